@@ -85,7 +85,6 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
     """Return the figures of a batch; only scripts that can run count."""
     counted = [result for result in results if result.entry.can_run]
     errors = [error for result in counted for error in result.errors]
-    sizes = sorted(abs(error) for error in errors)
     inside = [one for result in counted for one in result.inside]
     asked = [result.seconds for result in counted if not result.missing]
     outcomes = [result.outcome for result in counted]
@@ -97,13 +96,22 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
         "unknown": outcomes.count(UNKNOWN),
         "broken": outcomes.count(BROKEN),
         "not_here": outcomes.count(NOT_HERE),
+        **sizes_of(errors),
+        "inside_range": sum(inside),
+        "ranges": len(inside),
+        "median_s": round(statistics.median(asked), 2) if asked else None,
+    }
+
+
+def sizes_of(errors: Sequence[float]) -> dict[str, Any]:
+    """Return how large signed errors in percent are: their number, median and 90 %, and how many
+    are far too low."""
+    sizes = sorted(abs(error) for error in errors)
+    return {
         "points": len(sizes),
         "median_error_pct": round(statistics.median(sizes), 3) if sizes else None,
         "p90_error_pct": round(sizes[round(0.9 * (len(sizes) - 1))], 3) if sizes else None,
         "too_low": sum(error < -DEEP for error in errors),
-        "inside_range": sum(inside),
-        "ranges": len(inside),
-        "median_s": round(statistics.median(asked), 2) if asked else None,
     }
 
 

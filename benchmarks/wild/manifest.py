@@ -62,6 +62,9 @@ class Entry:
     truth: tuple[Truth, ...]
     no_truth: str
     """Why there is no truth."""
+    shown_by: str = ""
+    """How it was shown that it does not run: `run`, by a run of real Paddle, `source`, it trains
+    with another library; empty where it runs, or where the code was only read."""
     data: tuple[Mapping[str, Any], ...] = ()
     """Recipes for the data that its users have beside it (`benchmarks.wild.data`)."""
 
@@ -110,7 +113,7 @@ def _entry(repository: Repository, one: dict[str, Any]) -> Entry:
         one["id"], one["batch"], repository, one["script"], one.get("workdir", "."),
         tuple(one.get("argv", ())), one.get("cannot_run", ""), tuple(one.get("needs", ())),
         tuple(Truth(point["batch"], point["peak_bytes"]) for point in truth),
-        one.get("no_truth", ""), tuple(one.get("data", ())),
+        one.get("no_truth", ""), one.get("shown_by", ""), tuple(one.get("data", ())),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Writes the table of runs into docs/accuracy.md, from the records."""
+"""Writes the tables of the corpus and of its runs into docs/accuracy.md."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.wild import judging, manifest, records
+from benchmarks.wild.manifest import Entry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
+COUNTED_BEGIN, COUNTED_END = "<!-- counted: begin -->", "<!-- counted: end -->"
+_COUNTED = (
+    "batch", "scripts", "count", "of these with truth", "refused, shown by a run",
+    "train with another library", "refused, found by reading",
+)  # fmt: skip
 _COLUMNS = (
-    "batch", "tier", "run", "version", "libraries", "answered", "“will fail”", "points", "median",
-    "90 %", ">10 % too low", "in range", "time",
+    "batch", "tier", "run", "version", "libraries", "answered", "“will fail”", "truth known",
+    "judged", "points", "median", "90 %", ">10 % too low", "in range", "time",
 )  # fmt: skip
 _HEAD = f"| {' | '.join(_COLUMNS)} |\n|{' --- |' * len(_COLUMNS)}\n"
 
@@ -38,47 +44,87 @@ def _of(run: Mapping[str, Any]) -> tuple[str, str]:
 
 def _row(run: Mapping[str, Any], which: str) -> str:
     figures, counted = run["figures"], _counted(run)
-    points = figures["points"]
+    outcomes = [run["scripts"].get(entry.id, {}).get("outcome", "") for entry in counted]
+    judged = list(filter(None, (errors_of(run, entry) for entry in counted)))
+    sizes = judging.sizes_of([error for errors in judged for error in errors])
     cells = [
         run["batch"],
         run["tier"],
         which,
         f"{run['date']}, {run['commit']}",
         run["libraries"],
-        f"{counted.count(judging.ANSWERED)} of {len(counted)}",
-        f"{counted.count(judging.ACCUSED)}",
-        f"{points}",
-        _percent(figures["median_error_pct"]),
-        _percent(figures["p90_error_pct"]),
-        f"{figures['too_low']}" if points else "–",
+        f"{outcomes.count(judging.ANSWERED)} of {len(counted)}",
+        f"{outcomes.count(judging.ACCUSED)}",
+        f"{sum(bool(entry.truth) for entry in counted)}",
+        f"{len(judged)}",
+        f"{sizes['points']}",
+        _percent(sizes["median_error_pct"]),
+        _percent(sizes["p90_error_pct"]),
+        f"{sizes['too_low']}" if judged else "–",
         f"{figures['inside_range']} of {figures['ranges']}" if figures["ranges"] else "–",
         f"{figures['median_s']:.1f} s" if figures["median_s"] is not None else "–",
     ]
     return f"| {' | '.join(cells)} |\n"
 
 
-def _counted(run: Mapping[str, Any]) -> list[str]:
-    """Return the outcomes of the scripts that can run, as far as that is known by now."""
-    cannot = {entry.id for entry in manifest.load().entries if not entry.can_run}
-    return [one["outcome"] for name, one in run["scripts"].items() if name not in cannot]
+def errors_of(run: Mapping[str, Any], entry: Entry) -> list[float]:
+    """Return the signed errors in percent of what a run answered of a script, held against its
+    truth as it is known by now, which may have been measured after the run."""
+    peaks = run["scripts"].get(entry.id, {}).get("peak_bytes", {})
+    return [
+        100 * (peaks[str(point.batch)] / point.peak_bytes - 1)
+        for point in entry.truth
+        if str(point.batch) in peaks
+    ]
+
+
+def _counted(run: Mapping[str, Any]) -> list[Entry]:
+    """Return the scripts of the batch that can run, as far as that is known by now; one that the
+    run did not ask about was not answered."""
+    entries = manifest.load().entries
+    return [entry for entry in entries if entry.batch == run["batch"] and entry.can_run]
 
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f} %"
 
 
+def counted_table(corpus: manifest.Manifest) -> str:
+    """Return, for each batch, how many scripts count and why others do not, as Markdown."""
+    rows = [f"| {' | '.join(_COUNTED)} |\n|{' --- |' * len(_COUNTED)}\n"]
+    for batch in corpus.batches:
+        entries = corpus.of(batch)
+        shown = [entry.shown_by for entry in entries if not entry.can_run]
+        cells = [
+            len(entries),
+            sum(entry.can_run for entry in entries),
+            sum(entry.can_run and bool(entry.truth) for entry in entries),
+            shown.count("run"),
+            shown.count("source"),
+            shown.count(""),
+        ]
+        rows.append(f"| {' | '.join([batch, *map(str, cells)])} |\n")
+    return "".join(rows)
+
+
 def with_table(
     text: str, first: Sequence[Mapping[str, Any]], latest: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return a page with the table between its marks; raises ValueError where they are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table(first, latest)}{END}{after}"
+    """Return a page with its tables between their marks; raises ValueError where they are
+    missing."""
+    text = _between(text, COUNTED_BEGIN, COUNTED_END, counted_table(manifest.load()))
+    return _between(text, BEGIN, END, table(first, latest))
+
+
+def _between(text: str, begin: str, end: str, made: str) -> str:
+    before, found, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise ValueError(f"the page has no marks {begin} and {end}")
+    return f"{before}{begin}\n{made}{end}{after}"
 
 
 def write() -> None:
-    """Write the table of the recorded runs into the page."""
+    """Write the tables into the page."""
     text = PAGE.read_text("utf-8")
     PAGE.write_text(with_table(text, records.load(), records.load(records.LATEST)), "utf-8")

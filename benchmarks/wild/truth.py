@@ -1,33 +1,36 @@
 """Measure what scripts of the wild really hold, by the method of `benchmarks.truth`.
 
     python -m benchmarks.wild.truth --corpus FOLDER --only ID,ID [--harness FILE]
+    python -m benchmarks.wild.truth --corpus FOLDER --refused [--batch NAME] [--only ID,ID]
 
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
-the peak of the allocator over the second and third step. A library that the manifest names and that
-is not here is an empty object: a script that computes with it ends. Cards, other ranks, what would
-be downloaded and names of older libraries are stood in for as preflight does. Only scripts whose
-memory does not depend on what their data holds have a truth. What was measured is printed as it
-goes into the manifest.
+the peak of the allocator over the second and third step. Libraries that are not here, cards, other
+ranks, what would be downloaded and names of older libraries are stood in for as preflight does; a
+script that computes with what a missing library makes ends. Only scripts whose memory does not
+depend on what their data holds have a truth. What was measured is printed as it goes into the
+manifest. `--refused` runs the scripts that the manifest says cannot run, and prints
+how each ends: the error that real Paddle raises is the reason that the manifest gives.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import importlib
-import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from unittest.mock import MagicMock
 
 from benchmarks import truth
 from benchmarks.wild import beside, manifest
@@ -36,9 +39,16 @@ from benchmarks.wild.manifest import MANIFEST, Entry
 HERE = Path(__file__).resolve().parents[2]
 PROBE = HERE / "gpuconsole" / "preflight" / "probe"
 WORKDIR = "BENCHMARK_WORKDIR"
-NEEDS = "BENCHMARK_NEEDS"
+ROOT = "BENCHMARK_ROOT"
+LOOP = "BENCHMARK_LOOP"
+MADE_UP = "BENCHMARK_MADE_UP"
 LIMIT_S = 420
 STEPS = 3
+SHOWN = ("batch", "peak_bytes")
+TOLD = ("batch", "cycles", "optimizers", "wall_s", "error")
+"""What is printed of a script that was measured, and of one that was not."""
+FEW = 4
+"""The batch size at which a script runs that is only to show how it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +57,12 @@ class Plan:
 
     batches: tuple[int, ...]
     how: str
-    """`call`: the loaders' batch size is replaced; else the flag that sets it."""
+    """`call`: the loaders' batch size is replaced; `loop`: there is no loader, a step ends where
+    gradients are cleared, and the batch size is only noted; else the flag that sets it."""
     argv: tuple[str, ...] = ()
     """Further arguments, such as to do without weights that would be downloaded."""
+    made_up: bool = False
+    """Whether data that is not beside the script is made up, as preflight does."""
 
 
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
@@ -62,13 +75,16 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
     return None
 
 
-def measure(entry: Entry, plan: Plan, batch: int, corpus: Path, harness: Path) -> dict[str, Any]:
+def measure(
+    entry: Entry, plan: Plan, batch: int, corpus: Path, options: argparse.Namespace
+) -> dict[str, Any]:
     """Run a script at one batch size; what the harness recorded, or why there is nothing."""
     with tempfile.TemporaryDirectory(prefix="wild_") as temporary:
         root = Path(temporary) / "project"
         shutil.copytree(beside.root_of(entry, corpus), root)
         out = Path(temporary) / "out.json"
-        how = ["--how", "call"] if plan.how == "call" else ["--how", "argv", f"--flag={plan.how}"]
+        own = plan.how in ("call", "loop")
+        how = ["--how", "call"] if own else ["--how", "argv", f"--flag={plan.how}"]
         command = [
             sys.executable, "-W", "ignore", "-m", "benchmarks.wild.truth", "--child", "--script",
             str(root / entry.script), "--batch", str(batch), *how, "--out", str(out),
@@ -76,19 +92,42 @@ def measure(entry: Entry, plan: Plan, batch: int, corpus: Path, harness: Path) -
         ]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,
-            "PYTHONPATH": os.pathsep.join([str(HERE), str(root)]), "GLOG_minloglevel": "2",
-            truth.HARNESS_AT: str(harness), WORKDIR: str(root / entry.workdir),
-            NEEDS: " ".join(entry.needs),
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(root), *_libraries()]),
+            "GLOG_minloglevel": "2",
+            truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
+            ROOT: str(root), LOOP: "1" if plan.how == "loop" else "",
+            MADE_UP: "1" if plan.made_up else "",
         }  # fmt: skip
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace",
-                                  env=environment, timeout=LIMIT_S)  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return {"error": f"not three steps within {LIMIT_S} s"}
+        said, ended = run(command, environment, options.limit)
         if not out.exists():
-            return {"error": f"exit {done.returncode}: {done.stderr[-1500:]}"}
+            return {"error": f"{ended}: {said[-1500:]}"}
         found: dict[str, Any] = json.loads(out.read_text())
         return found
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> tuple[str, str]:
+    """Run a command to its end or the limit; what it said on stderr, and how it ended.
+
+    What it started ends with it: workers of a script would go on without it.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=errors,
+                                   start_new_session=True)  # fmt: skip
+        try:
+            ended = f"exit {process.wait(limit_s)}"
+        except subprocess.TimeoutExpired:
+            ended = f"not three steps within {limit_s:g} s"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        errors.seek(0)
+        return errors.read(), ended
+
+
+def _libraries() -> list[str]:
+    """Return folders of further libraries, which whoever measures names in `PYTHONPATH`."""
+    return list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
 
 
 def child() -> None:
@@ -99,38 +138,75 @@ def child() -> None:
     workdir, chdir = os.environ[WORKDIR], os.chdir
     # The harness goes to the script's folder; its user starts it in another.
     vars(os)["chdir"] = lambda _: chdir(workdir)
-    for name in os.environ[NEEDS].split():
-        if importlib.util.find_spec(name) is None:
-            sys.modules[name] = MagicMock()
-    _stand_in(paddle)
+    _stand_in(paddle, os.environ[ROOT])
+    harness.__dict__["exec"] = functools.partial(_execute, paddle)
+    if os.environ[LOOP]:
+        truth.mark_loop(harness)
     harness.main()
 
 
-def _stand_in(paddle: ModuleType) -> None:
+def _execute(paddle: ModuleType, code: Any, names: dict[str, Any]) -> None:
+    """Run a script's code where every device that is named is the CPU."""
+    choose, place = paddle.set_device, paddle.device._convert_to_place
+    # The harness takes the device by its place among the arguments only.
+    paddle.set_device = paddle.device.set_device = lambda device=None: choose(device)
+    paddle.device._convert_to_place = lambda device: place(
+        "cpu" if isinstance(device, str) else device
+    )
+    exec(code, names)
+
+
+def _stand_in(paddle: ModuleType, root: str) -> None:
+    """Stand in for what is not here, as preflight does."""
     sys.path.append(str(PROBE))
     given: Mapping[str, tuple[Any, ...]] = {
-        "probe_older": (os.environ[WORKDIR],), "probe_standins": (paddle,),
-        "probe_alone": (paddle, True),
+        "probe_standins": (paddle,), "probe_imports": (paddle, root), "probe_alone": (paddle, True),
+        "probe_older": (root,),
     }  # fmt: skip
+    if os.environ[MADE_UP]:
+        given = {**given, "probe_files": (root,)}
     for name, arguments in given.items():
         importlib.import_module(name).install(*arguments)
+    importlib.import_module("probe_imports").prefer_own(root)
+    # Handlers of the harness, which calls this, are not the script's.
+    vars(importlib.import_module("probe_guard"))["_RUNNER"] = os.path.abspath(__file__)
+    # What this is made of is no library of the script.
+    ours = (str(PROBE), str(HERE))
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") not in ours]
 
 
 def main() -> None:
-    """Measure the scripts asked for, and print their points."""
+    """Measure the scripts asked for, and print their points, or how they end."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--only", required=True, metavar="ID,ID")
+    parser.add_argument("--only", default="", metavar="ID,ID")
+    parser.add_argument("--batch", default="")
+    parser.add_argument("--refused", action="store_true", help="those that cannot run")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds a run may take")
     parser.add_argument("--harness", type=Path, default=truth.HARNESS)
     options = parser.parse_args()
-    for entry in manifest.load().entries:
-        plan = plan_of(entry.id) if entry.id in options.only.split(",") else None
-        for batch in plan.batches if plan else ():
-            assert plan is not None
-            found = measure(entry, plan, batch, options.corpus.resolve(), options.harness)
+    corpus = options.corpus.resolve()
+    for entry, plan in asked(manifest.load(), options):
+        for batch in plan.batches:
+            found = measure(entry, plan, batch, corpus, options)
             good = not found.get("error") and found["cycles"] >= STEPS
-            shown = {"batch": batch, "peak_bytes": found["peak_bytes"]} if good else found
-            print(entry.id, json.dumps(shown)[-1800:], flush=True)
+            shown = {name: found[name] for name in (SHOWN if good else TOLD) if name in found}
+            print(entry.id, json.dumps(shown, ensure_ascii=False)[-1800:], flush=True)
+
+
+def asked(corpus: manifest.Manifest, options: argparse.Namespace) -> Iterator[tuple[Entry, Plan]]:
+    """Yield the scripts to run, each with its plan."""
+    only = frozenset(filter(None, options.only.split(",")))
+    for entry in corpus.entries:
+        apart = entry.batch in corpus.held_out or options.batch not in ("", entry.batch)
+        plan = Plan((FEW,), "call", made_up=True) if options.refused else plan_of(entry.id)
+        if (
+            plan
+            and not apart
+            and entry.can_run != options.refused
+            and entry.id in (only or {entry.id})
+        ):
+            yield entry, plan
 
 
 if __name__ == "__main__":

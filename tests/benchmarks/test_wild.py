@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
 import os
 import pickle
 import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -252,9 +255,8 @@ def test_the_recorded_runs_are_of_whole_batches_that_exist() -> None:
     corpus = manifest.load()
     for run in [*records.load(), *records.load(records.LATEST)]:
         scripts = {one.id for one in corpus.of(run["batch"])}
-        counted = {one.id for one in corpus.of(run["batch"]) if one.can_run}
-        # A script may turn out later not to run on Paddle 3; none may be added to a batch.
-        assert counted <= set(run["scripts"]) <= scripts
+        # A script may turn out later to run on Paddle 3, or not to: what was asked stays.
+        assert set(run["scripts"]) <= scripts
         assert run["figures"]["can_run"] == len(run["scripts"])
 
 
@@ -285,7 +287,8 @@ def test_the_page_has_the_table_of_the_records() -> None:
 
 def test_the_table_says_when_and_of_which_version() -> None:
     first, latest = [a_run(before=True), a_run()], [a_run(commit="def")]
-    text = page.with_table(f"a\n{page.BEGIN}\nold\n{page.END}\nz\n", first, latest)
+    marks = f"{page.COUNTED_BEGIN}\n{page.COUNTED_END}\n{page.BEGIN}\nold\n{page.END}\n"
+    text = page.with_table(f"a\n{marks}z\n", first, latest)
     rows = [line.split(" | ")[2:4] for line in text.splitlines() if line.startswith("| b |")]
     assert rows == [
         ["before", "2026-01-02, abc"],
@@ -295,6 +298,41 @@ def test_the_table_says_when_and_of_which_version() -> None:
     assert "old" not in text
     with pytest.raises(ValueError, match="no marks"):
         page.with_table("no marks", [], [])
+
+
+def test_a_run_is_judged_by_the_truth_that_is_known_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [
+        Result(entry("a.py", truth=(Truth(2, 100),)), (answer(90.0), answer(101.0, batch=2))),
+        Result(entry("b.py"), (answer(5.0), answer(80.0, batch=4))),
+        Result(entry("c.py"), (answer(5.0),)),
+    ]
+    run = records.run_of(
+        "b", "meta", asked, date="2026-01-02", commit="abc", before=False, with_data=True,
+        libraries="none",
+    )  # fmt: skip
+    later = [
+        entry("a.py", truth=(Truth(2, 100),)),
+        entry("b.py", truth=(Truth(4, 100),)),
+        entry("c.py", cannot_run="refused"),
+        entry("not asked.py", truth=(Truth(4, 100),)),
+    ]
+    known = manifest.Manifest(tuple(later), frozenset())
+    monkeypatch.setattr(manifest, "load", lambda: known)
+    row = page.table([run], []).splitlines()[-1].split(" | ")
+    assert row[5:13] == ["2 of 3", "0", "3", "2", "2", "10.50 %", "20.00 %", "1"]
+
+
+def test_the_page_says_why_scripts_do_not_count() -> None:
+    refused = entry("b.py", cannot_run="refused")
+    asked = [
+        entry("a.py", truth=(Truth(2, 100),)),
+        entry("e.py"),
+        refused,
+        replace(refused, shown_by="run"),
+        replace(refused, shown_by="source"),
+    ]
+    made = page.counted_table(manifest.Manifest(tuple(asked), frozenset()))
+    assert made.splitlines()[-1] == "| b | 5 | 2 | 1 | 1 | 1 | 1 |"
 
 
 def test_a_later_run_is_kept_beside_the_first(tmp_path: Path) -> None:
@@ -425,3 +463,36 @@ def test_settings_are_changed_in_the_copy_alone(tmp_path: Path) -> None:
     assert own.read_text().startswith("root: /data/faces")
     with pytest.raises(ValueError, match="is not in"):
         data.make([change], tmp_path)
+
+
+def test_scripts_that_are_refused_are_run_but_for_those_held_out() -> None:
+    plain, refused = entry("a.py"), entry("b.py", cannot_run="refused")
+    corpus = manifest.Manifest(
+        (plain, refused, replace(refused, id="c", batch="apart")), frozenset({"apart"})
+    )
+    options = argparse.Namespace(only="", batch="", refused=True)
+    asked = list(truth.asked(corpus, options))
+    assert [one.id for one, _ in asked] == [refused.id]
+    assert asked[0][1].made_up, "data that is not there is made up"
+    assert not list(truth.asked(corpus, argparse.Namespace(only="", batch="", refused=False)))
+
+
+def test_what_a_script_starts_ends_with_it(tmp_path: Path) -> None:
+    worker = "import os, time; print(os.getpid(), file=open('pid', 'w')); time.sleep(600)"
+    script = f"""import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {worker!r}], cwd={str(tmp_path)!r})
+while not os.path.exists({str(tmp_path / "pid")!r}) or not open({str(tmp_path / "pid")!r}).read():
+    time.sleep(0.01)
+sys.exit("said")"""
+    said, ended = truth.run([sys.executable, "-c", script], os.environ, 120)
+    assert (said.strip(), ended) == ("said", "exit 1")
+    worker_pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 60
+    while _lives(worker_pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _lives(worker_pid)
+
+
+def _lives(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
