@@ -138,7 +138,7 @@ def result_of(entry: Entry, corpus: Path, tier: str, product: running.Product) -
     if not (source / entry.script).is_file():
         return Result(entry, (), f"{entry.script} is not in {source}")
     root = beside.root_of(entry, corpus.resolve())
-    batches = [None, *(point.batch for point in entry.truth)]
+    batches = [None, *(point.batch for point in entry.truth if point.batch is not None)]
     answers = [running.ask(entry, root, tier, product, batch) for batch in batches]
     return Result(entry, tuple(answers))
 

@@ -38,7 +38,8 @@ class Repository:
 class Truth:
     """The measured peak at one batch size."""
 
-    batch: int
+    batch: int | None
+    """None stands for the size that the script has by itself."""
     peak_bytes: int
 
 
@@ -108,7 +109,7 @@ def load(path: Path = MANIFEST) -> Manifest:
 
 
 def _entry(repository: Repository, one: dict[str, Any]) -> Entry:
-    truth = sorted(one.get("truth", ()), key=lambda point: int(point["batch"]))
+    truth = sorted(one.get("truth", ()), key=lambda point: int(point["batch"] or 0))
     return Entry(
         one["id"], one["batch"], repository, one["script"], one.get("workdir", "."),
         tuple(one.get("argv", ())), one.get("cannot_run", ""), tuple(one.get("needs", ())),

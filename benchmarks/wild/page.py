@@ -72,9 +72,9 @@ def errors_of(run: Mapping[str, Any], entry: Entry) -> list[float]:
     truth as it is known by now, which may have been measured after the run."""
     peaks = run["scripts"].get(entry.id, {}).get("peak_bytes", {})
     return [
-        100 * (peaks[str(point.batch)] / point.peak_bytes - 1)
+        100 * (peaks[records.key_of(point.batch)] / point.peak_bytes - 1)
         for point in entry.truth
-        if str(point.batch) in peaks
+        if records.key_of(point.batch) in peaks
     ]
 
 

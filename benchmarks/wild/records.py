@@ -82,10 +82,15 @@ def run_of(
     }
 
 
+def key_of(batch: int | None) -> str:
+    """Return the name of a batch size in a record."""
+    return str(batch or "own")
+
+
 def _script(result: Result) -> dict[str, Any]:
     found: dict[str, Any] = {"outcome": result.outcome, "seconds": round(result.seconds, 2)}
     peaks = {
-        str(answer.batch or "own"): round(answer.peak_bytes)
+        key_of(answer.batch): round(answer.peak_bytes)
         for answer in result.answers
         if answer.peak_bytes is not None
     }

@@ -55,12 +55,14 @@ FEW = 4
 class Plan:
     """How the truth of a script is measured."""
 
-    batches: tuple[int, ...]
+    batches: tuple[int | None, ...]
+    """None stands for the size that the script has by itself, where no loader has one."""
     how: str
-    """`call`: the loaders' batch size is replaced; `loop`: there is no loader, a step ends where
-    gradients are cleared, and the batch size is only noted; else the flag that sets it."""
+    """`call`: the loaders' batch size is replaced; else the flag that sets it."""
     argv: tuple[str, ...] = ()
     """Further arguments, such as to do without weights that would be downloaded."""
+    loop: bool = False
+    """Whether there is no loader, so that a step ends where gradients are cleared."""
     made_up: bool = False
     """Whether data that is not beside the script is made up, as preflight does."""
 
@@ -71,23 +73,23 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
         for one in repository["scripts"]:
             if one["id"] == identity and "measure" in one:
                 plan = one["measure"]
-                return Plan(tuple(plan["batches"]), plan["how"], tuple(plan.get("argv", ())))
+                argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
+                return Plan(tuple(plan["batches"]), plan["how"], argv, loop)
     return None
 
 
 def measure(
-    entry: Entry, plan: Plan, batch: int, corpus: Path, options: argparse.Namespace
+    entry: Entry, plan: Plan, batch: int | None, corpus: Path, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Run a script at one batch size; what the harness recorded, or why there is nothing."""
     with tempfile.TemporaryDirectory(prefix="wild_") as temporary:
         root = Path(temporary) / "project"
         shutil.copytree(beside.root_of(entry, corpus), root)
         out = Path(temporary) / "out.json"
-        own = plan.how in ("call", "loop")
-        how = ["--how", "call"] if own else ["--how", "argv", f"--flag={plan.how}"]
+        how = ["--how", "call"] if plan.how == "call" else ["--how", "argv", f"--flag={plan.how}"]
         command = [
             sys.executable, "-W", "ignore", "-m", "benchmarks.wild.truth", "--child", "--script",
-            str(root / entry.script), "--batch", str(batch), *how, "--out", str(out),
+            str(root / entry.script), "--batch", str(batch or 1), *how, "--out", str(out),
             f"--argv={' '.join((*entry.argv, *plan.argv))}",
         ]  # fmt: skip
         environment = {
@@ -95,7 +97,7 @@ def measure(
             "PYTHONPATH": os.pathsep.join([str(HERE), str(root), *_libraries()]),
             "GLOG_minloglevel": "2",
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
-            ROOT: str(root), LOOP: "1" if plan.how == "loop" else "",
+            ROOT: str(root), LOOP: "1" if plan.loop else "",
             MADE_UP: "1" if plan.made_up else "",
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
@@ -190,7 +192,8 @@ def main() -> None:
         for batch in plan.batches:
             found = measure(entry, plan, batch, corpus, options)
             good = not found.get("error") and found["cycles"] >= STEPS
-            shown = {name: found[name] for name in (SHOWN if good else TOLD) if name in found}
+            named = {**found, "batch": batch}
+            shown = {name: named[name] for name in (SHOWN if good else TOLD) if name in named}
             print(entry.id, json.dumps(shown, ensure_ascii=False)[-1800:], flush=True)
 
 
