@@ -64,8 +64,9 @@ class Entry:
     no_truth: str
     """Why there is no truth."""
     shown_by: str = ""
-    """How it was shown that it does not run: `run`, by a run of real Paddle, `source`, it trains
-    with another library; empty where it runs, or where the code was only read."""
+    """How it was shown that it does not run: `run`, by a run of real Paddle, `part`, by a run of
+    its network alone, `source`, it trains with another library; empty where it runs, or where the
+    code was only read."""
     data: tuple[Mapping[str, Any], ...] = ()
     """Recipes for the data that its users have beside it (`benchmarks.wild.data`)."""
 

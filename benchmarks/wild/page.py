@@ -99,7 +99,7 @@ def counted_table(corpus: manifest.Manifest) -> str:
             len(entries),
             sum(entry.can_run for entry in entries),
             sum(entry.can_run and bool(entry.truth) for entry in entries),
-            shown.count("run"),
+            shown.count("run") + shown.count("part"),
             shown.count("source"),
             shown.count(""),
         ]
