@@ -22,7 +22,7 @@ from gpuconsole.core.tasks import task_from_script
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import advice
-from gpuconsole.session.measurements import Measurements
+from gpuconsole.session.estimate.measurement_store import Measurements
 
 Tier = Callable[[Path, Sequence[str], int], float | None]
 COMMAND_LIMIT_S = 300

@@ -83,7 +83,9 @@ def test_where_measuring_is_ended_what_was_read_is_the_answer(
         await interrupted()
 
     monkeypatch.setattr(measuring, "_here", measured)
-    monkeypatch.setattr("gpuconsole.session.sites.local_sites", lambda _: ((Site(),), ""))
+    monkeypatch.setattr(
+        "gpuconsole.session.estimate.measurement_sites.local_sites", lambda _: ((Site(),), "")
+    )
     script = tmp_path / "train.py"
     script.write_text(HIDDEN)
     found, _ = asked(capsys, tmp_path / "state", "preflight", script)

@@ -21,7 +21,9 @@ INVENTORY = "version: 1\nhosts:\n  - {name: a, address: 192.0.2.1}\n"
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("gpuconsole.session.sites.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "gpuconsole.session.estimate.measurement_sites.importlib.util.find_spec", lambda name: None
+    )
     path = tmp_path / "project" / "train.py"
     path.parent.mkdir()
     path.write_text(HIDDEN)

@@ -107,7 +107,7 @@ def _history(state: Path | None) -> preflight.Calibration | None:
     folder = state_folder(state)
     if not (folder / JOURNAL_NAME).exists():
         return preflight.Calibration()
-    from gpuconsole.session.history import recorded
+    from gpuconsole.session.estimate.history import recorded
 
     try:
         return recorded(folder)

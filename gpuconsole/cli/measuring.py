@@ -22,8 +22,8 @@ from gpuconsole.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.ladder import Means, Run, Site
-    from gpuconsole.session.climbing import Watching
-    from gpuconsole.session.measuring import Progress
+    from gpuconsole.session.estimate.measurement_run import Progress
+    from gpuconsole.session.estimate.tier_ladder import Watching
     from gpuconsole.session.session import Session
     from gpuconsole.state.consent import LocalConsent
 
@@ -68,7 +68,7 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
 
 
 async def _here(task: Task, mode: MeasuredTier, progress: Progress, agreed: Isolation) -> None:
-    from gpuconsole.session.measurements import Measurements
+    from gpuconsole.session.estimate.measurement_store import Measurements
     from gpuconsole.session.reading.beside import AsyncReader
     from gpuconsole.session.submission import completed
 
@@ -144,8 +144,8 @@ async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: W
     """Climb with this machine alone, without a session."""
     import asyncio
 
-    from gpuconsole.session.climbing import Climb, Effects
-    from gpuconsole.session.sites import local_sites
+    from gpuconsole.session.estimate.measurement_sites import local_sites
+    from gpuconsole.session.estimate.tier_ladder import Climb, Effects
 
     async def measured(tier: MeasuredTier, site: Site, progress: Progress) -> None:
         await _here(task, tier, progress, site.isolation)
@@ -164,7 +164,7 @@ async def _unless_interrupted(work: Awaitable[Report], found: Report) -> Report:
     """Return the report of a climb, or after Ctrl-C what was found before."""
     from gpuconsole.cli.interrupts import until_interrupted
     from gpuconsole.preflight.ladder import first_trial, left_out
-    from gpuconsole.session.climbing import CANCELLED
+    from gpuconsole.session.estimate.tier_ladder import CANCELLED
 
     report = await until_interrupted(work)
     if report is not None:
@@ -180,7 +180,7 @@ def watching(*, yes: bool) -> Iterator[Watching]:
     With `yes` the user agreed to all of it, but not to run it here with all files open to it.
     """
     from gpuconsole.cli.interrupts import asking
-    from gpuconsole.session.climbing import Watching
+    from gpuconsole.session.estimate.tier_ladder import Watching
 
     telling = _Telling()
 

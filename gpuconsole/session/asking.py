@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Isolation, Report
 from gpuconsole.core.jobs import Task
-from gpuconsole.session.climbing import UNWATCHED, Watching
-from gpuconsole.session.estimating import Estimating
-from gpuconsole.session.measuring import Progress
+from gpuconsole.session.estimate.measurement_run import Progress
+from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Watching
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.writing import Writing
 from gpuconsole.state.consent import LocalConsent

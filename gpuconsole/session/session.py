@@ -31,11 +31,12 @@ from gpuconsole.session.asking import Asking
 from gpuconsole.session.backing import Backing
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
-from gpuconsole.session.calibrating import calibrate
 from gpuconsole.session.clusters import SlurmPlanner, decision_there, without_clusters
 from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
-from gpuconsole.session.estimating import Estimating
+from gpuconsole.session.estimate.device_calibration import calibrate
+from gpuconsole.session.estimate.idle_devices import SpareDevices
+from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.session.foreseeing import Foresight
@@ -59,7 +60,6 @@ from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.secrets import Forgetting
 from gpuconsole.session.silences import Silences
-from gpuconsole.session.spare import SpareDevices
 from gpuconsole.session.submitting import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all

@@ -20,9 +20,9 @@ from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.climbing import Watching
 from gpuconsole.session.clusters import cluster_of, reach, resolved
-from gpuconsole.session.estimating import Estimating
+from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.secrets import require_values, without_values

@@ -16,9 +16,9 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.entry import Entry
+from gpuconsole.session.estimate.measurement_on_host import clear
 from gpuconsole.session.gang import Part
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.onhost import clear
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.spec import attempt_key
 from gpuconsole.state.turns import free_turn, left_on

@@ -16,7 +16,7 @@ from gpuconsole.core.containers import TIME_LIMIT_LABEL, ContainerSpec, Lease
 from gpuconsole.errors import EngineError, HostBusyError
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
-from gpuconsole.session.onhost import NAME
+from gpuconsole.session.estimate.measurement_on_host import NAME
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, run, spec, sweep
 from tests.real.rig.image import paddle_image

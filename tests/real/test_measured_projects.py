@@ -11,7 +11,7 @@ import pytest
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.remote import sandbox as sandboxes
-from gpuconsole.session.measurements import Measurements
+from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.analyses import located
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded

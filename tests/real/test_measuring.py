@@ -20,8 +20,8 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import analyse
 from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
-from gpuconsole.session.measurements import Measurements
-from gpuconsole.session.onhost import NAME
+from gpuconsole.session.estimate.measurement_on_host import NAME
+from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab

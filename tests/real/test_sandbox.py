@@ -21,7 +21,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.remote import pidsgroup
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxLimitError
-from gpuconsole.session.measurements import Measurements
+from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.patience import PATIENCE_S

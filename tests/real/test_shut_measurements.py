@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gpuconsole.errors import RefusedError
-from gpuconsole.session import onhost
-from gpuconsole.session.onhost import NAME
+from gpuconsole.session.estimate import measurement_on_host
+from gpuconsole.session.estimate.measurement_on_host import NAME
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, until, wait_until
@@ -94,8 +94,8 @@ async def test_a_script_can_fill_spawn_and_change_nothing_of_its_host(
 ) -> None:
     host = docker_lab.add()
     engine = host.start_engine()
-    monkeypatch.setattr(onhost, "PIDS", 100)
-    monkeypatch.setitem(onhost.WRITTEN_MIB, "/tmp", 16.0)
+    monkeypatch.setattr(measurement_on_host, "PIDS", 100)
+    monkeypatch.setitem(measurement_on_host.WRITTEN_MIB, "/tmp", 16.0)
     desk = Desk(docker_lab, tmp_path)
     task = desk.task(ATTACK)
     async with desk.session() as session:
@@ -111,8 +111,8 @@ async def test_a_script_that_heeds_no_signal_is_ended_by_the_console(
     docker_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker_lab.add().start_engine()
-    monkeypatch.setattr(onhost, "WALL_S", 5.0)
-    monkeypatch.setattr(onhost, "ENDING_S", 1.0)
+    monkeypatch.setattr(measurement_on_host, "WALL_S", 5.0)
+    monkeypatch.setattr(measurement_on_host, "ENDING_S", 1.0)
     desk = Desk(docker_lab, tmp_path)
     task = desk.task(STUBBORN)
     async with desk.session() as session:

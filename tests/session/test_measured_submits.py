@@ -152,7 +152,7 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
         if host in busy:
             raise HostBusyError("Another measurement is under way", f"On {host}.")
 
-    monkeypatch.setattr("gpuconsole.session.estimating.host_sites", sites)
+    monkeypatch.setattr("gpuconsole.session.estimate.service.host_sites", sites)
     room = Room(tmp_path)
     async with room.session(dispatch=False) as session:
         session._estimating._on_host = on_host  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened, room  # noqa: F401 - a fixture
 from tests.waiting import until

@@ -16,7 +16,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight import Calibration
-from gpuconsole.session.preflights import Preflights
+from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened

@@ -45,7 +45,7 @@ from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.preflight.ladder import Run, Site
-from gpuconsole.session.climbing import CANCELLED, UNWATCHED, Watching
+from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.foreseeing import Change
 from gpuconsole.session.imaging import HostImages
 from gpuconsole.session.results import Fetched

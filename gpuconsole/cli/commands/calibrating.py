@@ -94,7 +94,7 @@ def _show(found: HostCalibration) -> None:
 def _reliability() -> int:
     from gpuconsole.core.places import state_folder
     from gpuconsole.preflight.reliability import reliability
-    from gpuconsole.session.history import recorded
+    from gpuconsole.session.estimate.history import recorded
 
     found = reliability(recorded(state_folder(options().state)).observations)
     if options().as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.preflight.ladder import CLIMBED, is_settled, sentence
-from gpuconsole.session.climbing import Watching, refuses
+from gpuconsole.session.estimate.tier_ladder import Watching, refuses
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen

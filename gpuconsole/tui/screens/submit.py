@@ -20,7 +20,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision
-from gpuconsole.session.climbing import Watching
+from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped

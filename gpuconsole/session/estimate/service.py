@@ -17,18 +17,23 @@ from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import Means, Site, is_settled
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.climbing import Climb, Effects, Watching
-from gpuconsole.session.history import History
+from gpuconsole.session.estimate.history import History
+from gpuconsole.session.estimate.idle_devices import SpareDevices
+from gpuconsole.session.estimate.measurement_run import Progress
+from gpuconsole.session.estimate.measurement_sites import (
+    host_sites,
+    joined,
+    local_sites,
+    with_image,
+)
+from gpuconsole.session.estimate.measurement_store import Measurements, Spot, choose_host
+from gpuconsole.session.estimate.preflight_runner import Preflights
+from gpuconsole.session.estimate.tier_ladder import Climb, Effects, Watching
 from gpuconsole.session.imaging import with_pin
-from gpuconsole.session.measurements import Measurements, Spot, choose_host
-from gpuconsole.session.measuring import Progress
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
-from gpuconsole.session.sites import host_sites, joined, local_sites, with_image
-from gpuconsole.session.spare import SpareDevices
 from gpuconsole.session.submission import completed
 from gpuconsole.state import Assumptions
 from gpuconsole.state.consent import LocalConsent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.errors import NotHereError, RefusedError
-from gpuconsole.session.measuring import _answer, followed, with_facts
+from gpuconsole.session.estimate.measurement_run import _answer, followed, with_facts
 from gpuconsole.session.reading.recordings import parsed
 
 Told = list[tuple[float, str]]
@@ -146,7 +146,7 @@ async def test_what_is_long_is_not_parsed_beside_the_screen(
         sizes.append(len(text))
         return parse(text)
 
-    monkeypatch.setattr("gpuconsole.session.measuring.json.loads", counted)
+    monkeypatch.setattr("gpuconsole.session.estimate.measurement_run.json.loads", counted)
     long = b'{"document": {"runs": [' + b"1," * 2**20 + b"1]}}"
     chatter = b'{"progress": 0.5, "stage": "' + b"x" * 2**20 + b'"}'
     told: Told = []

@@ -11,8 +11,8 @@ import pytest
 from gpuconsole.core.containers import MEASUREMENT, Lease
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session.ondevice import measure_on_device
-from gpuconsole.session.onhost import Asked
+from gpuconsole.session.estimate.measurement_on_device import measure_on_device
+from gpuconsole.session.estimate.measurement_on_host import Asked
 from tests.session.conftest import Desk, Lab
 
 TASK = Task("train", "/p/train.py", mounts=(Mount("/data", "/data", read_only=False),))

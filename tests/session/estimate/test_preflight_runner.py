@@ -16,8 +16,8 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import project_of
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.factory import pack_project
-from gpuconsole.session.preflights import Preflights
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.process import Limits

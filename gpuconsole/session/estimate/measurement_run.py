@@ -16,7 +16,7 @@ from gpuconsole.errors import NotHereError, RefusedError
 from gpuconsole.preflight.request import probe_files
 from gpuconsole.remote.claimed import scratch_folder
 from gpuconsole.remote.probe_lines import lines
-from gpuconsole.session.outside import named_outside
+from gpuconsole.session.estimate.outside_folders import named_outside
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox

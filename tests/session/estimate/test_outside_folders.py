@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.session import outside
-from gpuconsole.session.outside import named_outside
+from gpuconsole.session.estimate import outside_folders
+from gpuconsole.session.estimate.outside_folders import named_outside
 
 
 def test_folders_that_the_files_of_a_project_name_are_found(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_only_what_is_shown_is_read_and_not_too_much_of_it(
     script.write_text("'/data1/a'")
     (tmp_path / "other.py").write_text("'/data2/a'")
     assert Path("/data2") not in named_outside([script], tmp_path, [])
-    monkeypatch.setattr(outside, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(outside_folders, "MOST_ENTRIES", 1)
     assert named_outside([tmp_path], tmp_path, []) == (tmp_path.parent,)
 
 

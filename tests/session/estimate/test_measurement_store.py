@@ -20,8 +20,8 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote import sandbox
-from gpuconsole.session import measuring
-from gpuconsole.session.measurements import Measurements, choose_host
+from gpuconsole.session.estimate import measurement_run
+from gpuconsole.session.estimate.measurement_store import Measurements, choose_host
 from gpuconsole.session.reading import inputs, recordings
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.beside import AsyncReader
@@ -84,7 +84,7 @@ async def test_nothing_runs_here_that_less_holds_than_the_user_agreed_to(
     script = tmp_path / "train.py"
     script.write_text("import paddle\n")
     monkeypatch.setattr(sandbox, "_working_bubblewrap", lambda: None)
-    monkeypatch.setattr(measuring, "here", None)
+    monkeypatch.setattr(measurement_run, "here", None)
     with AsyncReader() as reader:
         measurements = Measurements(tmp_path / "state", reader)
         with pytest.raises(UsageError, match="read and write all your files") as refused:
@@ -104,7 +104,7 @@ async def test_only_what_was_measured_as_it_is_now_is_stored(
             (script.parent / changed).write_text(SCRIPT + "# changed\n")
         return json.dumps(said).encode()
 
-    monkeypatch.setattr(measuring, "here", here)
+    monkeypatch.setattr(measurement_run, "here", here)
     task = Task("x", str(script))
     with AsyncReader() as reader:
         measurements = Measurements(tmp_path / "state", reader)

@@ -21,7 +21,7 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.remote.reporter.probe import MARK
-from gpuconsole.session.calibrating import calibrate
+from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.sweep import sweep
 from tests.session.conftest import Desk, Lab

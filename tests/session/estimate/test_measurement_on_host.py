@@ -14,10 +14,10 @@ from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL
 from gpuconsole.core.fleet import HostFacts
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import HostBusyError, NotHereError
-from gpuconsole.session import onhost
+from gpuconsole.session.estimate import measurement_on_host
+from gpuconsole.session.estimate.measurement_on_device import measure_on_device
+from gpuconsole.session.estimate.measurement_on_host import Asked, measure_on_host, memory_limit_mib
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.ondevice import measure_on_device
-from gpuconsole.session.onhost import Asked, measure_on_host, memory_limit_mib
 from gpuconsole.session.sweep import sweep
 from gpuconsole.state.turns import free_turn, left_on, measuring_turn
 from tests.session.conftest import Desk, Lab
@@ -57,7 +57,7 @@ async def test_the_container_is_shut_and_known_by_its_journal(lab: Lab, tmp_path
     assert spec.user.split(":")[0] not in ("", "0")
     assert set(spec.memory_folders) == {"/workspace", "/results", "/tmp"}
     assert spec.labels[LABEL_PREFIX + "journal"] == desk.journal.id
-    assert float(spec.labels[TIME_LIMIT_LABEL]) > onhost.WALL_S
+    assert float(spec.labels[TIME_LIMIT_LABEL]) > measurement_on_host.WALL_S
     await answered(lab, work)
     assert not lab.docker.containers
 
@@ -65,7 +65,7 @@ async def test_the_container_is_shut_and_known_by_its_journal(lab: Lab, tmp_path
 async def test_a_script_that_does_not_end_is_ended_from_outside(lab: Lab, tmp_path: Path) -> None:
     work = begun(lab.desk(), asked(tmp_path))
     await lab.clock.until(lambda: lab.docker.running)
-    await lab.clock.until(work.done, within=onhost.WALL_S + 60)
+    await lab.clock.until(work.done, within=measurement_on_host.WALL_S + 60)
     assert "did not end in 600 s" in str(work.exception())
     assert not lab.docker.containers
 
@@ -89,8 +89,8 @@ async def test_a_host_measures_one_script_at_a_time_whoever_asks(lab: Lab, tmp_p
 
 @pytest.mark.parametrize(
     ("total", "used", "limit"),
-    [(64_000.0, 4000.0, onhost.MEMORY_MIB), (16_000.0, 8000.0, 4000.0),
-     (None, None, onhost.LEAST_MEMORY_MIB)],
+    [(64_000.0, 4000.0, measurement_on_host.MEMORY_MIB), (16_000.0, 8000.0, 4000.0),
+     (None, None, measurement_on_host.LEAST_MEMORY_MIB)],
 )  # fmt: skip
 def test_memory_is_limited_by_what_the_host_has_free(
     lab: Lab, total: float | None, used: float | None, limit: float

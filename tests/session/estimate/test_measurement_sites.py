@@ -12,8 +12,8 @@ from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, Ho
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UnreachableError, UsageError
 from gpuconsole.preflight.ladder import Site
-from gpuconsole.session import sites
-from gpuconsole.session.sites import host_sites, local_sites
+from gpuconsole.session.estimate import measurement_sites
+from gpuconsole.session.estimate.measurement_sites import host_sites, local_sites
 
 TASK = Task("train", "/p/train.py")
 
@@ -99,7 +99,7 @@ async def test_slurm_measures_nothing() -> None:
 
 
 def test_this_machine_needs_paddle_a_sandbox_and_consent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sites.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(measurement_sites.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", lambda: None)
     for kind in ("bubblewrap", "files-open"):
         monkeypatch.setattr("gpuconsole.remote.sandbox.Sandbox.kind", kind)
@@ -112,5 +112,5 @@ def test_this_machine_needs_paddle_a_sandbox_and_consent(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", none)
     assert local_sites(lambda _: True) == ((), "This system has no namespaces")
-    monkeypatch.setattr(sites.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(measurement_sites.importlib.util, "find_spec", lambda name: None)
     assert local_sites(lambda _: True) == ((), "Paddle is not installed on this machine")

@@ -25,7 +25,7 @@ from gpuconsole.preflight.ladder import (
     left_out,
     next_move,
 )
-from gpuconsole.session.measuring import Progress
+from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.waiting import within
 
 CANCELLED = "measuring was cancelled"

@@ -7,8 +7,7 @@ from dataclasses import replace
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.measuring import with_facts
-from gpuconsole.session.onhost import (
+from gpuconsole.session.estimate.measurement_on_host import (
     Asked,
     in_container,
     in_turn,
@@ -16,6 +15,7 @@ from gpuconsole.session.onhost import (
     ready_engine,
     shut_spec,
 )
+from gpuconsole.session.estimate.measurement_run import with_facts
 from gpuconsole.session.spec import attempt_key
 
 WALL_S = 60.0

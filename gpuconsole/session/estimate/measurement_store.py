@@ -16,9 +16,9 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session import measuring
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.measuring import Progress
+from gpuconsole.session.estimate import measurement_run
+from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.reading.beside import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Naming, Requested, Requesting
 from gpuconsole.session.reading.recordings import Mode, python_path
@@ -98,7 +98,7 @@ class Measurements:
             shown += map(Path, asked.modules)
         try:
             async with self._turn(progress):
-                document = await measuring.here(sandbox, shown, asked.request, progress)
+                document = await measurement_run.here(sandbox, shown, asked.request, progress)
         except RefusedError as error:
             seen = f" Of {root} it sees only the script and what that imports." if alone else ""
             raise type(error)(error.title, error.message, error.hint + seen) from None
@@ -109,8 +109,8 @@ class Measurements:
     ) -> None:
         """Measure in a container on a host, and keep the recording; in the device tier on the
         device of the spot."""
-        from gpuconsole.session.ondevice import measure_on_device
-        from gpuconsole.session.onhost import Asked, clear, measure_on_host
+        from gpuconsole.session.estimate.measurement_on_device import measure_on_device
+        from gpuconsole.session.estimate.measurement_on_host import Asked, clear, measure_on_host
 
         made = await self._begin(task, mode, at.image)
         async with self._packed(task, mode, pack, bench.settings.code_size_limit) as packed:

@@ -1,0 +1,1 @@
+"""What a script will take: estimates, and the measurements they rest on."""
