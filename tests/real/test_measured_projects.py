@@ -13,7 +13,7 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.analyses import located
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.sessions import Desk

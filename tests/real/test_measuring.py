@@ -22,7 +22,7 @@ from gpuconsole.remote import sandbox as sandboxes
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.estimate.measurement_on_host import NAME
 from gpuconsole.session.estimate.measurement_store import Measurements
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S

@@ -22,7 +22,7 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.remote import pidsgroup
 from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxLimitError
 from gpuconsole.session.estimate.measurement_store import Measurements
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.test_measuring import TRAIN, need_bubblewrap

@@ -26,7 +26,7 @@ from gpuconsole.errors import (
 from gpuconsole.placement import Candidate, Place
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.estimate.preflight_runner import Preflights
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submission import Packed
 from gpuconsole.state import Journal

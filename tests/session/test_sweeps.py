@@ -17,7 +17,7 @@ from gpuconsole.core.sweeps import read_axes
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.estimate.preflight_runner import Preflights
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened
 

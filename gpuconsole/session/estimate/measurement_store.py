@@ -19,7 +19,7 @@ from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.estimate import measurement_run
 from gpuconsole.session.estimate.measurement_run import Progress
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Naming, Requested, Requesting
 from gpuconsole.session.reading.recordings import Mode, python_path
 from gpuconsole.session.submission import Packer

@@ -16,7 +16,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.session.reading.analyses import Analyses
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Estimating
 from gpuconsole.session.reading.recordings import MODES
 

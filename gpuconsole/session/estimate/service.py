@@ -31,7 +31,7 @@ from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.estimate.tier_ladder import Climb, Effects, Watching
 from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submission import completed

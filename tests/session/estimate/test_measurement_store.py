@@ -24,7 +24,7 @@ from gpuconsole.session.estimate import measurement_run
 from gpuconsole.session.estimate.measurement_store import Measurements, choose_host
 from gpuconsole.session.reading import inputs, recordings
 from gpuconsole.session.reading.analyses import Analyses
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.installed import paddle_version
 from gpuconsole.session.reading.questions import Checking, Estimating, Naming
 from gpuconsole.session.reading.recordings import Mode, recorded

@@ -19,7 +19,7 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.factory import pack_project
 from gpuconsole.session.reading.analyses import Analyses
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.process import Limits
 from gpuconsole.session.submission import refuse_hopeless
 

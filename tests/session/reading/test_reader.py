@@ -18,10 +18,10 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.reading import process, questions, records
 from gpuconsole.session.reading.analyses import Analyses
-from gpuconsole.session.reading.beside import AsyncReader
+from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.process import Limits
 from gpuconsole.session.reading.questions import Estimating
-from tests.session.odd_questions import Odd
+from tests.session.reading.odd_questions import Odd
 
 EXAMPLES = sorted((Path(preflight.__file__).parents[1] / "data" / "examples").glob("*.py"))
 WAIT_S = 120.0
@@ -105,7 +105,7 @@ async def test_a_question_that_is_taken_back_ends_its_process(reader: AsyncReade
 async def test_what_is_nearly_answered_when_it_is_taken_back_keeps_its_process(
     reader: AsyncReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuconsole.session.reading.beside.GRACE_S", WAIT_S)
+    monkeypatch.setattr("gpuconsole.session.reading.background.GRACE_S", WAIT_S)
     before = await asyncio.to_thread(process_of, reader)
     asked = asyncio.ensure_future(reader.asked(Odd("number")))
     await asyncio.sleep(0)
