@@ -22,7 +22,7 @@ from gpuconsole.errors import RefusedError, UnreachableError
 from gpuconsole.remote.inventory import DEFAULT_IMAGE
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
-from gpuconsole.session.submission import Packed
+from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from gpuconsole.tui import run_console
 

@@ -70,7 +70,7 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
 async def _here(task: Task, mode: MeasuredTier, progress: Progress, agreed: Isolation) -> None:
     from gpuconsole.session.estimate.measurement_store import Measurements
     from gpuconsole.session.reading.background import AsyncReader
-    from gpuconsole.session.submission import completed
+    from gpuconsole.session.submit.validate import completed
 
     with AsyncReader() as reader:
         await Measurements(_state(), reader).here(completed(task), mode, progress, agreed)

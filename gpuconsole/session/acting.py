@@ -13,8 +13,8 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Watching
 from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.retrying import Offer, Retrying
-from gpuconsole.session.secrets import given_again
-from gpuconsole.session.submitting import Submitting
+from gpuconsole.session.submit.secrets import given_again
+from gpuconsole.session.submit.submit import Submitting
 from gpuconsole.session.writing import Writing
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})

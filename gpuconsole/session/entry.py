@@ -12,7 +12,7 @@ from gpuconsole.core.secrets import masked
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, UsageError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.secrets import forget, hidden_values, plain_values
+from gpuconsole.session.submit.secrets import forget, hidden_values, plain_values
 
 
 class Entry:

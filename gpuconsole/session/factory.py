@@ -22,7 +22,7 @@ from gpuconsole.session.imaging import pinned
 from gpuconsole.session.kinds import by_kind
 from gpuconsole.session.power import CommandPower
 from gpuconsole.session.session import Parts, Session
-from gpuconsole.session.submission import Packed
+from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from gpuconsole.state.images import ImageNotes
 

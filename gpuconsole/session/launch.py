@@ -25,7 +25,6 @@ from gpuconsole.session.gang import Part
 from gpuconsole.session.kinds import maker_of, runtime_of
 from gpuconsole.session.recovery import may_have_run
 from gpuconsole.session.render import docker_lines, line_file
-from gpuconsole.session.secrets import values_of
 from gpuconsole.session.sharing import share_of
 from gpuconsole.session.signs import shown
 from gpuconsole.session.spec import (
@@ -34,6 +33,7 @@ from gpuconsole.session.spec import (
     container_spec,
     require_gang_network,
 )
+from gpuconsole.session.submit.secrets import values_of
 from gpuconsole.session.tasks import to_its_end
 
 PROGRESS_EVERY_S = 1.0

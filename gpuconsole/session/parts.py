@@ -10,7 +10,7 @@ from gpuconsole.core.containers import Hosts
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.estimate.preflight_runner import Preflights
-from gpuconsole.session.submission import Packer
+from gpuconsole.session.submit.validate import Packer
 from gpuconsole.state import Journal
 
 

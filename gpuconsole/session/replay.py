@@ -11,7 +11,7 @@ from gpuconsole.session.parts import Parts
 from gpuconsole.session.recorded import RecordedHosts, RecordedJournal, RecordedSamples
 from gpuconsole.session.reel import Reel
 from gpuconsole.session.session import Session
-from gpuconsole.session.submission import Packed
+from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state.recording.shelf import Shelf
 from gpuconsole.state.recording.writer import files_in
 

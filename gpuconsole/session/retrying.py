@@ -20,7 +20,7 @@ from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.estimate.service import Estimating
-from gpuconsole.session.submission import Packer, pack_task, refuse_hopeless
+from gpuconsole.session.submit.validate import Packer, pack_task, refuse_hopeless
 from gpuconsole.session.tasks import cancel_all
 
 

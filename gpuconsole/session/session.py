@@ -58,9 +58,9 @@ from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
-from gpuconsole.session.secrets import Forgetting
 from gpuconsole.session.silences import Silences
-from gpuconsole.session.submitting import Submitting
+from gpuconsole.session.submit.secrets import Forgetting
+from gpuconsole.session.submit.submit import Submitting
 from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import Triage

@@ -32,7 +32,7 @@ from gpuconsole.session.metrics.watching import (
     most_series,
 )
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.submission import Packed
+from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
 

@@ -28,7 +28,7 @@ from gpuconsole.preflight import Calibration
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.session import Parts, Session
-from gpuconsole.session.submission import Packed
+from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from tests.session.fakes import Console, Docker, FakeHosts, VirtualClock
 

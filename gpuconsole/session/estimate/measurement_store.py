@@ -22,7 +22,7 @@ from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Naming, Requested, Requesting
 from gpuconsole.session.reading.recordings import Mode, python_path
-from gpuconsole.session.submission import Packer
+from gpuconsole.session.submit.validate import Packer
 from gpuconsole.state.measured import MeasuredScripts
 from gpuconsole.state.turns import Turn, measuring_turn
 

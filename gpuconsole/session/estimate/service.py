@@ -34,7 +34,7 @@ from gpuconsole.session.parts import Parts
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
-from gpuconsole.session.submission import completed
+from gpuconsole.session.submit.validate import completed
 from gpuconsole.state import Assumptions
 from gpuconsole.state.consent import LocalConsent
 from gpuconsole.state.images import ImageNotes

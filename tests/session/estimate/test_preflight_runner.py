@@ -21,7 +21,7 @@ from gpuconsole.session.factory import pack_project
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.process import Limits
-from gpuconsole.session.submission import refuse_hopeless
+from gpuconsole.session.submit.validate import refuse_hopeless
 
 SCRIPT = """
 import paddle

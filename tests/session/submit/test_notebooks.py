@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
-from gpuconsole.session.submission import completed
+from gpuconsole.session.submit.validate import completed
 
 
 def test_a_notebook_is_refused_before_anything_is_packed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gpuconsole.placement import launch_command
 from gpuconsole.session.checkpoint import pack_parents
 from gpuconsole.session.clusters import batch_spec
 from gpuconsole.session.spec import checkpoint_path, container_spec, start_path
-from gpuconsole.session.submission import Packed, pack_task
+from gpuconsole.session.submit.validate import Packed, pack_task
 
 TASK = Task("train", "/p/tools/train.py", args=("-c", "../x.yml"), project="/p", folder="tools")
 

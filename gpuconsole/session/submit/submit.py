@@ -25,9 +25,9 @@ from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.imaging import with_pin
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.secrets import require_values, without_values
 from gpuconsole.session.spec import require_gang_network
-from gpuconsole.session.submission import (
+from gpuconsole.session.submit.secrets import require_values, without_values
+from gpuconsole.session.submit.validate import (
     completed,
     new_job,
     pack_task,
