@@ -12,14 +12,14 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.units import format_mib, iso_utc
 from gpuconsole.placement.images import cuda_version, paddle_version
-from gpuconsole.session.imaging import same_image
+from gpuconsole.session.images.service import same_image
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from gpuconsole.session.imagecopy import Copied
-    from gpuconsole.session.imaging import Fetched, HostImages, Imaging
+    from gpuconsole.session.images.copy import Copied
+    from gpuconsole.session.images.service import Fetched, HostImages, Imaging
     from gpuconsole.state.images import ImageCheck, Pin
 
 _ID_DIGITS = 12

@@ -39,7 +39,7 @@ from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.after import Order
 from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.faults import behind_others, faults_of, shunned
-from gpuconsole.session.images import ImageBoard
+from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.ledger import Ledger, devices_by_host
 from gpuconsole.session.placing import Choice, Plan, Why
 from gpuconsole.session.policies import Policies

@@ -40,8 +40,8 @@ from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.session.foreseeing import Foresight
-from gpuconsole.session.images import ImageBoard
-from gpuconsole.session.imaging import Imaging
+from gpuconsole.session.images.availability import ImageBoard
+from gpuconsole.session.images.service import Imaging
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.metrics.watching import Metrics
 from gpuconsole.session.news import News

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.cli.entry import main
-from gpuconsole.session.dockerfile import dockerfile
+from gpuconsole.session.images.dockerfile import dockerfile
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.image import PADDLE_IMAGE

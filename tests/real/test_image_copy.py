@@ -21,7 +21,7 @@ from gpuconsole.errors import EngineError, ImageError, UnreachableError
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
 from gpuconsole.session.clock import WallClock
-from gpuconsole.session.imagecopy import Copied, End, copy_image
+from gpuconsole.session.images.copy import Copied, End, copy_image
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.patience import PATIENCE_S
 

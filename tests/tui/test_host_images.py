@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
-from gpuconsole.session.imaging import HostImages
+from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.presentation.images import SHOWN, image_lines
 from tests.tui.console import WIDE, opened
 from tests.tui.fake import FakeSession

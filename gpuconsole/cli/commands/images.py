@@ -16,8 +16,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.session.imagecopy import Copied
-    from gpuconsole.session.imaging import Fetched, HostImages
+    from gpuconsole.session.images.copy import Copied
+    from gpuconsole.session.images.service import Fetched, HostImages
     from gpuconsole.session.session import Session
     from gpuconsole.state.images import ImageCheck, Pin
 
@@ -145,7 +145,7 @@ def pin(name: str, host: str, task: Path | None, remove: bool) -> int:
         await _seen(session, (host,) if host else ())
         if task is None:
             return await session.images.pin(name, host)
-        from gpuconsole.session.taskimage import write_image
+        from gpuconsole.session.images.task_file_image import write_image
 
         found = await session.images.resolve(name, host)
         write_image(task, found.reference)
@@ -270,7 +270,7 @@ def dockerfile_command(
     In layers: a base (pinned where it can be), the packages of requirements.txt or of the script's
     imports, a user who is not root, the code last. The script is read, never run.
     """
-    from gpuconsole.session.dockerfile import dockerfile
+    from gpuconsole.session.images.dockerfile import dockerfile
 
     async def work(session: Session) -> str:
         name = base or session.images.default(host)

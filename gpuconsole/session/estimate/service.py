@@ -29,7 +29,7 @@ from gpuconsole.session.estimate.measurement_sites import (
 from gpuconsole.session.estimate.measurement_store import Measurements, Spot, choose_host
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.estimate.tier_ladder import Climb, Effects, Watching
-from gpuconsole.session.imaging import with_pin
+from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching

@@ -23,7 +23,7 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.clusters import cluster_of, reach, resolved
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.estimate.tier_ladder import Watching
-from gpuconsole.session.imaging import with_pin
+from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.spec import require_gang_network
 from gpuconsole.session.submit.secrets import require_values, without_values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.units import format_mib
-from gpuconsole.session.imaging import HostImages
+from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
 

@@ -13,7 +13,7 @@ from gpuconsole.core.filters import only_host
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.history import HostMetric
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.imaging import HostImages
+from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.history import Scale
 from gpuconsole.tui.presentation.hostevents import event_lines

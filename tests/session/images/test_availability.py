@@ -11,7 +11,7 @@ from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostFacts
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement.rules import any_image
-from gpuconsole.session.images import ABSENT_S, KNOWN_S, ImageBoard
+from gpuconsole.session.images.availability import ABSENT_S, KNOWN_S, ImageBoard
 from gpuconsole.session.placer import Placer
 from tests.session.conftest import Desk, Lab
 

@@ -16,8 +16,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import EngineError, ImageError, ReadOnlyError, RefusedError, UsageError
 from gpuconsole.placement.images import image_fault
 from gpuconsole.placement.prepull import Fetch
-from gpuconsole.session.imagecheck import faults
-from gpuconsole.session.imaging import Imaging, with_pin
+from gpuconsole.session.images.check import faults
+from gpuconsole.session.images.service import Imaging, with_pin
 from gpuconsole.state.images import FILE, ImageCheck, ImageNotes, Pin
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Docker

@@ -28,9 +28,9 @@ from gpuconsole.errors import (
 )
 from gpuconsole.placement.images import image_fault, image_note
 from gpuconsole.placement.prepull import Fetch, lanes, wanted
-from gpuconsole.session import imagecheck
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.imagecopy import Copied, End, copy_image
+from gpuconsole.session.images import check as imagecheck
+from gpuconsole.session.images.copy import Copied, End, copy_image
 from gpuconsole.state.images import ImageCheck, ImageNotes, Pin
 
 PARALLEL = 4

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.errors import DocumentError, UsageError
-from gpuconsole.session.dockerfile import dockerfile, imported, packages_of
-from gpuconsole.session.taskimage import changed, write_image
+from gpuconsole.session.images.dockerfile import dockerfile, imported, packages_of
+from gpuconsole.session.images.task_file_image import changed, write_image
 
 BASE = "paddlepaddle/paddle:3.3.1-gpu-cuda12.6-cudnn9.5"
 
