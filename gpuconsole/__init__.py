@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from gpuconsole.session.factory import DemoOptions
-    from gpuconsole.session.placing import Why
+    from gpuconsole.session.queue.planner import Why
 
 __version__ = "0.1.0"
 
@@ -94,7 +94,7 @@ _HOMES = {
             "UsageError",
         ),
         ("gpuconsole.session.factory", "DemoOptions"),
-        ("gpuconsole.session.placing", "Why"),
+        ("gpuconsole.session.queue.planner", "Why"),
     )
     for name in names.split()
 }

@@ -23,7 +23,7 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import UnreachableError, UsageError
 from gpuconsole.session.factory import DemoOptions
-from gpuconsole.session.placing import Why
+from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.tasks import cancel_all
 
 if TYPE_CHECKING:

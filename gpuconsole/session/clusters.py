@@ -30,8 +30,8 @@ from gpuconsole.errors import UsageError
 from gpuconsole.placement import Decision
 from gpuconsole.placement.command import launch_command
 from gpuconsole.placement.model import Waiting
-from gpuconsole.session.after import Order
-from gpuconsole.session.placing import Choice, Plan, Planner, Why
+from gpuconsole.session.queue.dependencies import Order
+from gpuconsole.session.queue.planner import Choice, Plan, Planner, Why
 from gpuconsole.session.spec import WORKING_DIR, checkpoint_path, labels_of, start_path
 
 WORDS = ("partition", "qos", "constraint")

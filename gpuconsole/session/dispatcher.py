@@ -20,10 +20,10 @@ from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.gang import unwanted
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.outlook import Outlook
-from gpuconsole.session.placing import Choice
 from gpuconsole.session.preempting import interrupt, may_be_preempted
 from gpuconsole.session.pulse import Pulse
+from gpuconsole.session.queue.plan import Outlook
+from gpuconsole.session.queue.planner import Choice
 from gpuconsole.session.runner import Runner
 from gpuconsole.session.spec import container_name
 from gpuconsole.session.sweep import sweep

@@ -10,7 +10,7 @@ from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.power import Elastic
 from gpuconsole.core.units import format_duration
 from gpuconsole.placement.waking import Past, typical_s
-from gpuconsole.session.placing import Why
+from gpuconsole.session.queue.planner import Why
 from gpuconsole.state.elastic import ElasticNotes
 
 TIRED = "it has been awake for as long as it may; it sleeps when its jobs have ended"

@@ -23,7 +23,6 @@ from gpuconsole.core.observation import HostCalibration
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
-from gpuconsole.session import jobs as queue
 from gpuconsole.session.acting import Acting
 from gpuconsole.session.adoption import Settled, settle
 from gpuconsole.session.arrivals import first_frames
@@ -39,20 +38,22 @@ from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.follow import is_being_copied, log_file
-from gpuconsole.session.foreseeing import Foresight
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.metrics.watching import Metrics
 from gpuconsole.session.news import News
-from gpuconsole.session.outlook import Outlook
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.placer import Placer
-from gpuconsole.session.placing import Why
-from gpuconsole.session.policies import Policies
 from gpuconsole.session.powered import PoweredHosts
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.prune import prune_hosts
+from gpuconsole.session.queue import commands as queue
+from gpuconsole.session.queue.forecast import Foresight
+from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.plan import Outlook
+from gpuconsole.session.queue.planner import Why
+from gpuconsole.session.queue.policies import Policies
+from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.session.results import Fetched, fetch_results, list_results
@@ -65,7 +66,6 @@ from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import Triage
 from gpuconsole.session.waking import TellingPlanner, Waking
-from gpuconsole.session.whys import why_of
 from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes
 from gpuconsole.waiting import within

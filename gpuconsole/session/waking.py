@@ -36,8 +36,8 @@ from gpuconsole.session.bench import Bench
 from gpuconsole.session.checkpoint import holder_of
 from gpuconsole.session.falling import Falling
 from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.placing import Plan, Planner
 from gpuconsole.session.powered import WOKEN, PoweredHosts, Told
+from gpuconsole.session.queue.planner import Plan, Planner
 from gpuconsole.session.tasks import cancel_all
 
 LOOK_EVERY_S = 2.0

@@ -17,8 +17,8 @@ from gpuconsole.session.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.leases import LeaseBoard
-from gpuconsole.session.outlook import Outlook
-from gpuconsole.session.placing import Planner
+from gpuconsole.session.queue.plan import Outlook
+from gpuconsole.session.queue.planner import Planner
 from gpuconsole.session.silences import Silences
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state import Journal, new_job_id

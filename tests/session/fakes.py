@@ -38,7 +38,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.placement import Place
 from gpuconsole.remote.docker_errors import image_error, translated
-from gpuconsole.session.placing import Choice, Plan, Why
+from gpuconsole.session.queue.planner import Choice, Plan, Why
 from tests.waiting import threads_work
 
 START = 1_800_000_000.0

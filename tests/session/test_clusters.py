@@ -25,8 +25,8 @@ from gpuconsole.session.clusters import (
     without_clusters,
 )
 from gpuconsole.session.drained import DrainedHosts
-from gpuconsole.session.placing import Choice, Plan
-from gpuconsole.session.whys import why_of
+from gpuconsole.session.queue.planner import Choice, Plan
+from gpuconsole.session.queue.why import why_of
 from gpuconsole.state import Journal
 
 A100, T4 = "A100-SXM4-80GB", "Tesla T4"

@@ -21,10 +21,10 @@ from gpuconsole.session.faults import (
     verdict,
 )
 from gpuconsole.session.follow import log_file
-from gpuconsole.session.foreseeing import Change, Foresight
 from gpuconsole.session.launch import PULL_PAUSES_S
-from gpuconsole.session.placer import Placer
-from gpuconsole.session.whys import why_of
+from gpuconsole.session.queue.forecast import Change, Foresight
+from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.why import why_of
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import START, Container, FakeEngine, VirtualClock
 

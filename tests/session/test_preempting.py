@@ -15,8 +15,8 @@ from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.checkpoint import pack_parents
-from gpuconsole.session.jobs import retry
 from gpuconsole.session.preempting import interrupt, preempt
+from gpuconsole.session.queue.commands import retry
 from gpuconsole.session.spec import checkpoint_path
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab

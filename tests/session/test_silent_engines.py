@@ -11,7 +11,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.leases import REFRESH_S, marked
-from gpuconsole.session.placer import Placer
+from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.silences import BELIEVED_S, SILENT_S
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker

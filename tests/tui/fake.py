@@ -46,8 +46,8 @@ from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.preflight.ladder import Run, Site
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
-from gpuconsole.session.foreseeing import Change
 from gpuconsole.session.images.service import HostImages
+from gpuconsole.session.queue.forecast import Change
 from gpuconsole.session.results import Fetched
 from gpuconsole.session.retrying import Offer
 from gpuconsole.triage import actions_for, ticket

@@ -11,7 +11,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import EngineError, UsageError
 from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.whatif import Comparison, Moved
-from gpuconsole.session.foreseeing import Change
+from gpuconsole.session.queue.forecast import Change
 from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
 from gpuconsole.tui.widgets.rows import Rows
 from tests.tui.console import SIZES, Driven, opened

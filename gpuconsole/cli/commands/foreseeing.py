@@ -34,7 +34,7 @@ def what_if(change: tuple[str, ...]) -> int:
     CHANGE is one of: drain HOST, add COUNT MODEL, priority JOB NUMBER.
     """
     from gpuconsole.placement.whatif import sentences
-    from gpuconsole.session.foreseeing import parse_change
+    from gpuconsole.session.queue.forecast import parse_change
 
     wanted = parse_change(" ".join(change))
 

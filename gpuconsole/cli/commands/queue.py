@@ -22,7 +22,7 @@ from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
     from gpuconsole.core.containers import ResultFile
-    from gpuconsole.session.placing import Why
+    from gpuconsole.session.queue.planner import Why
     from gpuconsole.session.results import Fetched
     from gpuconsole.session.session import Session
 

@@ -15,9 +15,9 @@ from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.clusters import cluster_of
 from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.outlook import Outlook
-from gpuconsole.session.placer import Placer
-from gpuconsole.session.placing import Plan
+from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.plan import Outlook
+from gpuconsole.session.queue.planner import Plan
 
 Taken = frozenset[tuple[str, str]]
 """Devices by host and UUID."""

@@ -15,7 +15,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
 from gpuconsole.placement.whatif import Comparison, Moved, sentences
-from gpuconsole.session.foreseeing import Change, parse_change
+from gpuconsole.session.queue.forecast import Change, parse_change
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.presentation.cells import fit

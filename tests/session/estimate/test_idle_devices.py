@@ -12,7 +12,7 @@ from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, Ho
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.placement import Candidate, Place
 from gpuconsole.session.estimate.idle_devices import idle_devices, taken_devices
-from gpuconsole.session.placing import Choice, Plan
+from gpuconsole.session.queue.planner import Choice, Plan
 
 A100 = Device("GPU-a", 0, "A100", memory_total_mib=40_000.0, memory_used_mib=600.0)
 V100 = replace(A100, uuid="GPU-v", index=1, model="V100", memory_total_mib=16_000.0)

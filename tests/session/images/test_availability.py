@@ -12,7 +12,7 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostFacts
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement.rules import any_image
 from gpuconsole.session.images.availability import ABSENT_S, KNOWN_S, ImageBoard
-from gpuconsole.session.placer import Placer
+from gpuconsole.session.queue.placement_adapter import Placer
 from tests.session.conftest import Desk, Lab
 
 IMAGE = "paddlepaddle/paddle:3.3.1-gpu-cuda12.6-cudnn9.5"

@@ -11,9 +11,9 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session import outlook
-from gpuconsole.session.outlook import Outlook
-from gpuconsole.session.placing import Plan
+from gpuconsole.session.queue import plan
+from gpuconsole.session.queue.plan import Outlook
+from gpuconsole.session.queue.planner import Plan
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import FirstFree
 
@@ -61,7 +61,7 @@ async def test_a_plan_holds_until_something_changes(lab: Lab, desk: Desk) -> Non
     assert await view.renew() is not None
     assert len(planner.threads) == 5
 
-    await lab.clock.pass_time(outlook.STALE_S)
+    await lab.clock.pass_time(plan.STALE_S)
     assert view.plan is not None
     assert len(planner.threads) == 6
 
@@ -69,8 +69,8 @@ async def test_a_plan_holds_until_something_changes(lab: Lab, desk: Desk) -> Non
 async def test_a_large_plan_is_made_aside_and_rests(
     lab: Lab, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outlook, "SMALL", 0)
-    monkeypatch.setattr(outlook, "REST", 1e9)
+    monkeypatch.setattr(plan, "SMALL", 0)
+    monkeypatch.setattr(plan, "REST", 1e9)
     planner = Counting()
     view = outlook_of(desk, planner)
     lab.submit(desk)
@@ -109,10 +109,10 @@ async def test_a_queue_that_is_small_again_is_planned_at_once(
     lab: Lab, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = outlook_of(desk, Counting())
-    monkeypatch.setattr(outlook, "SMALL", 0)
+    monkeypatch.setattr(plan, "SMALL", 0)
     first = lab.submit(desk)
     assert await view.renew() is not None
-    monkeypatch.setattr(outlook, "SMALL", 1000)
+    monkeypatch.setattr(plan, "SMALL", 1000)
     second = lab.submit(desk)
     assert await view.renew() is not None
     assert view.plan.waiting.keys() == {second}

@@ -12,7 +12,7 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.placing import Plan, Planner
+from gpuconsole.session.queue.planner import Plan, Planner
 
 SMALL = 20_000
 """Waiting jobs times devices up to which a plan takes some milliseconds and is made at once."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.session.placing import Why
+from gpuconsole.session.queue.planner import Why
 
 SHOWN = 5
 """How many of those that a job waits for are named."""

@@ -18,10 +18,10 @@ from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.conditions import host_fault
 from gpuconsole.placement.forecast import Expected, forecast
 from gpuconsole.placement.model import Holder
-from gpuconsole.session import jobs as queue
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.placer import Placer, Standing
+from gpuconsole.session.queue import commands as queue
+from gpuconsole.session.queue.placement_adapter import Placer, Standing
 from gpuconsole.waiting import within
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.units import format_duration, iso_utc, parse_time
 from gpuconsole.placement.fairshare import Share
-from gpuconsole.session.ledger import Ledger, devices_by_host, worked_s
+from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host, worked_s
 
 NOTABLE_WAIT_S = 60.0
 LONG = 3.0

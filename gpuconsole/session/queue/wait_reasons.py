@@ -9,7 +9,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.placement import Blocker, Policy, Waiting, why_waiting
 from gpuconsole.placement.engine import Outcome
 from gpuconsole.placement.model import FREE, Rules
-from gpuconsole.session.placing import Why
+from gpuconsole.session.queue.planner import Why
 
 
 class Reasons(Mapping[str, Why]):

@@ -10,7 +10,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState, Member, Task
 from gpuconsole.core.observation import Observation
-from gpuconsole.session.ledger import Ledger, worked_s
+from gpuconsole.session.queue.usage_ledger import Ledger, worked_s
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

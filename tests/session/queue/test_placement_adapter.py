@@ -8,8 +8,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.session.placer import Placer
-from gpuconsole.session.placing import Plan
+from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.planner import Plan
 
 NOW = 1_800_000_000.0
 FLEET = FleetSnapshot(

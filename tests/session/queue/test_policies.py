@@ -10,7 +10,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.placement.learned.gate import Play, judge
 from gpuconsole.placement.learned.weights import FILE_NAME, Origin, Trained, dumped
 from gpuconsole.placement.model import Learned
-from gpuconsole.session.policies import Policies
+from gpuconsole.session.queue.policies import Policies
 
 LEARNED = Learned({"speed": 0.5}, {"time": 0.25})
 SETTINGS = LabSettings(policy="rl_based")

@@ -11,10 +11,10 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState, Member, Task
 from gpuconsole.placement.fairshare import Share
 from gpuconsole.placement.forecast import Expected
-from gpuconsole.session.ledger import Ledger
-from gpuconsole.session.placing import Why
-from gpuconsole.session.prospects import Prospect, prospect_of
-from gpuconsole.session.whys import why_of
+from gpuconsole.session.queue.job_outlook import Prospect, prospect_of
+from gpuconsole.session.queue.planner import Why
+from gpuconsole.session.queue.usage_ledger import Ledger
+from gpuconsole.session.queue.why import why_of
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -10,8 +10,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.documents import parse
 from gpuconsole.placement import Holder
-from gpuconsole.session.placer import Placer, Standing
-from tests.session.test_placer import FLEET, NOW, job, running
+from gpuconsole.session.queue.placement_adapter import Placer, Standing
+from tests.session.queue.test_placement_adapter import FLEET, NOW, job, running
 
 HOUR = 3600.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconsole.session.reasons import smaller_batches
+from gpuconsole.session.queue.wait_reasons import smaller_batches
 
 
 def verdict(device: str, said: str, most: int | None) -> dict[str, object]:

@@ -8,9 +8,14 @@ from dataclasses import replace
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.placement.forecast import Expected
 from gpuconsole.session.clusters import waits_there, why_there
-from gpuconsole.session.ledger import devices_by_host
-from gpuconsole.session.placing import Why
-from gpuconsole.session.prospects import Prospect, running_sentences, told_apart, waiting_sentences
+from gpuconsole.session.queue.job_outlook import (
+    Prospect,
+    running_sentences,
+    told_apart,
+    waiting_sentences,
+)
+from gpuconsole.session.queue.planner import Why
+from gpuconsole.session.queue.usage_ledger import devices_by_host
 
 NOBODY = Why(
     "queued",

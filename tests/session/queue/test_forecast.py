@@ -6,8 +6,8 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import UsageError
-from gpuconsole.session import foreseeing
-from gpuconsole.session.foreseeing import Change, parse_change
+from gpuconsole.session.queue import forecast
+from gpuconsole.session.queue.forecast import Change, parse_change
 from gpuconsole.state import Journal
 from tests.session.test_session import Room, opened, room  # noqa: F401
 
@@ -68,8 +68,8 @@ async def test_looking_far_ahead_rests_afterwards(
     room: Room,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(foreseeing, "FELT_S", -1.0)
-    monkeypatch.setattr(foreseeing, "REST", 1e9)
+    monkeypatch.setattr(forecast, "FELT_S", -1.0)
+    monkeypatch.setattr(forecast, "REST", 1e9)
     async with opened(room) as session:
         running = await session.submit(room.task("first", run_time_s=600.0))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)

@@ -1,0 +1,1 @@
+"""The jobs that wait: their order, why they wait, and when they should start."""
