@@ -39,9 +39,9 @@ from gpuconsole.remote.inventory import parse_inventory
 from gpuconsole.remote.slurm import parse as slurm
 from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.model import VendorError
+from gpuconsole.session.dispatch.observation import read_reports
+from gpuconsole.session.dispatch.outcome import outcome_of
 from gpuconsole.session.logindex import LogIndex
-from gpuconsole.session.observing import read_reports
-from gpuconsole.session.outcome import outcome_of
 from gpuconsole.session.results import Stream, save_results
 from gpuconsole.session.tail import LineReader
 from gpuconsole.state import Journal

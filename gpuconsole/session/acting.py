@@ -9,10 +9,10 @@ from types import MappingProxyType
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.sweeps import Axis
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.dispatch.oom_retry import Offer, Retrying
+from gpuconsole.session.dispatch.preemption import is_over, preempt, until_over
 from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Watching
-from gpuconsole.session.preempting import is_over, preempt, until_over
 from gpuconsole.session.queue import commands as queue
-from gpuconsole.session.retrying import Offer, Retrying
 from gpuconsole.session.submit.secrets import given_again
 from gpuconsole.session.submit.submit import Submitting
 from gpuconsole.session.writing import Writing

@@ -13,7 +13,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import UsageError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.clusters import WORDS, batch_of, command_of
+from gpuconsole.session.dispatch.slurm_jobs import WORDS, batch_of, command_of
 
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

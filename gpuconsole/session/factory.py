@@ -18,8 +18,8 @@ from gpuconsole.core.places import state_folder
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
+from gpuconsole.session.dispatch.vendor_runtime import by_kind
 from gpuconsole.session.images.service import pinned
-from gpuconsole.session.kinds import by_kind
 from gpuconsole.session.power import CommandPower
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submit.validate import Packed

@@ -34,7 +34,7 @@ from gpuconsole.core.units import MIB, format_mib, parse_time
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.spec import RESULTS_DIR, checkpoint_path, container_spec
+from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, checkpoint_path, container_spec
 
 LARGEST_BUNDLE = 900 * 1024
 """Bytes: a ConfigMap holds 1 MiB, and something is around it."""

@@ -10,7 +10,7 @@ from typing import Any
 from gpuconsole.core.containers import CALIBRATION, MEASUREMENT, Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.session.clock import Clock
-from gpuconsole.session.clusters import without_clusters
+from gpuconsole.session.dispatch.slurm_jobs import without_clusters
 from gpuconsole.session.silences import Silences
 from gpuconsole.session.tasks import cancel_all, first
 

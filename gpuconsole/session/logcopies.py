@@ -15,12 +15,12 @@ from pathlib import Path
 
 from gpuconsole.core.containers import LogTail
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.entry import Entry
+from gpuconsole.session.dispatch import gang
+from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.outcome import TAIL_BYTES
 from gpuconsole.session.follow import CopyMark, cannot_store, complete_log, follow_log, log_file
-from gpuconsole.session.gang import Part
-from gpuconsole.session.outcome import TAIL_BYTES
 from gpuconsole.session.tasks import cancel_all, first
 
 PARALLEL_COPIES = 2

@@ -21,10 +21,10 @@ from gpuconsole.placement import Place
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.clusters import cluster_of
+from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.follow import log_file
 from gpuconsole.session.kubernetes import UNNAMED, manifest
-from gpuconsole.session.spec import attempt_key, container_name, container_spec
 
 
 def line_file(state: Path, job_id: str, attempt: int) -> Path:

@@ -20,8 +20,8 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.archives import Entry, Intake
 from gpuconsole.remote.feed import Feed
-from gpuconsole.session.recovery import may_have_run
-from gpuconsole.session.spec import RESULTS_DIR, checkpoint_path
+from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, checkpoint_path
+from gpuconsole.session.dispatch.recovery import may_have_run
 
 SPARE_BYTES = 64 * MIB
 """What is left free on the disk."""

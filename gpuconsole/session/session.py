@@ -30,8 +30,10 @@ from gpuconsole.session.asking import Asking
 from gpuconsole.session.backing import Backing
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
-from gpuconsole.session.clusters import SlurmPlanner, decision_there, without_clusters
-from gpuconsole.session.dispatcher import Dispatcher
+from gpuconsole.session.dispatch.dispatcher import Dispatcher
+from gpuconsole.session.dispatch.oom_retry import Retrying, is_due
+from gpuconsole.session.dispatch.prune import prune_hosts
+from gpuconsole.session.dispatch.slurm_jobs import SlurmPlanner, decision_there, without_clusters
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
@@ -46,7 +48,6 @@ from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.powered import PoweredHosts
 from gpuconsole.session.processes import Processes
-from gpuconsole.session.prune import prune_hosts
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.forecast import Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
@@ -57,7 +58,6 @@ from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.session.results import Fetched, fetch_results, list_results
-from gpuconsole.session.retrying import Retrying, is_due
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.silences import Silences
 from gpuconsole.session.submit.secrets import Forgetting

@@ -33,7 +33,7 @@ from gpuconsole.placement.waking import (
     would_do,
 )
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.checkpoint import holder_of
+from gpuconsole.session.dispatch.checkpoint import holder_of
 from gpuconsole.session.falling import Falling
 from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.powered import WOKEN, PoweredHosts, Told

@@ -12,7 +12,7 @@ import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session import runner
+from gpuconsole.session.dispatch import runner
 from gpuconsole.session.session import Session
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.sessions import COUNT, Desk, job_is, let_go, seen, until

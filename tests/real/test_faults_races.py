@@ -13,7 +13,8 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session import dispatcher, leases
+from gpuconsole.session import leases
+from gpuconsole.session.dispatch import dispatcher
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.sessions import Desk, seen, until

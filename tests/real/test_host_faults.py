@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.core import faults
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.session import launch
+from gpuconsole.session.dispatch import launch
 from gpuconsole.session.session import Session
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.image import PADDLE_IMAGE

@@ -9,7 +9,7 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.remote import reporter
-from gpuconsole.session import crowding, observing
+from gpuconsole.session.dispatch import device_sharing_watch, observation
 from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.sessions import Desk, job_is, let_go, seen, until
 
@@ -43,8 +43,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         reporter, "_source",
         lambda name: source(name).replace("WRITE_EVERY_S = 10.0", "WRITE_EVERY_S = 0.3"),
     )  # fmt: skip
-    monkeypatch.setattr(crowding, "READ_EVERY_S", 1.0)
-    monkeypatch.setattr(observing, "ENOUGH_READINGS", 3)
+    monkeypatch.setattr(device_sharing_watch, "READ_EVERY_S", 1.0)
+    monkeypatch.setattr(observation, "ENOUGH_READINGS", 3)
 
 
 def slow_down(host: LabHost, job_id: str) -> None:

@@ -13,7 +13,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import launch_command
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.dispatcher import Dispatcher
+from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.leases import LeaseBoard

@@ -13,10 +13,10 @@ from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.adopting import FOUND, Found, adopted, found_on, started_unseen
+from gpuconsole.session.dispatch.container_spec import container_name, labels_of
 from gpuconsole.session.factory import NoHosts
 from gpuconsole.session.queue.commands import retry
 from gpuconsole.session.results import list_results
-from gpuconsole.session.spec import container_name, labels_of
 from gpuconsole.state.backups import make_backup, restore
 from gpuconsole.state.restoration import HELD
 from tests.session.conftest import Desk, Lab, make_lab

@@ -12,6 +12,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.faults import PAUSES_S, FaultStreak, pause_s
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import Blame, EngineError, RefusedError
+from gpuconsole.session.dispatch.launch import PULL_PAUSES_S
 from gpuconsole.session.faults import (
     FORGET_S,
     PATIENCE_S,
@@ -21,7 +22,6 @@ from gpuconsole.session.faults import (
     verdict,
 )
 from gpuconsole.session.follow import log_file
-from gpuconsole.session.launch import PULL_PAUSES_S
 from gpuconsole.session.queue.forecast import Change, Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.why import why_of

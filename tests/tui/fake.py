@@ -45,11 +45,11 @@ from gpuconsole.placement.forecast import Expected
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
 from gpuconsole.placement.whatif import Comparison
 from gpuconsole.preflight.ladder import Run, Site
+from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.images.service import HostImages
 from gpuconsole.session.queue.forecast import Change
 from gpuconsole.session.results import Fetched
-from gpuconsole.session.retrying import Offer
 from gpuconsole.triage import actions_for, ticket
 
 NOW = 1_790_000_000.0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.dispatch.container_spec import attempt_key
 from gpuconsole.session.estimate.measurement_on_host import (
     Asked,
     in_container,
@@ -16,7 +17,6 @@ from gpuconsole.session.estimate.measurement_on_host import (
     shut_spec,
 )
 from gpuconsole.session.estimate.measurement_run import with_facts
-from gpuconsole.session.spec import attempt_key
 
 WALL_S = 60.0
 """Longest time on the device."""

@@ -26,7 +26,7 @@ from gpuconsole.placement.images import NO_CUDA, image_fault
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.image_probe import KINDS, MARK
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.kinds import require_confined, runtime_of
+from gpuconsole.session.dispatch.vendor_runtime import require_confined, runtime_of
 from gpuconsole.state import new_nonce
 from gpuconsole.state.images import ImageCheck
 

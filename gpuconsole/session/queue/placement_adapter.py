@@ -36,7 +36,8 @@ from gpuconsole.placement.profile import profile
 from gpuconsole.placement.quotas import Limits
 from gpuconsole.placement.rules import LabRules, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
-from gpuconsole.session.clusters import cluster_of
+from gpuconsole.session.dispatch.device_sharing import pairs, willing
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.faults import behind_others, faults_of, shunned
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.queue.dependencies import Order
@@ -45,7 +46,6 @@ from gpuconsole.session.queue.planner import Choice, Plan, Why
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host
 from gpuconsole.session.queue.wait_reasons import Reasons
-from gpuconsole.session.sharing import pairs, willing
 
 
 @dataclass(frozen=True, slots=True)

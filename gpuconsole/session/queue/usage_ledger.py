@@ -14,7 +14,7 @@ from gpuconsole.core.observation import Observation
 from gpuconsole.placement.quotas import Use
 from gpuconsole.placement.rules import usage_of
 from gpuconsole.placement.runtimes import PastRun, Prediction, RunTimes
-from gpuconsole.session.observing import Watch
+from gpuconsole.session.dispatch.observation import Watch
 
 KEPT_WAITS = 200
 """The latest starts, from which the usual wait is told."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.placement.forecast import Expected
-from gpuconsole.session.clusters import waits_there, why_there
+from gpuconsole.session.dispatch.slurm_jobs import waits_there, why_there
 from gpuconsole.session.queue.job_outlook import (
     Prospect,
     running_sentences,

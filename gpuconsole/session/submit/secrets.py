@@ -12,7 +12,7 @@ from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.retrying import is_due
+from gpuconsole.session.dispatch.oom_retry import is_due
 
 YOUNG_S = 60.0
 """Values that were written so lately are for a job that is about to be queued again."""

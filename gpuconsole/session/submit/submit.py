@@ -19,13 +19,13 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.clusters import cluster_of, reach, resolved
+from gpuconsole.session.dispatch.container_spec import require_gang_network
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of, reach, resolved
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.queue import commands as queue
-from gpuconsole.session.spec import require_gang_network
 from gpuconsole.session.submit.secrets import require_values, without_values
 from gpuconsole.session.submit.validate import (
     completed,

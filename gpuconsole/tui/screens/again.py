@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from gpuconsole.core.text import clean
-from gpuconsole.session.retrying import Offer
+from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box

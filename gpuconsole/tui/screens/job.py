@@ -18,8 +18,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.session.results import Fetched
-from gpuconsole.session.retrying import Offer
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture

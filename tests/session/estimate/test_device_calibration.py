@@ -21,9 +21,9 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.remote.reporter.probe import MARK
+from gpuconsole.session.dispatch.leftovers import sweep
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.sweep import sweep
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Container
 

@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.errors import UsageError
-from gpuconsole.session.entry import Entry
+from gpuconsole.session.dispatch.job_record import Entry
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened, room  # noqa: F401 - fixture
 

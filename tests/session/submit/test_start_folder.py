@@ -16,9 +16,9 @@ from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import UsageError
 from gpuconsole.lab.plan import script_fault
 from gpuconsole.placement import launch_command
-from gpuconsole.session.checkpoint import pack_parents
-from gpuconsole.session.clusters import batch_spec
-from gpuconsole.session.spec import checkpoint_path, container_spec, start_path
+from gpuconsole.session.dispatch.checkpoint import pack_parents
+from gpuconsole.session.dispatch.container_spec import checkpoint_path, container_spec, start_path
+from gpuconsole.session.dispatch.slurm_jobs import batch_spec
 from gpuconsole.session.submit.validate import Packed, pack_task
 
 TASK = Task("train", "/p/tools/train.py", args=("-c", "../x.yml"), project="/p", folder="tools")

@@ -13,7 +13,7 @@ from gpuconsole.core.containers import HostAccount, Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.session.clusters import (
+from gpuconsole.session.dispatch.slurm_jobs import (
     DECIDES,
     SlurmPlanner,
     batch_of,

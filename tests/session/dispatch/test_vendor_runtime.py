@@ -15,8 +15,8 @@ from gpuconsole.core.handover import handover
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.vendors import VENDORS
 from gpuconsole.errors import UsageError
-from gpuconsole.session.kinds import by_kind, maker_of, runtime_of
-from gpuconsole.session.spec import WANTED, container_spec
+from gpuconsole.session.dispatch.container_spec import WANTED, container_spec
+from gpuconsole.session.dispatch.vendor_runtime import by_kind, maker_of, runtime_of
 
 USUAL = "paddle:cuda"
 HOSTS = (

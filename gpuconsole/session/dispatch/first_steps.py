@@ -10,10 +10,10 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import ConsoleError, JournalError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.ending import run_image
-from gpuconsole.session.entry import Entry
-from gpuconsole.session.gang import Part
-from gpuconsole.session.observing import (
+from gpuconsole.session.dispatch.attempt_end import run_image
+from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.observation import (
     Ended,
     Reported,
     Watch,
@@ -21,7 +21,7 @@ from gpuconsole.session.observing import (
     devices_of,
     read_reports,
 )
-from gpuconsole.session.outcome import Outcome
+from gpuconsole.session.dispatch.outcome import Outcome
 
 FIRST_S = 5.0
 """Time after which a job is asked for the first time."""

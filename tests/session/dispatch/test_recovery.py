@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.jobs import Attempt
-from gpuconsole.session.recovery import Step, next_step
+from gpuconsole.session.dispatch.recovery import Step, next_step
 
 CHOSEN = Attempt(number=1, host="h", container_name="gpuconsole-job-1-abc", created_at=1.0)
 STARTING = replace(CHOSEN, starting_at=2.0)

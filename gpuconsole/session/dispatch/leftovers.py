@@ -15,12 +15,12 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.entry import Entry
+from gpuconsole.session.dispatch.container_spec import attempt_key
+from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.recovery import may_have_run
 from gpuconsole.session.estimate.measurement_on_host import clear
-from gpuconsole.session.gang import Part
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.recovery import may_have_run
-from gpuconsole.session.spec import attempt_key
 from gpuconsole.state.turns import free_turn, left_on
 
 

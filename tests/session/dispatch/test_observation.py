@@ -17,7 +17,7 @@ from gpuconsole.core.fleet import (
 )
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.units import MIB
-from gpuconsole.session.observing import (
+from gpuconsole.session.dispatch.observation import (
     Ended,
     Reported,
     Watch,
@@ -26,7 +26,7 @@ from gpuconsole.session.observing import (
     named,
     read_reports,
 )
-from gpuconsole.session.outcome import Outcome
+from gpuconsole.session.dispatch.outcome import Outcome
 from tests.session.conftest import Lab
 from tests.session.fakes import Container
 

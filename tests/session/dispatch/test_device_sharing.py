@@ -14,9 +14,16 @@ from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, Ho
 from gpuconsole.core.handover import SHARE_LABEL, container_labels
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.core.sharing import Share
+from gpuconsole.session.dispatch.container_spec import container_spec
+from gpuconsole.session.dispatch.device_sharing import (
+    MEMORY_FLAG,
+    Pair,
+    Seat,
+    memory_variables,
+    pairs,
+    share_of,
+)
 from gpuconsole.session.queue.placement_adapter import Placer
-from gpuconsole.session.sharing import MEMORY_FLAG, Pair, Seat, memory_variables, pairs, share_of
-from gpuconsole.session.spec import container_spec
 
 NOW = 1_800_000_000.0
 ON = LabSettings(sharing=True)

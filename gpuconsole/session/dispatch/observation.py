@@ -18,7 +18,7 @@ from gpuconsole.core.runcheck import fallback
 from gpuconsole.core.sharing import MOST_MIB
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
-from gpuconsole.session.outcome import Outcome, find_device_oom
+from gpuconsole.session.dispatch.outcome import Outcome, find_device_oom
 
 ENOUGH_READINGS = 60
 """Readings after which a mean utilisation is believed: about a minute."""

@@ -12,9 +12,9 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.sharing import Share
+from gpuconsole.session.dispatch.device_sharing import MEMORY_FLAG, willing
 from gpuconsole.session.queue.planner import Choice, Plan, Why
 from gpuconsole.session.queue.why import why_of
-from gpuconsole.session.sharing import MEMORY_FLAG, willing
 from tests.session.conftest import Desk, Lab
 
 UUID = "GPU-a-0"

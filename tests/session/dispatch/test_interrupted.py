@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import JobState, Task
+from gpuconsole.session.dispatch.runner import INTERRUPTED_S
 from gpuconsole.session.follow import log_file
-from gpuconsole.session.runner import INTERRUPTED_S
 from tests.session.conftest import Desk, Lab
+from tests.session.dispatch.test_gang import GANG, gang_lab
 from tests.session.fakes import Container
-from tests.session.test_gangs import GANG, gang_lab
 
 TASK = Task("train", script="/p/train.py", image="paddle", checkpoint_dir="checkpoints")
 

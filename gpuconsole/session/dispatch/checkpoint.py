@@ -14,12 +14,12 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
-from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.entry import Entry
-from gpuconsole.session.gang import Part
-from gpuconsole.session.recovery import may_have_run
-from gpuconsole.session.spec import WORKING_DIR, checkpoint_path, start_path
+from gpuconsole.session.dispatch import gang
+from gpuconsole.session.dispatch.container_spec import WORKING_DIR, checkpoint_path, start_path
+from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.recovery import may_have_run
 
 MOST_TOLD = 5
 """Things left out of a checkpoint that its event names."""

@@ -30,9 +30,14 @@ from gpuconsole.errors import UsageError
 from gpuconsole.placement import Decision
 from gpuconsole.placement.command import launch_command
 from gpuconsole.placement.model import Waiting
+from gpuconsole.session.dispatch.container_spec import (
+    WORKING_DIR,
+    checkpoint_path,
+    labels_of,
+    start_path,
+)
 from gpuconsole.session.queue.dependencies import Order
 from gpuconsole.session.queue.planner import Choice, Plan, Planner, Why
-from gpuconsole.session.spec import WORKING_DIR, checkpoint_path, labels_of, start_path
 
 WORDS = ("partition", "qos", "constraint")
 """Other labels of such a task: options of sbatch."""

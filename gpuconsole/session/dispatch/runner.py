@@ -24,18 +24,18 @@ from gpuconsole.errors import (
     UnreachableError,
 )
 from gpuconsole.placement import engine_fault
-from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.clusters import cluster_of
-from gpuconsole.session.ending import CANCELLED_BEFORE, Ending
-from gpuconsole.session.entry import Entry
+from gpuconsole.session.dispatch import gang
+from gpuconsole.session.dispatch.attempt_end import CANCELLED_BEFORE, Ending
+from gpuconsole.session.dispatch.first_steps import FirstSteps
+from gpuconsole.session.dispatch.gang import HostLostError, Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.launch import Launch
+from gpuconsole.session.dispatch.observation import Watch
+from gpuconsole.session.dispatch.recovery import Step, may_have_container, may_have_run
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.faults import HostFaults, could_not_start
-from gpuconsole.session.firststeps import FirstSteps
-from gpuconsole.session.gang import HostLostError, Part
-from gpuconsole.session.launch import Launch
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.observing import Watch
-from gpuconsole.session.recovery import Step, may_have_container, may_have_run
 from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import RoleLostError
 

@@ -13,21 +13,28 @@ from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.reporter import REPORTS
-from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.clusters import cluster_of
-from gpuconsole.session.entry import Entry
-from gpuconsole.session.gang import Part
-from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.observing import Ended, Watch, bounds_of, devices_of, named, read_reports
-from gpuconsole.session.outcome import (
+from gpuconsole.session.dispatch import gang
+from gpuconsole.session.dispatch.container_spec import memory_limit_mib
+from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.observation import (
+    Ended,
+    Watch,
+    bounds_of,
+    devices_of,
+    named,
+    read_reports,
+)
+from gpuconsole.session.dispatch.outcome import (
     CANCELLED_RUNNING,
     KILLED_CODES,
     Outcome,
     blames_peers,
     outcome_of,
 )
-from gpuconsole.session.spec import memory_limit_mib
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
+from gpuconsole.session.logcopies import LogCopies
 from gpuconsole.session.tasks import first
 
 STOPPING_S = 3.0

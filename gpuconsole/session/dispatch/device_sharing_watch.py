@@ -17,8 +17,8 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.observing import SURE_STEPS, Reported, read_reports
-from gpuconsole.session.sharing import Pair, Seat, pairs, willing
+from gpuconsole.session.dispatch.device_sharing import Pair, Seat, pairs, willing
+from gpuconsole.session.dispatch.observation import SURE_STEPS, Reported, read_reports
 from gpuconsole.session.tasks import cancel_all
 
 MOST_MEMORY = 0.92

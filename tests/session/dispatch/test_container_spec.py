@@ -11,7 +11,7 @@ from gpuconsole.core.containers import ContainerSpec, HostAccount
 from gpuconsole.core.fleet import Device, Host, HostFacts
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import UsageError
-from gpuconsole.session.spec import container_spec, require_safe_source
+from gpuconsole.session.dispatch.container_spec import container_spec, require_safe_source
 
 ATTEMPT = Attempt(2, "h", ("GPU-0", "GPU-1"), (0, 1), "gpuconsole-j-2-nonce")
 HOST = Host(

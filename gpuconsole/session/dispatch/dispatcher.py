@@ -14,19 +14,19 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError, UnreachableError
 from gpuconsole.session.adoption import Adoption
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.checkpoint import holder_of
-from gpuconsole.session.crowding import Crowding
+from gpuconsole.session.dispatch.checkpoint import holder_of
+from gpuconsole.session.dispatch.container_spec import container_name
+from gpuconsole.session.dispatch.device_sharing_watch import Crowding
+from gpuconsole.session.dispatch.gang import unwanted
+from gpuconsole.session.dispatch.leftovers import sweep
+from gpuconsole.session.dispatch.preemption import interrupt, may_be_preempted
+from gpuconsole.session.dispatch.runner import Runner
 from gpuconsole.session.faults import HostFaults
-from gpuconsole.session.gang import unwanted
 from gpuconsole.session.leases import LeaseBoard
 from gpuconsole.session.logcopies import LogCopies
-from gpuconsole.session.preempting import interrupt, may_be_preempted
 from gpuconsole.session.pulse import Pulse
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Choice
-from gpuconsole.session.runner import Runner
-from gpuconsole.session.spec import container_name
-from gpuconsole.session.sweep import sweep
 from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new_nonce
 from gpuconsole.state.turns import left_on

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpuconsole.core.jobs import EndedBy, Job
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.recovery import is_out_of_sight
+from gpuconsole.session.dispatch.recovery import is_out_of_sight
 from gpuconsole.state import JobMovedError, Journal
 
 LOOK_EVERY_S = 0.5

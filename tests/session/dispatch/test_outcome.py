@@ -6,7 +6,7 @@ import pytest
 
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.outcome import Outcome, exit_sentence, outcome_of
+from gpuconsole.session.dispatch.outcome import Outcome, exit_sentence, outcome_of
 
 PADDLE_OOM = """Traceback (most recent call last):
   File "train.py", line 30, in <module>

@@ -16,23 +16,23 @@ from gpuconsole.core.trust import make_private, private
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.remote import reporter
-from gpuconsole.session import gang
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.checkpoint import bring, pack_parents
-from gpuconsole.session.clusters import batch_of, batch_spec, cluster_of
-from gpuconsole.session.entry import Entry
-from gpuconsole.session.gang import Part
-from gpuconsole.session.kinds import maker_of, runtime_of
-from gpuconsole.session.recovery import may_have_run
-from gpuconsole.session.render import docker_lines, line_file
-from gpuconsole.session.sharing import share_of
-from gpuconsole.session.signs import shown
-from gpuconsole.session.spec import (
+from gpuconsole.session.dispatch import gang
+from gpuconsole.session.dispatch.checkpoint import bring, pack_parents
+from gpuconsole.session.dispatch.container_spec import (
     WORKING_DIR,
     attempt_key,
     container_spec,
     require_gang_network,
 )
+from gpuconsole.session.dispatch.device_sharing import share_of
+from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.job_record import Entry
+from gpuconsole.session.dispatch.launch_heartbeat import shown
+from gpuconsole.session.dispatch.recovery import may_have_run
+from gpuconsole.session.dispatch.slurm_jobs import batch_of, batch_spec, cluster_of
+from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
+from gpuconsole.session.render import docker_lines, line_file
 from gpuconsole.session.submit.secrets import values_of
 from gpuconsole.session.tasks import to_its_end
 

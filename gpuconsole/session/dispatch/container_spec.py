@@ -18,9 +18,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import Meeting
 from gpuconsole.remote import reporter
-from gpuconsole.session.kinds import maker_of, require_confined
-from gpuconsole.session.recovery import nonce_of
-from gpuconsole.session.sharing import memory_variables, share_of
+from gpuconsole.session.dispatch.device_sharing import memory_variables, share_of
+from gpuconsole.session.dispatch.recovery import nonce_of
+from gpuconsole.session.dispatch.vendor_runtime import maker_of, require_confined
 
 WORKING_DIR = "/workspace"
 RESULTS_DIR = "/results"

@@ -1,0 +1,1 @@
+"""Jobs that run: launched, followed, and brought to their end."""
