@@ -24,10 +24,8 @@ from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.acting import Acting
-from gpuconsole.session.adoption import Settled, settle
 from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.asking import Asking
-from gpuconsole.session.backing import Backing
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
@@ -57,6 +55,8 @@ from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording import FOLDER, ring
 from gpuconsole.session.render import rendered, unqueued
+from gpuconsole.session.restore.adoption import Settled, settle
+from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.silences import Silences

@@ -18,7 +18,7 @@ from gpuconsole.core.units import format_mib, iso_utc
 from gpuconsole.errors import ConsoleError, ReadOnlyError, UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.session.adoption import Settled
+    from gpuconsole.session.restore.adoption import Settled
     from gpuconsole.session.session import Session
     from gpuconsole.state.backups import Restored
 

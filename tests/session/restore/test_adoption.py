@@ -12,10 +12,16 @@ from gpuconsole.core.containers import ContainerStatus, Lease
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.session.adopting import FOUND, Found, adopted, found_on, started_unseen
 from gpuconsole.session.dispatch.container_spec import container_name, labels_of
 from gpuconsole.session.factory import NoHosts
 from gpuconsole.session.queue.commands import retry
+from gpuconsole.session.restore.jobs_from_containers import (
+    FOUND,
+    Found,
+    adopted,
+    found_on,
+    started_unseen,
+)
 from gpuconsole.session.results import list_results
 from gpuconsole.state.backups import make_backup, restore
 from gpuconsole.state.restoration import HELD

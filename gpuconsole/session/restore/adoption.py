@@ -15,9 +15,16 @@ from dataclasses import dataclass, replace
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.adopting import FOUND, Found, adopted, found_on, is_held, started_unseen
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.follow import log_file
+from gpuconsole.session.restore.jobs_from_containers import (
+    FOUND,
+    Found,
+    adopted,
+    found_on,
+    is_held,
+    started_unseen,
+)
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.restoration import Restoration
 

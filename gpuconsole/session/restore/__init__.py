@@ -1,0 +1,1 @@
+"""A journal that was lost: its copies, and its jobs found again on the hosts."""
