@@ -18,7 +18,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.remote.inventory import DEFAULT_IMAGE
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.validate import Packed

@@ -41,9 +41,9 @@ from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.model import VendorError
 from gpuconsole.session.dispatch.observation import read_reports
 from gpuconsole.session.dispatch.outcome import outcome_of
-from gpuconsole.session.logindex import LogIndex
+from gpuconsole.session.logs.line_index import LogIndex
+from gpuconsole.session.logs.tail import LineReader
 from gpuconsole.session.results import Stream, save_results
-from gpuconsole.session.tail import LineReader
 from gpuconsole.state import Journal
 from gpuconsole.taskfile import load_task
 from tests.remote import vendortexts

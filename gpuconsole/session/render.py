@@ -23,8 +23,8 @@ from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
-from gpuconsole.session.follow import log_file
 from gpuconsole.session.kubernetes import UNNAMED, manifest
+from gpuconsole.session.logs.follow import log_file
 
 
 def line_file(state: Path, job_id: str, attempt: int) -> Path:

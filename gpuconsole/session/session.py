@@ -37,10 +37,11 @@ from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.faults import HostFaults
-from gpuconsole.session.follow import is_being_copied, log_file
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging
 from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.logs.follow import is_being_copied, log_file
+from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.metrics.watching import Metrics
 from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
@@ -62,7 +63,6 @@ from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.silences import Silences
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Submitting
-from gpuconsole.session.tail import tail
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import Triage
 from gpuconsole.session.waking import TellingPlanner, Waking

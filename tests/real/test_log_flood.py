@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.follow import is_being_copied, log_file
+from gpuconsole.session.logs.follow import is_being_copied, log_file
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, wait_until

@@ -21,7 +21,7 @@ from gpuconsole.session.faults import (
     next_streak,
     verdict,
 )
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.queue.forecast import Change, Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.why import why_of

@@ -34,7 +34,7 @@ from gpuconsole.session.dispatch.outcome import (
     outcome_of,
 )
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
-from gpuconsole.session.logcopies import LogCopies
+from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.session.tasks import first
 
 STOPPING_S = 3.0

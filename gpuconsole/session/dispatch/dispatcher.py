@@ -22,7 +22,7 @@ from gpuconsole.session.dispatch.preemption import interrupt, may_be_preempted
 from gpuconsole.session.dispatch.runner import Runner
 from gpuconsole.session.faults import HostFaults
 from gpuconsole.session.leases import LeaseBoard
-from gpuconsole.session.logcopies import LogCopies
+from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.session.pulse import Pulse
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Choice

@@ -20,7 +20,7 @@ from gpuconsole.session.dispatch.gang import Part
 from gpuconsole.session.dispatch.job_record import Entry
 from gpuconsole.session.dispatch.recovery import may_have_run
 from gpuconsole.session.estimate.measurement_on_host import clear
-from gpuconsole.session.logcopies import LogCopies
+from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.state.turns import free_turn, left_on
 
 

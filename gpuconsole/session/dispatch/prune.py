@@ -11,7 +11,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.follow import is_being_copied, log_file
+from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.submit.secrets import prune_values
 
 PARALLEL = 8

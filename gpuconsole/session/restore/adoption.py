@@ -16,7 +16,7 @@ from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.restore.jobs_from_containers import (
     FOUND,
     Found,

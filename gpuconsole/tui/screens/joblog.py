@@ -15,9 +15,9 @@ from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.logtimes import line_at, read_clock
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.logindex import Lines, LogIndex
-from gpuconsole.session.logmerge import MergedLog
-from gpuconsole.session.logsearch import Search
+from gpuconsole.session.logs.line_index import Lines, LogIndex
+from gpuconsole.session.logs.merge import MergedLog
+from gpuconsole.session.logs.search import Search
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import AskScreen

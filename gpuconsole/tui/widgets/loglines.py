@@ -14,8 +14,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpuconsole.session.logindex import Lines
-from gpuconsole.session.logsearch import Search
+from gpuconsole.session.logs.line_index import Lines
+from gpuconsole.session.logs.search import Search
 from gpuconsole.tui.ink import Ink, ink_of
 from gpuconsole.tui.presentation.cells import Piece, strip
 from gpuconsole.tui.presentation.logline import marked

@@ -14,11 +14,11 @@ from gpuconsole.core.containers import ContainerSpec, Lease, LogTail
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session import follow
 from gpuconsole.session.dispatch import dispatcher
 from gpuconsole.session.dispatch.prune import prune_hosts
-from gpuconsole.session.follow import is_being_copied, log_file
-from gpuconsole.session.logcopies import PARALLEL_COPIES
+from gpuconsole.session.logs import follow
+from gpuconsole.session.logs.copies import PARALLEL_COPIES
+from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Container, FakeEngine

@@ -14,7 +14,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import meeting_port
 from gpuconsole.session.dispatch.container_spec import attempt_key, require_gang_network
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.queue.commands import retry
 from gpuconsole.session.render import rendered
 from gpuconsole.state import Journal

@@ -9,7 +9,7 @@ import pytest
 
 from gpuconsole.core.jobs import JobState, Task
 from gpuconsole.session.dispatch.runner import INTERRUPTED_S
-from gpuconsole.session.follow import log_file
+from gpuconsole.session.logs.follow import log_file
 from tests.session.conftest import Desk, Lab
 from tests.session.dispatch.test_gang import GANG, gang_lab
 from tests.session.fakes import Container

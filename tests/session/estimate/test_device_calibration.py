@@ -23,7 +23,7 @@ from gpuconsole.errors import (
 from gpuconsole.remote.reporter.probe import MARK
 from gpuconsole.session.dispatch.leftovers import sweep
 from gpuconsole.session.estimate.device_calibration import calibrate
-from gpuconsole.session.logcopies import LogCopies
+from gpuconsole.session.logs.copies import LogCopies
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Container
 

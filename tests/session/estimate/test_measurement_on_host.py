@@ -18,7 +18,7 @@ from gpuconsole.session.dispatch.leftovers import sweep
 from gpuconsole.session.estimate import measurement_on_host
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
 from gpuconsole.session.estimate.measurement_on_host import Asked, measure_on_host, memory_limit_mib
-from gpuconsole.session.logcopies import LogCopies
+from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.state.turns import free_turn, left_on, measuring_turn
 from tests.session.conftest import Desk, Lab
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.session.logindex import LINE_BYTES, Lines, LogIndex
-from gpuconsole.session.logmerge import MergedLog
-from gpuconsole.session.logsearch import BLOCK, Search
-from gpuconsole.session.tail import LINE_LIMIT
+from gpuconsole.session.logs.line_index import LINE_BYTES, Lines, LogIndex
+from gpuconsole.session.logs.merge import MergedLog
+from gpuconsole.session.logs.search import BLOCK, Search
+from gpuconsole.session.logs.tail import LINE_LIMIT
 
 
 @pytest.fixture

@@ -20,7 +20,13 @@ from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.gang import Part
 from gpuconsole.session.dispatch.job_record import Entry
 from gpuconsole.session.dispatch.outcome import TAIL_BYTES
-from gpuconsole.session.follow import CopyMark, cannot_store, complete_log, follow_log, log_file
+from gpuconsole.session.logs.follow import (
+    CopyMark,
+    cannot_store,
+    complete_log,
+    follow_log,
+    log_file,
+)
 from gpuconsole.session.tasks import cancel_all, first
 
 PARALLEL_COPIES = 2

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuconsole.session.logindex import LogIndex, Reader, shown
+from gpuconsole.session.logs.line_index import LogIndex, Reader, shown
 
 CHUNK = 256 << 10
 """Bytes read of each rank at once: what lies there already is taken in such turns."""

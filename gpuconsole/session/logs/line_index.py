@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuconsole.core.text import clean
-from gpuconsole.session.tail import LINE_LIMIT
+from gpuconsole.session.logs.tail import LINE_LIMIT
 
 CHUNK = 4 << 20
 """Bytes read at once: some hundredths of a second of work."""

@@ -7,7 +7,7 @@ import re
 from array import array
 from bisect import bisect_left
 
-from gpuconsole.session.logindex import Lines, Reader, shown
+from gpuconsole.session.logs.line_index import Lines, Reader, shown
 
 BLOCK = 4096
 """Lines searched at once: some thousandths of a second of work."""

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.containers import LogTail
-from gpuconsole.session.follow import (
+from gpuconsole.session.logs.follow import (
     CopyMark,
     complete_log,
     follow_log,
     is_being_copied,
     log_file,
 )
-from gpuconsole.session.tail import LINE_LIMIT, LineReader, tail
+from gpuconsole.session.logs.tail import LINE_LIMIT, LineReader, tail
 
 
 async def stream(*chunks: bytes, look: Callable[[], None] = lambda: None) -> AsyncIterator[bytes]:

@@ -1,0 +1,1 @@
+"""Logs of jobs: copied from hosts, followed, indexed, merged, searched."""
