@@ -166,8 +166,8 @@ def _inventory(given: Path | None) -> Inventory | None:
 
 async def _look(lab: Inventory, settings: LabSettings, wait_s: float) -> FleetSnapshot:
     from gpuconsole.remote.hosts import RemoteHosts
-    from gpuconsole.session.arrivals import first_frames
     from gpuconsole.session.clock import WallClock
+    from gpuconsole.session.fleet.first_answers import first_frames
 
     hosts = RemoteHosts(lab, settings)
     await hosts.start()

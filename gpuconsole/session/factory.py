@@ -19,8 +19,8 @@ from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.dispatch.vendor_runtime import by_kind
+from gpuconsole.session.fleet.power_commands import CommandPower
 from gpuconsole.session.images.service import pinned
-from gpuconsole.session.power import CommandPower
 from gpuconsole.session.session import Parts, Session
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal

@@ -24,7 +24,6 @@ from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.acting import Acting
-from gpuconsole.session.arrivals import first_frames
 from gpuconsole.session.asking import Asking
 from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
@@ -32,20 +31,23 @@ from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.dispatch.oom_retry import Retrying, is_due
 from gpuconsole.session.dispatch.prune import prune_hosts
 from gpuconsole.session.dispatch.slurm_jobs import SlurmPlanner, decision_there, without_clusters
-from gpuconsole.session.drained import DrainedHosts
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.service import Estimating
-from gpuconsole.session.faults import HostFaults
+from gpuconsole.session.fleet.autoscaler import TellingPlanner, Waking
+from gpuconsole.session.fleet.drain import DrainedHosts
+from gpuconsole.session.fleet.first_answers import first_frames
+from gpuconsole.session.fleet.host_faults import HostFaults
+from gpuconsole.session.fleet.leases import LeaseBoard, marked
+from gpuconsole.session.fleet.power_state import PoweredHosts
+from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging
-from gpuconsole.session.leases import LeaseBoard, marked
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.metrics.watching import Metrics
 from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.powered import PoweredHosts
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.forecast import Foresight
@@ -60,12 +62,10 @@ from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.samples import LiveSamples, Samples
-from gpuconsole.session.silences import Silences
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Submitting
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage import Triage
-from gpuconsole.session.waking import TellingPlanner, Waking
 from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes
 from gpuconsole.waiting import within

@@ -19,7 +19,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
-from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.tasks import together
 from gpuconsole.session.webhook import Webhook

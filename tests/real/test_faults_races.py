@@ -13,8 +13,8 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.session import leases
 from gpuconsole.session.dispatch import dispatcher
+from gpuconsole.session.fleet import leases
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.sessions import Desk, seen, until

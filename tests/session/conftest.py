@@ -14,12 +14,12 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import launch_command
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
-from gpuconsole.session.drained import DrainedHosts
-from gpuconsole.session.faults import HostFaults
-from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.fleet.drain import DrainedHosts
+from gpuconsole.session.fleet.host_faults import HostFaults
+from gpuconsole.session.fleet.leases import LeaseBoard
+from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Planner
-from gpuconsole.session.silences import Silences
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state import Journal, new_job_id
 from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualClock

@@ -20,10 +20,10 @@ from gpuconsole.session.dispatch.gang import unwanted
 from gpuconsole.session.dispatch.leftovers import sweep
 from gpuconsole.session.dispatch.preemption import interrupt, may_be_preempted
 from gpuconsole.session.dispatch.runner import Runner
-from gpuconsole.session.faults import HostFaults
-from gpuconsole.session.leases import LeaseBoard
+from gpuconsole.session.fleet.engine_pulse import Pulse
+from gpuconsole.session.fleet.host_faults import HostFaults
+from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.logs.copies import LogCopies
-from gpuconsole.session.pulse import Pulse
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Choice
 from gpuconsole.session.restore.adoption import Adoption

@@ -34,7 +34,7 @@ from gpuconsole.session.dispatch.launch import Launch
 from gpuconsole.session.dispatch.observation import Watch
 from gpuconsole.session.dispatch.recovery import Step, may_have_container, may_have_run
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
-from gpuconsole.session.faults import HostFaults, could_not_start
+from gpuconsole.session.fleet.host_faults import HostFaults, could_not_start
 from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import RoleLostError

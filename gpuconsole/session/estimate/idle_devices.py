@@ -14,7 +14,7 @@ from gpuconsole.placement.conditions import is_empty
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
-from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Plan

@@ -19,7 +19,7 @@ from gpuconsole.placement.conditions import host_fault
 from gpuconsole.placement.forecast import Expected, forecast
 from gpuconsole.placement.model import Holder
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.placement_adapter import Placer, Standing
 from gpuconsole.waiting import within

@@ -38,7 +38,7 @@ from gpuconsole.placement.rules import LabRules, any_image, limits_of
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.dispatch.device_sharing import pairs, willing
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
-from gpuconsole.session.faults import behind_others, faults_of, shunned
+from gpuconsole.session.fleet.host_faults import behind_others, faults_of, shunned
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.queue.dependencies import Order
 from gpuconsole.session.queue.job_outlook import Prospect, prospect_of

@@ -11,7 +11,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.leases import LeaseBoard, marked
+from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue.planner import Plan, Planner
 
 SMALL = 20_000

@@ -24,7 +24,7 @@ from gpuconsole.session.dispatch.slurm_jobs import (
     resolved,
     without_clusters,
 )
-from gpuconsole.session.drained import DrainedHosts
+from gpuconsole.session.fleet.drain import DrainedHosts
 from gpuconsole.session.queue.planner import Choice, Plan
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.state import Journal

@@ -11,8 +11,8 @@ import pytest
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.dispatch.dispatcher import SWEEP_AGAIN_S
-from gpuconsole.session.leases import PATIENCE_S, REFRESH_S
-from gpuconsole.session.silences import BELIEVED_S
+from gpuconsole.session.fleet.leases import PATIENCE_S, REFRESH_S
+from gpuconsole.session.fleet.silent_engines import BELIEVED_S
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker
 

@@ -34,9 +34,9 @@ from gpuconsole.placement.waking import (
 )
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.checkpoint import holder_of
-from gpuconsole.session.falling import Falling
-from gpuconsole.session.leases import LeaseBoard, marked
-from gpuconsole.session.powered import WOKEN, PoweredHosts, Told
+from gpuconsole.session.fleet.leases import LeaseBoard, marked
+from gpuconsole.session.fleet.power_state import WOKEN, PoweredHosts, Told
+from gpuconsole.session.fleet.suspend import Falling
 from gpuconsole.session.queue.planner import Plan, Planner
 from gpuconsole.session.tasks import cancel_all
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import ReadOnlyError, RefusedError, UsageError
-from gpuconsole.session.drained import DrainedHosts
+from gpuconsole.session.fleet.drain import DrainedHosts
 from gpuconsole.state import Journal
 from tests.session.fakes import START, Console, Docker, FakeHosts, VirtualClock
 from tests.session.test_session import Room, opened, room  # noqa: F401 - a fixture

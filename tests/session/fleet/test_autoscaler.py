@@ -13,10 +13,10 @@ from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.power import Elastic, Verb
 from gpuconsole.placement import waking as waking_rules
-from gpuconsole.session.powered import PoweredHosts
+from gpuconsole.session.fleet.autoscaler import TellingPlanner, Waking
+from gpuconsole.session.fleet.power_state import PoweredHosts
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.planner import Why
-from gpuconsole.session.waking import TellingPlanner, Waking
 from gpuconsole.state.elastic import ElasticNotes
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Docker, rest

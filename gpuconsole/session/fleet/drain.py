@@ -12,7 +12,7 @@ from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, RefusedError, UsageError
-from gpuconsole.session.faults import is_closed
+from gpuconsole.session.fleet.host_faults import is_closed
 from gpuconsole.state import Drain, Journal
 
 LONGEST = 200

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.silences import Silences
+from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.tasks import cancel_all
 
 EVERY_S = 1.5

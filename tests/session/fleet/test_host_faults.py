@@ -13,7 +13,7 @@ from gpuconsole.core.faults import PAUSES_S, FaultStreak, pause_s
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import Blame, EngineError, RefusedError
 from gpuconsole.session.dispatch.launch import PULL_PAUSES_S
-from gpuconsole.session.faults import (
+from gpuconsole.session.fleet.host_faults import (
     FORGET_S,
     PATIENCE_S,
     TRIES,

@@ -10,9 +10,9 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.leases import REFRESH_S, marked
+from gpuconsole.session.fleet.leases import REFRESH_S, marked
+from gpuconsole.session.fleet.silent_engines import BELIEVED_S, SILENT_S
 from gpuconsole.session.queue.placement_adapter import Placer
-from gpuconsole.session.silences import BELIEVED_S, SILENT_S
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker
 
