@@ -25,7 +25,6 @@ from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.acting import Acting
 from gpuconsole.session.asking import Asking
-from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.dispatch.oom_retry import Retrying, is_due
@@ -34,6 +33,8 @@ from gpuconsole.session.dispatch.slurm_jobs import SlurmPlanner, decision_there,
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.export.render import rendered, unqueued
+from gpuconsole.session.export.slurm_script import batch_file
 from gpuconsole.session.fleet.autoscaler import TellingPlanner, Waking
 from gpuconsole.session.fleet.drain import DrainedHosts
 from gpuconsole.session.fleet.first_answers import first_frames
@@ -57,7 +58,6 @@ from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording import FOLDER, ring
-from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import Fetched, fetch_results, list_results

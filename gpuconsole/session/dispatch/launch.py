@@ -32,7 +32,7 @@ from gpuconsole.session.dispatch.launch_heartbeat import shown
 from gpuconsole.session.dispatch.recovery import may_have_run
 from gpuconsole.session.dispatch.slurm_jobs import batch_of, batch_spec, cluster_of
 from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
-from gpuconsole.session.render import docker_lines, line_file
+from gpuconsole.session.export.render import docker_lines, line_file
 from gpuconsole.session.submit.secrets import values_of
 from gpuconsole.session.tasks import to_its_end
 

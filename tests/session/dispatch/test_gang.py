@@ -14,9 +14,9 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import meeting_port
 from gpuconsole.session.dispatch.container_spec import attempt_key, require_gang_network
+from gpuconsole.session.export.render import rendered
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.queue.commands import retry
-from gpuconsole.session.render import rendered
 from gpuconsole.state import Journal
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Container, Docker

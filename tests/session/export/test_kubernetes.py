@@ -30,14 +30,14 @@ from gpuconsole.core.kubernetes import WAIT, literal
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import launch_command
 from gpuconsole.session.bench import Bench
+from gpuconsole.session.export.kubernetes import LARGEST_BUNDLE, UNNAMED, manifest
+from gpuconsole.session.export.render import rendered, unqueued
 from gpuconsole.session.factory import NoHosts
-from gpuconsole.session.kubernetes import LARGEST_BUNDLE, UNNAMED, manifest
-from gpuconsole.session.render import rendered, unqueued
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
 from tests.waiting import DEADLINE_S
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "kubernetes.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "kubernetes.md"
 VERSIONS = ("1.29", "1.33", "1.37")
 """The first whose schema reads our `podFailurePolicy`, one between, the newest of the package."""
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")

@@ -19,11 +19,11 @@ from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
 from gpuconsole.placement.command import Meeting, meeting_port
-from gpuconsole.session.batchfile import batch_file
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
-from gpuconsole.session.kubernetes import UNNAMED, manifest
+from gpuconsole.session.export.kubernetes import UNNAMED, manifest
+from gpuconsole.session.export.slurm_script import batch_file
 from gpuconsole.session.logs.follow import log_file
 
 
