@@ -25,7 +25,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.lab.host import SimulatedHost, phase_of
 from gpuconsole.lab.sites import build_sites
 from gpuconsole.lab.time import LabTime
-from gpuconsole.session.recording import BLOCK_S, Recorder, Watched, header_of
+from gpuconsole.session.recording.recorder import BLOCK_S, Recorder, Watched, header_of
 from gpuconsole.state.recording.shelf import Shelf
 from gpuconsole.state.recording.writer import RingWriter, files_in
 

@@ -57,11 +57,11 @@ from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.why import why_of
-from gpuconsole.session.recording import FOLDER, ring
+from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
+from gpuconsole.session.recording.recorder import FOLDER, ring
 from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import Fetched, fetch_results, list_results
-from gpuconsole.session.samples import LiveSamples, Samples
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Submitting
 from gpuconsole.session.tasks import cancel_all

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.moments import clock_words, parse_moment
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.reel import SPEEDS
-from gpuconsole.session.replay import ReplaySession, open_past
+from gpuconsole.session.recording.player import SPEEDS
+from gpuconsole.session.recording.replay_session import ReplaySession, open_past
 from gpuconsole.state.recording.shelf import Span
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.presentation.slider import TimeView

@@ -17,7 +17,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.history import downsample
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.replay import open_replay
+from gpuconsole.session.recording.replay_session import open_replay
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter
 from gpuconsole.tui.app import ConsoleApp, Look

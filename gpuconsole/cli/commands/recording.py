@@ -15,7 +15,7 @@ from gpuconsole.cli.sessions import drive, show_console
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.session.replay import ReplaySession
+    from gpuconsole.session.recording.replay_session import ReplaySession
     from gpuconsole.session.session import Session
 
 _NEAR_S = 15.0
@@ -54,7 +54,7 @@ def record(out: Path | None, seconds: float | None) -> int:
 
 async def _record(session: Session, path: Path, seconds: float | None) -> dict[str, Any]:
     from gpuconsole.cli.commands.service import stopping
-    from gpuconsole.session.recording import record_into
+    from gpuconsole.session.recording.recorder import record_into
 
     stop = asyncio.Event()
     with stopping(stop):
@@ -94,8 +94,8 @@ async def _opened(file: Path | None, at: str | None) -> ReplaySession:
     from gpuconsole.config import load_settings
     from gpuconsole.core.moments import parse_moment
     from gpuconsole.core.places import state_folder
-    from gpuconsole.session.recording import FOLDER
-    from gpuconsole.session.replay import open_replay
+    from gpuconsole.session.recording.recorder import FOLDER
+    from gpuconsole.session.recording.replay_session import open_replay
 
     source = file or state_folder(options().state) / FOLDER
     session = await open_replay(source, load_settings())

@@ -19,10 +19,10 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.history import FULL_DEVICES
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import JournalError, ReadOnlyError, UnreachableError, UsageError
-from gpuconsole.session import recording
 from gpuconsole.session.factory import DemoOptions, open_session
-from gpuconsole.session.recording import FileSink, Recorder, Watched, record_into
-from gpuconsole.session.replay import open_past, open_replay
+from gpuconsole.session.recording import recorder as recording
+from gpuconsole.session.recording.recorder import FileSink, Recorder, Watched, record_into
+from gpuconsole.session.recording.replay_session import open_past, open_replay
 from gpuconsole.state.recording.shelf import Shelf
 from gpuconsole.state.recording.tape import Tape
 from gpuconsole.state.recording.writer import Batch

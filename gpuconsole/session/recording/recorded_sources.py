@@ -16,7 +16,7 @@ from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.errors import UnreachableError
-from gpuconsole.session.reel import Reel
+from gpuconsole.session.recording.player import Reel
 from gpuconsole.state import Drain, Journal
 from gpuconsole.state.recording.columns import figure
 from gpuconsole.state.recording.frames import Run

@@ -8,8 +8,12 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ReadOnlyError, UsageError
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.recorded import RecordedHosts, RecordedJournal, RecordedSamples
-from gpuconsole.session.reel import Reel
+from gpuconsole.session.recording.player import Reel
+from gpuconsole.session.recording.recorded_sources import (
+    RecordedHosts,
+    RecordedJournal,
+    RecordedSamples,
+)
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state.recording.shelf import Shelf

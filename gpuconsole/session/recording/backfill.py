@@ -10,8 +10,8 @@ from typing import Protocol
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.recorded import RecordedSamples
-from gpuconsole.session.reel import MOST_HISTORY_S, Reel
+from gpuconsole.session.recording.player import MOST_HISTORY_S, Reel
+from gpuconsole.session.recording.recorded_sources import RecordedSamples
 from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.recording.shelf import Shelf
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.history import DeviceMetric, History, HostMetric, Series
 from gpuconsole.session.clock import Clock
-from gpuconsole.session.earlier import Earlier, Samples
+from gpuconsole.session.recording.backfill import Earlier, Samples
 
 __all__ = ["LiveSamples", "Samples"]
 

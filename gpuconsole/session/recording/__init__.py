@@ -1,0 +1,1 @@
+"""What a session saw: recorded, and looked at again."""
