@@ -12,8 +12,8 @@ from gpuconsole.errors import ConsoleError
 def main(words: list[str]) -> int:
     """Open a console on a shared session: its socket, the state folder, and `look` or `write`."""
     path, state, mode = words
-    from gpuconsole.session.share import greeting_of
-    from gpuconsole.session.shared import open_shared
+    from gpuconsole.session.viewers.client import open_shared
+    from gpuconsole.session.viewers.server import greeting_of
     from gpuconsole.tui import run_console
 
     try:

@@ -105,7 +105,7 @@ def _serve_demo(wishes: _Wishes) -> int:
 
 
 async def _serve(session: Session, state: Path, wishes: _Wishes) -> int:
-    from gpuconsole.session.share import Share
+    from gpuconsole.session.viewers.server import Share
     from gpuconsole.web.guard import issued
     from gpuconsole.web.server import ConsolePage, served
 

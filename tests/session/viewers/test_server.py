@@ -14,8 +14,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.errors import ReadOnlyError, UnreachableError
-from gpuconsole.session.share import Share, applied, greeting_of, news
-from gpuconsole.session.shared import SharedHosts, open_shared
+from gpuconsole.session.viewers.client import SharedHosts, open_shared
+from gpuconsole.session.viewers.server import Share, applied, greeting_of, news
 from gpuconsole.state import Journal
 from tests.waiting import until
 

@@ -13,8 +13,8 @@ from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
-from gpuconsole.session.share import GREETING, NEWS, Greeting, applied, received
 from gpuconsole.session.tasks import cancel_all
+from gpuconsole.session.viewers.server import GREETING, NEWS, Greeting, applied, received
 from gpuconsole.state import Journal
 
 LONGEST_LINE = 2**16

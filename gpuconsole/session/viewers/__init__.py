@@ -1,0 +1,1 @@
+"""One session's fleet for several viewers."""
