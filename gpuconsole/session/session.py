@@ -65,7 +65,7 @@ from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Submitting
 from gpuconsole.session.tasks import cancel_all
-from gpuconsole.session.triage import Triage
+from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes
 from gpuconsole.waiting import within

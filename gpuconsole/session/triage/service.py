@@ -22,7 +22,7 @@ from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.tasks import together
-from gpuconsole.session.webhook import Webhook
+from gpuconsole.session.triage.webhook import Webhook
 from gpuconsole.state.incidents import event_of
 from gpuconsole.triage import Changes, Surroundings, Watch, actions_for, ticket
 

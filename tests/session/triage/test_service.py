@@ -20,7 +20,7 @@ from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.tasks import cancel_all
-from gpuconsole.session.triage import RENEW_EVERY_S, Triage
+from gpuconsole.session.triage.service import RENEW_EVERY_S, Triage
 from gpuconsole.state import Journal
 from tests.session.fakes import VirtualClock
 
@@ -343,7 +343,7 @@ class Posts:
 async def test_opening_and_end_are_posted_by_one_console_only(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuconsole.session.triage.Webhook", Posts)
+    monkeypatch.setattr("gpuconsole.session.triage.service.Webhook", Posts)
     one, two = make(webhook="http://h/"), make(webhook="http://h/")
     one.fleet.down = True
     for down in (True, False):
@@ -365,7 +365,7 @@ async def test_opening_and_end_are_posted_by_one_console_only(
 async def test_what_is_less_severe_than_asked_for_is_not_posted(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuconsole.session.triage.Webhook", Posts)
+    monkeypatch.setattr("gpuconsole.session.triage.service.Webhook", Posts)
     desk = make(webhook="http://h/", notify="critical")
     desk.fleet.devices = (Device("GPU-1", 0, "A100", ecc_uncorrected=3),)
     await desk.look(20)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.session import webhook
 from gpuconsole.session.tasks import cancel_all
-from gpuconsole.session.webhook import WAITING, Webhook
+from gpuconsole.session.triage import webhook
+from gpuconsole.session.triage.webhook import WAITING, Webhook
 from tests.waiting import until
 
 

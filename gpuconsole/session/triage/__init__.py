@@ -1,0 +1,1 @@
+"""Incidents: found, remembered, and reported."""
