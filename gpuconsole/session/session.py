@@ -46,7 +46,7 @@ from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.tail import tail
-from gpuconsole.session.metrics.watching import Metrics
+from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.processes import Processes

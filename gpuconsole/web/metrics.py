@@ -26,14 +26,14 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from gpuconsole.errors import UsageError
+from gpuconsole.session.metrics.collector import families
 from gpuconsole.session.metrics.model import Family, Picture, Spread
-from gpuconsole.session.metrics.watching import families
 from gpuconsole.web.guard import Bearer, is_here, is_loopback
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from gpuconsole.session.metrics.watching import Metrics
+    from gpuconsole.session.metrics.collector import Metrics
 
 PATH = "/metrics"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -19,7 +19,7 @@ import pytest
 
 pytest.importorskip("prometheus_client", reason="needs the extra `metrics`")
 
-from gpuconsole.session.metrics.watching import most_series
+from gpuconsole.session.metrics.collector import most_series
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.prometheus import PROMETHEUS, PROMTOOL, prometheus

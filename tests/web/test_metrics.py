@@ -20,7 +20,7 @@ from gpuconsole.cli.entry import main  # noqa: E402
 from gpuconsole.core.fleet import FleetSnapshot  # noqa: E402
 from gpuconsole.errors import UsageError  # noqa: E402
 from gpuconsole.lab import SimulatedHosts  # noqa: E402
-from gpuconsole.session.metrics.lab import prediction_facts  # noqa: E402
+from gpuconsole.session.metrics.console import prediction_facts  # noqa: E402
 from gpuconsole.session.metrics.model import Picture  # noqa: E402
 from gpuconsole.session.metrics.queue import Tally  # noqa: E402
 from gpuconsole.web.guard import Bearer, given_token, issued  # noqa: E402

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuconsole.core.pages import with_part
+from gpuconsole.session.metrics.collector import METRICS, most_series
 from gpuconsole.session.metrics.model import Metric, Scope
-from gpuconsole.session.metrics.watching import METRICS, most_series
 
 _SCOPES: tuple[Scope, ...] = ("device", "host", "lab")
 _EXAMPLES = ((1, 8), (6, 28), (100, 800), (1000, 8000))

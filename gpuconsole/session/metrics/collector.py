@@ -16,14 +16,14 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import JournalError
-from gpuconsole.session.metrics import fleet, lab, queue
+from gpuconsole.session.metrics import console, fleet, queue
 from gpuconsole.session.metrics.model import Family, Metric, Picture, PredictionFacts, QueueFacts
 from gpuconsole.session.parts import Parts
 
 FRESH_S = 0.5
 """A picture answers all who ask within so long."""
 
-METRICS: tuple[Metric, ...] = (*fleet.METRICS, *queue.METRICS, *lab.METRICS)
+METRICS: tuple[Metric, ...] = (*fleet.METRICS, *queue.METRICS, *console.METRICS)
 
 
 class Watched(Protocol):
@@ -84,7 +84,7 @@ class Metrics:
         journal = self._parts.journal
         version = journal.history_version()
         if version != self._version:
-            self._predictions = lab.prediction_facts(journal.observations())
+            self._predictions = console.prediction_facts(journal.observations())
             self._version = version
         return self._predictions
 
@@ -95,7 +95,7 @@ class Metrics:
 
 def families(picture: Picture) -> Iterator[Family]:
     """Give every metric with its values; pure, so a thread may do it."""
-    return chain(fleet.families(picture), queue.families(picture), lab.families(picture))
+    return chain(fleet.families(picture), queue.families(picture), console.families(picture))
 
 
 def most_series(hosts: int, devices: int) -> int:

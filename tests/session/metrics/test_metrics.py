@@ -21,22 +21,22 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import JournalError
 from gpuconsole.lab import SimulatedHosts
 from gpuconsole.session.metrics import queue
-from gpuconsole.session.metrics.describe import page
-from gpuconsole.session.metrics.lab import RATIO_BUCKETS, prediction_facts
-from gpuconsole.session.metrics.model import Picture, PredictionFacts, QueueFacts, Spread, Value
-from gpuconsole.session.metrics.watching import (
+from gpuconsole.session.metrics.collector import (
     FRESH_S,
     METRICS,
     Metrics,
     families,
     most_series,
 )
+from gpuconsole.session.metrics.console import RATIO_BUCKETS, prediction_facts
+from gpuconsole.session.metrics.describe import page
+from gpuconsole.session.metrics.model import Picture, PredictionFacts, QueueFacts, Spread, Value
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 WATCHING = DOCS.parents[1] / "watching"
 UNITS = ("bytes", "ratio", "celsius", "watts", "hertz", "seconds", "total", "joules_total")
 PLAIN = {
