@@ -22,9 +22,9 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import UnreachableError, UsageError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.queue.planner import Why
-from gpuconsole.session.tasks import cancel_all
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -16,12 +16,12 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.tasks import absolute
 from gpuconsole.session import factory
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.dispatch.oom_retry import is_due
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.session import Session
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.waiting import within
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def _real_session(
 
 
 def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:
-    from gpuconsole.session.late import LateHosts
+    from gpuconsole.remote.lazy_hosts import LateHosts
 
     return LateHosts(lab, settings)
 

@@ -24,6 +24,7 @@ from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.acting import Acting
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.asking import Asking
 from gpuconsole.session.bench import bench_of
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
@@ -33,6 +34,7 @@ from gpuconsole.session.dispatch.slurm_jobs import SlurmPlanner, decision_there,
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.events import News
 from gpuconsole.session.export.render import rendered, unqueued
 from gpuconsole.session.export.slurm_script import batch_file
 from gpuconsole.session.fleet.autoscaler import TellingPlanner, Waking
@@ -47,7 +49,6 @@ from gpuconsole.session.images.service import Imaging
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.metrics.collector import Metrics
-from gpuconsole.session.news import News
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands as queue
@@ -64,7 +65,6 @@ from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Submitting
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes

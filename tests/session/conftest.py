@@ -12,6 +12,7 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.placement import launch_command
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.fleet.drain import DrainedHosts
@@ -20,7 +21,6 @@ from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Planner
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state import Journal, new_job_id
 from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualClock
 

@@ -13,6 +13,7 @@ from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.reporter import REPORTS
+from gpuconsole.session.aio import first
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.container_spec import memory_limit_mib
@@ -35,7 +36,6 @@ from gpuconsole.session.dispatch.outcome import (
 )
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.logs.copies import LogCopies
-from gpuconsole.session.tasks import first
 
 STOPPING_S = 3.0
 """How long an engine that is stopped may still answer after its containers have ended."""

@@ -16,10 +16,10 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.reporter import REPORTS
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.device_sharing import Pair, Seat, pairs, willing
 from gpuconsole.session.dispatch.observation import SURE_STEPS, Reported, read_reports
-from gpuconsole.session.tasks import cancel_all
 
 MOST_MEMORY = 0.92
 """Share of a device's memory above which one of two jobs has to go."""

@@ -12,6 +12,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError, UnreachableError
+from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.checkpoint import holder_of
 from gpuconsole.session.dispatch.container_spec import container_name
@@ -27,7 +28,6 @@ from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Choice
 from gpuconsole.session.restore.adoption import Adoption
-from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new_nonce
 from gpuconsole.state.turns import left_on
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from gpuconsole.core.containers import ContainerStatus, Engine
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
+from gpuconsole.session.aio import together
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.container_spec import attempt_key
 from gpuconsole.session.dispatch.recovery import Step, is_own, joint_step, next_step
-from gpuconsole.session.tasks import together
 
 LIVE = ("running", "paused", "restarting", "pending")
 """States in which an engine has something to stop."""

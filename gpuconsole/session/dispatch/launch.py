@@ -16,6 +16,7 @@ from gpuconsole.core.trust import make_private, private
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.remote import reporter
+from gpuconsole.session.aio import to_its_end
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.checkpoint import bring, pack_parents
@@ -34,7 +35,6 @@ from gpuconsole.session.dispatch.slurm_jobs import batch_of, batch_spec, cluster
 from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
 from gpuconsole.session.export.render import docker_lines, line_file
 from gpuconsole.session.submit.secrets import values_of
-from gpuconsole.session.tasks import to_its_end
 
 PROGRESS_EVERY_S = 1.0
 FINISH_S = 5.0

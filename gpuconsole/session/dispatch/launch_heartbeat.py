@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.errors import EngineError, UnreachableError
+from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.bench import Bench
-from gpuconsole.session.tasks import cancel_all, first
 
 SIGNS = 4
 """How many signs are shown in a grace time: some may be late."""

@@ -18,10 +18,10 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.changes import Change
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.submit.validate import Packer, pack_task, refuse_hopeless
-from gpuconsole.session.tasks import cancel_all
 
 
 def times_out_of_memory(job: Job) -> int:

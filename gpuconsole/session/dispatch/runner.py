@@ -24,6 +24,7 @@ from gpuconsole.errors import (
     UnreachableError,
 )
 from gpuconsole.placement import engine_fault
+from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.attempt_end import CANCELLED_BEFORE, Ending
@@ -36,7 +37,6 @@ from gpuconsole.session.dispatch.recovery import Step, may_have_container, may_h
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.host_faults import HostFaults, could_not_start
 from gpuconsole.session.logs.copies import LogCopies
-from gpuconsole.session.tasks import cancel_all, first
 from gpuconsole.state import RoleLostError
 
 ASK_AGAIN_S = 2.0

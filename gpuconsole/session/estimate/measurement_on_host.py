@@ -35,12 +35,12 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
+from gpuconsole.session.aio import first, to_its_end
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, WORKING_DIR, container_spec
 from gpuconsole.session.dispatch.launch_heartbeat import shown
 from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
 from gpuconsole.session.estimate.measurement_run import Progress, followed, pack_probe
-from gpuconsole.session.tasks import first, to_its_end
 from gpuconsole.state import new_nonce
 
 NAME = "gpuconsole-measuring"

@@ -32,13 +32,13 @@ from gpuconsole.placement.waking import (
     with_awake,
     would_do,
 )
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch.checkpoint import holder_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.fleet.power_state import WOKEN, PoweredHosts, Told
 from gpuconsole.session.fleet.suspend import Falling
 from gpuconsole.session.queue.planner import Plan, Planner
-from gpuconsole.session.tasks import cancel_all
 
 LOOK_EVERY_S = 2.0
 REST = 4.0

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from gpuconsole.errors import ConsoleError, UnreachableError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.fleet.silent_engines import Silences
-from gpuconsole.session.tasks import cancel_all
 
 EVERY_S = 1.5
 """Pause between two questions to a host. It has three seconds to answer, so that a silence is

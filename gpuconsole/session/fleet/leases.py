@@ -9,10 +9,10 @@ from typing import Any
 
 from gpuconsole.core.containers import CALIBRATION, MEASUREMENT, Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.clock import Clock
 from gpuconsole.session.dispatch.slurm_jobs import without_clusters
 from gpuconsole.session.fleet.silent_engines import Silences
-from gpuconsole.session.tasks import cancel_all, first
 
 REFRESH_S = 5.0
 PARALLEL = 8

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpuconsole.core.containers import LogTail
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.gang import Part
@@ -27,7 +28,6 @@ from gpuconsole.session.logs.follow import (
     follow_log,
     log_file,
 )
-from gpuconsole.session.tasks import cancel_all, first
 
 PARALLEL_COPIES = 2
 """Logs of ended jobs copied at once from a host: they share its link with everything else, and a

@@ -10,9 +10,9 @@ from typing import Protocol
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.recording.player import MOST_HISTORY_S, Reel
 from gpuconsole.session.recording.recorded_sources import RecordedSamples
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.recording.shelf import Shelf
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from gpuconsole.core.events import Event
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.tasks import cancel_all
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.shelf import Shelf, Span
 from gpuconsole.state.recording.tape import Stretch

@@ -17,10 +17,10 @@ from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import JournalError, UsageError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import Clock, WallClock
-from gpuconsole.session.news import News
+from gpuconsole.session.events import News
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.recording import frames
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name

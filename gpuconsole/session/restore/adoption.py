@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.bench import Bench
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.restore.jobs_from_containers import (
@@ -25,7 +26,6 @@ from gpuconsole.session.restore.jobs_from_containers import (
     is_held,
     started_unseen,
 )
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.state.restoration import Restoration
 
 ASK_AGAIN_S = 5.0

@@ -19,9 +19,9 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
+from gpuconsole.session.aio import together
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.tasks import together
 from gpuconsole.session.triage.webhook import Webhook
 from gpuconsole.state.incidents import event_of
 from gpuconsole.triage import Changes, Surroundings, Watch, actions_for, ticket

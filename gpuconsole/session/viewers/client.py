@@ -10,10 +10,10 @@ from typing import NoReturn
 from gpuconsole.core.containers import Engine, Lease
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.errors import UnreachableError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.viewers.server import GREETING, NEWS, Greeting, applied, received
 from gpuconsole.state import Journal
 

@@ -12,8 +12,8 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState, Task
+from gpuconsole.session.aio import to_its_end
 from gpuconsole.session.dispatch.attempt_end import LEFT
-from gpuconsole.session.tasks import to_its_end
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker
 

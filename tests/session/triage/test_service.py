@@ -16,10 +16,10 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState
 from gpuconsole.errors import JournalError, ReadOnlyError, UnreachableError, UsageError
+from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.parts import Parts
-from gpuconsole.session.tasks import cancel_all
 from gpuconsole.session.triage.service import RENEW_EVERY_S, Triage
 from gpuconsole.state import Journal
 from tests.session.fakes import VirtualClock

@@ -12,7 +12,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.inventory import parse_inventory
-from gpuconsole.session.late import LateHosts
+from gpuconsole.remote.lazy_hosts import LateHosts
 
 TEXT = """\
 version: 1
