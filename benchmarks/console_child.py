@@ -18,9 +18,9 @@ from benchmarks.tally import Tally, count_paints, tally
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
+from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.errors import RefusedError, UnreachableError
-from gpuconsole.remote.inventory import DEFAULT_IMAGE
-from gpuconsole.session.parts import Parts
+from gpuconsole.session.context import Context
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
@@ -75,7 +75,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, tally(options.tally) as counted:
         count_paints(counted)
-        parts = Parts(
+        context = Context(
             hosts=MadeHosts(frames(options.hosts, options.devices), counted),
             journal=Journal(Path(folder), clock=time.time),
             settings=LabSettings(),
@@ -86,7 +86,7 @@ def main() -> None:
             simulated=True,
         )
         # A session that is not entered only hands out pictures.
-        run_console(Session(parts), opened=options.drawing_only)
+        run_console(Session(context), opened=options.drawing_only)
 
 
 def _refuse(*given: object, **more: object) -> Packed:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from benchmarks.console_child import MadeHosts, frames
 from gpuconsole.config import LabSettings
+from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.remote.inventory import DEFAULT_IMAGE
+from gpuconsole.session.context import Context
 from gpuconsole.session.logs.follow import log_file
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
@@ -41,7 +41,7 @@ def main() -> None:
         journal.add_all(list(jobs(options.jobs)))
         start(journal, journal.jobs()[0])
         write_log(log_file(journal.folder, _id(0), 1), options.lines)
-        parts = Parts(
+        context = Context(
             hosts=MadeHosts(frames(HOSTS, DEVICES)),
             journal=journal,
             settings=LabSettings(),
@@ -51,7 +51,7 @@ def main() -> None:
             dispatch=False,
             simulated=True,
         )
-        run_console(Session(parts))
+        run_console(Session(context))
 
 
 def jobs(count: int) -> Iterator[Job]:

@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 import gpuconsole
 from tests.waiting import DEADLINE_S
@@ -56,9 +57,10 @@ def test_each_room_imports_only_what_it_may() -> None:
     assert not wrong
 
 
-def test_no_module_of_preflight_imports_itself_around_a_corner() -> None:
+@pytest.mark.parametrize("room", ["gpuconsole.preflight.interpreter", "gpuconsole.session"])
+def test_no_module_imports_itself_around_a_corner(room: str) -> None:
     graph = grimp.build_graph("gpuconsole", exclude_type_checking_imports=True, cache_dir=None)
-    names = {name for name in graph.modules if name.startswith("gpuconsole.preflight.interpreter")}
+    names = {name for name in graph.modules if name.startswith(room)}
     imports = {name: graph.find_modules_directly_imported_by(name) & names for name in names}
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 

@@ -10,6 +10,8 @@ from typing import Protocol, runtime_checkable
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 
+DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
+"""The image of hosts for which the inventory names none."""
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REGISTRY = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
 _REFERENCE = re.compile(

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.places import find_inventory, inventory_path
 from gpuconsole.core.text import clean
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
@@ -23,7 +24,6 @@ from gpuconsole.errors import UsageError
 from gpuconsole.remote import commands
 from gpuconsole.remote.drivers import has_driver
 
-DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
 DEFAULT_SOCKET = "/var/run/docker.sock"
 SLURM_INTERVAL_S = 5.0
 """Slurm's controller serves all users: it is asked less often than a host's own agent."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuconsole.remote.hosts import RemoteHosts
 
 
-class LateHosts:
+class LazyHosts:
     """Implements `core.containers.Hosts` over an inventory."""
 
     def __init__(self, inventory: Inventory, settings: LabSettings) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.sweeps import Axis
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer, Retrying
 from gpuconsole.session.dispatch.preemption import is_over, preempt, until_over
 from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Watching
@@ -27,7 +27,7 @@ class Acting(Writing):
 
     user: str
     retrying: Retrying
-    _bench: Bench
+    _context: Context
     _submitting: Submitting
 
     async def submit(
@@ -72,7 +72,7 @@ class Acting(Writing):
         """End several jobs, as `cancel`."""
         self._require_writable("Cancelling")
         jobs = self._changed(
-            references, lambda job: queue.cancel(self._bench.journal, job, self.user)
+            references, lambda job: queue.cancel(self._context.journal, job, self.user)
         )
         return list(await asyncio.gather(*(self._cancelled(job) for job in jobs)))
 
@@ -87,12 +87,12 @@ class Acting(Writing):
         """
         self._require_writable("Retrying")
         job = self.job(reference)
-        with given_again(self._bench, job, secrets):
+        with given_again(self._context, job, secrets):
             if offer is not None:
                 return await self.retrying.accept(offer)
-            hosts = [host.name for host in self._bench.hosts.snapshot().hosts]
-            bundle, now = self._bench.bundle(job.id), self._bench.clock.now()
-            return queue.retry(self._bench.journal, job, bundle, now, hosts)
+            hosts = [host.name for host in self._context.hosts.snapshot().hosts]
+            bundle, now = self._context.bundle(job.id), self._context.clock.now()
+            return queue.retry(self._context.journal, job, bundle, now, hosts)
 
     async def hold(self, reference: str) -> Job:
         """Keep a queued job from starting; a held one is released."""
@@ -101,8 +101,8 @@ class Acting(Writing):
     async def hold_all(self, references: Iterable[str]) -> list[Job]:
         """Keep several jobs from starting, as `hold`, all or none."""
         self._require_writable("Holding")
-        now = self._bench.clock.now()
-        return self._changed(references, lambda job: queue.hold(self._bench.journal, job, now))
+        now = self._context.clock.now()
+        return self._changed(references, lambda job: queue.hold(self._context.journal, job, now))
 
     async def release(self, reference: str) -> Job:
         """Let a held job join the queue again."""
@@ -111,8 +111,8 @@ class Acting(Writing):
     async def release_all(self, references: Iterable[str]) -> list[Job]:
         """Let several held jobs join the queue again, all or none."""
         self._require_writable("Releasing")
-        now = self._bench.clock.now()
-        return self._changed(references, lambda job: queue.release(self._bench.journal, job, now))
+        now = self._context.clock.now()
+        return self._changed(references, lambda job: queue.release(self._context.journal, job, now))
 
     async def preempt(self, reference: str) -> Job:
         """Stop a running job and queue it again; it goes on from its checkpoint.
@@ -120,7 +120,7 @@ class Acting(Writing):
         Returns once it has stopped. RefusedError when it does not run or keeps no checkpoints.
         """
         self._require_writable("Preempting")
-        job = preempt(self._bench.journal, self.job(reference), f"Preempted by {self.user}.")
+        job = preempt(self._context.journal, self.job(reference), f"Preempted by {self.user}.")
         return await self._stopped(job, lambda now: is_over(job, now))
 
     async def set_priority(self, reference: str, priority: int) -> Job:
@@ -130,24 +130,24 @@ class Acting(Writing):
     async def set_priority_all(self, references: Iterable[str], priority: int) -> list[Job]:
         """Change the priority of several jobs, all or none."""
         self._require_writable("Changing a priority")
-        journal = self._bench.journal
+        journal = self._context.journal
         return self._changed(references, lambda job: queue.set_priority(journal, job, priority))
 
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
-        journal = self._bench.journal
+        journal = self._context.journal
         return journal.job(reference) or queue.find(journal.jobs(), reference)
 
     def _changed(self, references: Iterable[str], change: Callable[[Job], Job]) -> list[Job]:
         """Return the jobs after a change of each, which reach the journal together."""
-        with self._bench.journal.together():
+        with self._context.journal.together():
             return [change(self.job(reference)) for reference in references]
 
     async def _cancelled(self, job: Job) -> Job:
         """Return a job that was cancelled once it has ended."""
         if job.state.active:
             return await self._stopped(job, lambda now: now.state.ended)
-        self._bench.secrets.discard(job.id)
+        self._context.secrets.discard(job.id)
         return job
 
     def _dispatch(self) -> None:
@@ -157,5 +157,5 @@ class Acting(Writing):
     async def _stopped(self, job: Job, over: Callable[[Job], bool]) -> Job:
         """Return a job that is to be stopped once it is, or its host is out of sight."""
         self._dispatch()
-        within = self._bench.settings.stop_grace + STOP_MARGIN_S
-        return await until_over(self._bench, job, over, within)
+        within = self._context.settings.stop_grace + STOP_MARGIN_S
+        return await until_over(self._context, job, over, within)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from gpuconsole.config import LabSettings, combined, load_settings
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
-from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import state_folder
+from gpuconsole.core.images import DEFAULT_IMAGE
+from gpuconsole.core.places import find_inventory, state_folder
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.dispatch.vendor_runtime import by_kind
 from gpuconsole.session.fleet.power_commands import CommandPower
 from gpuconsole.session.images.service import pinned
-from gpuconsole.session.session import Parts, Session
-from gpuconsole.session.submit.validate import Packed
+from gpuconsole.session.session import Context, Session
+from gpuconsole.session.submit.pack import pack_project
 from gpuconsole.state import Journal
 from gpuconsole.state.images import ImageNotes
 
@@ -89,8 +89,7 @@ def open_session(
 def _real_session(
     inventory: Path | None, state: Path | None, *, read_only: bool, dispatch: bool, fleet: bool
 ) -> Session:
-    from gpuconsole.core.places import find_inventory
-    from gpuconsole.remote.inventory import DEFAULT_IMAGE, Inventory, open_inventory
+    from gpuconsole.remote.inventory import Inventory, open_inventory
 
     if fleet or find_inventory(inventory, os.environ) is not None:
         lab = open_inventory(inventory, os.environ)
@@ -110,9 +109,9 @@ def _real_session(
 
 
 def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:
-    from gpuconsole.remote.lazy_hosts import LateHosts
+    from gpuconsole.remote.lazy_hosts import LazyHosts
 
-    return LateHosts(lab, settings)
+    return LazyHosts(lab, settings)
 
 
 def _demo_session(
@@ -121,7 +120,6 @@ def _demo_session(
     from gpuconsole.lab import SimulatedHosts
     from gpuconsole.lab.incidents import noted_before
     from gpuconsole.lab.slurm import ClusterHosts
-    from gpuconsole.remote.inventory import DEFAULT_IMAGE
 
     hosts = SimulatedHosts(
         demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed, elastic=demo.elastic
@@ -165,14 +163,12 @@ def _session(
     power: Power = NOTHING,
     on_close: Callable[[], None] = lambda: None,
 ) -> Session:
-    from gpuconsole.remote.inventory import DEFAULT_IMAGE
-
     clock = WallClock()
-    parts = Parts(
+    context = Context(
         hosts=hosts,
         journal=Journal(state, clock=clock.now, read_only=read_only),
         settings=settings,
-        user=_user(),
+        user=user_name(),
         pack=pack_project,
         default_image=pinned(
             ImageNotes(state), by_kind(hosts, settings.images, DEFAULT_IMAGE, default_image)
@@ -184,27 +180,11 @@ def _session(
         power=power,
         on_close=on_close,
     )
-    return Session(parts)
+    return Session(context)
 
 
-def pack_project(task: Task, target: Path, limit_mib: float) -> Packed:
-    """Pack a task's project for the journey to a host; UsageError says why it cannot travel."""
-    from gpuconsole.core.projects import project_of
-    from gpuconsole.remote.bundle import make_bundle
-
-    script = Path(task.script)
-    bundle = make_bundle(
-        script,
-        Path(task.project) if task.project else project_of(script, task.args, Path.cwd()),
-        target,
-        limit_mib=limit_mib,
-        edits=task.edits,
-        ship=tuple(map(Path, task.ship)),
-    )
-    return Packed(bundle.script_name, bundle.skipped)
-
-
-def _user() -> str:
+def user_name() -> str:
+    """Return the name of the user of this process, or the number where it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

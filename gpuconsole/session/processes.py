@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gpuconsole.core.containers import Hosts
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job
-from gpuconsole.errors import ReadOnlyError, RefusedError
-from gpuconsole.session.parts import Parts
+from gpuconsole.errors import RefusedError
+from gpuconsole.session.context import Context
 
 GRACE_S = 30.0
 """Between SIGTERM and SIGKILL for a container that is no job of this queue."""
@@ -17,9 +16,9 @@ GRACE_S = 30.0
 class Processes:
     """Ends what a person points at. Read-only sessions refuse."""
 
-    def __init__(self, parts: Parts, hosts: Hosts, cancel: Callable[[str], Awaitable[Job]]) -> None:
-        self._parts = parts
-        self._hosts = hosts
+    def __init__(self, context: Context, cancel: Callable[[str], Awaitable[Job]]) -> None:
+        self._context = context
+        self._hosts = context.hosts
         self._cancel = cancel
 
     async def signal(self, host: str, pid: int, signal: str) -> None:
@@ -27,13 +26,13 @@ class Processes:
 
         RefusedError when it is not there any more, is another one by now, or may not be signalled.
         """
-        self._require_writable("Sending a signal")
+        self._context.require_writable("Sending a signal")
         await self._hosts.signal(host, self._known(host, pid), signal)
 
     async def stop_container(self, host: str, container: str) -> Job | None:
         """Stop a container: SIGTERM, grace, SIGKILL. One of a job of this queue is cancelled, and
         the job returned."""
-        self._require_writable("Stopping a container")
+        self._context.require_writable("Stopping a container")
         job = self.job_of(container)
         if job is not None:
             return await self._cancel(job.id)
@@ -46,7 +45,7 @@ class Processes:
 
     def job_of(self, container: str) -> Job | None:
         """Return the active job of this queue that runs in a container."""
-        for job in self._parts.journal.jobs():
+        for job in self._context.journal.jobs():
             attempt = job.attempt
             if job.state.active and attempt is not None:
                 ids = {attempt.container_id, *(part.container_id for part in attempt.parts)}
@@ -61,11 +60,3 @@ class Processes:
                 if process.pid == pid:
                     return process
         raise RefusedError("It has ended already", f"{host} shows no process {pid} on a device.")
-
-    def _require_writable(self, doing: str) -> None:
-        if self._parts.read_only:
-            raise ReadOnlyError(
-                "Read-only",
-                f"{doing} was refused: this console was opened to look only.",
-                "Open it again without --read-only.",
-            )

@@ -11,6 +11,7 @@ import contextlib
 import os
 import platform
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.containers import PruneResult, ResultFile
@@ -26,36 +27,36 @@ from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.acting import Acting
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.asking import Asking
-from gpuconsole.session.bench import bench_of
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.dispatch.oom_retry import Retrying, is_due
 from gpuconsole.session.dispatch.prune import prune_hosts
-from gpuconsole.session.dispatch.slurm_jobs import SlurmPlanner, decision_there, without_clusters
+from gpuconsole.session.dispatch.slurm_jobs import decision_there, hand_over, without_clusters
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.events import News
 from gpuconsole.session.export.render import rendered, unqueued
 from gpuconsole.session.export.slurm_script import batch_file
-from gpuconsole.session.fleet.autoscaler import TellingPlanner, Waking
-from gpuconsole.session.fleet.drain import DrainedHosts
+from gpuconsole.session.fleet.autoscaler import Waking
+from gpuconsole.session.fleet.drain import Drains
 from gpuconsole.session.fleet.first_answers import first_frames
 from gpuconsole.session.fleet.host_faults import HostFaults
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
-from gpuconsole.session.fleet.power_state import PoweredHosts
+from gpuconsole.session.fleet.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.silent_engines import Silences
+from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.metrics.collector import Metrics
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.forecast import Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Why
+from gpuconsole.session.queue.planner import Why, placed_by
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
@@ -70,7 +71,7 @@ from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes
 from gpuconsole.waiting import within
 
-__all__ = ["Event", "Parts", "Session", "Why"]
+__all__ = ["Context", "Event", "Session", "Why"]
 
 LOOK_EVERY_S = 0.5
 
@@ -78,54 +79,55 @@ LOOK_EVERY_S = 0.5
 class Session(Acting, Asking):
     """Drive the fleet, the queue and preflight. Use as `async with Session(...) as session`."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.read_only = parts.read_only
-        self.simulated = parts.simulated
-        self.user = parts.user
-        self.hosts = parts.hosts
-        self.settings = parts.settings
-        self._parts = parts
-        self._clock = parts.clock
-        self._journal = parts.journal
-        notes = ElasticNotes(parts.journal.folder)
-        silences = Silences(parts.clock)
-        powered = PoweredHosts(parts.hosts, parts.power.hosts, notes)
-        self.fleet = DrainedHosts(powered, parts.journal, parts.clock.now, silences.current)
-        self._bench = bench_of(parts, self.fleet)
-        self.images = Imaging(self._bench, self._require_writable)
+    def __init__(self, context: Context) -> None:
+        self.read_only = context.read_only
+        self.simulated = context.simulated
+        self.user = context.user
+        self.hosts = context.hosts
+        self.settings = context.settings
+        self._clock = context.clock
+        self._journal = context.journal
+        notes = ElasticNotes(context.journal.folder)
+        silences = Silences(context.clock)
+        self.drains = Drains(context.hosts, context.journal, context.clock.now, silences.current)
+        limits = context.power.hosts
+        overlays = (power_overlay(limits, notes), self.drains.marks)
+        self.fleet = FleetView(context.hosts, overlays)
+        self._context = replace(context, hosts=self.fleet)
+        self.images = Imaging(self._context)
         self._images = ImageBoard(
-            parts.hosts, parts.clock, parts.default_image, self.images.learned
+            context.hosts, context.clock, context.default_image, self.images.learned
         )
         self._placer = Placer(
-            parts.settings,
-            user=parts.user,
+            context.settings,
+            user=context.user,
             images=self._images,
-            policies=Policies(parts.settings, parts.journal.folder),
+            policies=Policies(context.settings, context.journal.folder),
         )
-        self._samples = LiveSamples(self.fleet, parts.clock, parts.journal.folder / FOLDER)
+        self._samples = LiveSamples(self.fleet, context.clock, context.journal.folder / FOLDER)
         self.history: Samples = self._samples
-        self._leases = LeaseBoard(self.fleet, parts.clock, silences)
-        owner = f"{parts.user}@{platform.node()} ({os.getpid()})"
-        self._news = News(self.fleet, parts.journal, parts.clock)
-        self.triage = Triage(parts, self.fleet, self._leases, self._news.tell)
-        self.metrics = Metrics(parts, self, self.triage.incidents)
-        self.recorder = ring(self, parts, self._news)
-        planner = TellingPlanner(SlurmPlanner(self._placer, self.fleet), powered)
-        self._outlook = Outlook(self._bench, planner, self._leases)
-        self.foresight = Foresight(self._bench, self._placer, self._leases)
-        spare = SpareDevices(self._bench, self._placer, self._leases, self._outlook)
-        self._estimating = Estimating(parts, self._bench, spare)
-        self._submitting = Submitting(parts, self._estimating, self._bench)
-        self.processes = Processes(parts, self.fleet, self.cancel)
-        self.retrying = Retrying(self._bench, self._estimating, parts.pack)
-        self._forgetting = Forgetting(self._bench)
-        self._backing = Backing(self._bench)
-        self.waking = Waking(self._bench, self._placer, self._leases, powered, parts.power)
+        self._leases = LeaseBoard(self.fleet, context.clock, silences)
+        owner = f"{context.user}@{platform.node()} ({os.getpid()})"
+        self._news = News(self.fleet, context.journal, context.clock)
+        self.triage = Triage(self._context, self._leases, self._news.tell)
+        self.metrics = Metrics(self._context, self, self.triage.incidents)
+        self.recorder = ring(self, self._context, self._news)
+        steps = (placed_by(self._placer), hand_over, with_power(limits, notes))
+        self._outlook = Outlook(self._context, steps, self._leases)
+        self.foresight = Foresight(self._context, self._placer, self._leases)
+        spare = SpareDevices(self._context, self._placer, self._leases, self._outlook)
+        self._estimating = Estimating(self._context, spare)
+        self._submitting = Submitting(self._context, self._estimating)
+        self.processes = Processes(self._context, self.cancel)
+        self.retrying = Retrying(self._context, self._estimating)
+        self._forgetting = Forgetting(self._context)
+        self._backing = Backing(self._context)
+        self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
         self._dispatcher = Dispatcher(
-            self._bench,
+            self._context,
             self._outlook,
             self._leases,
-            HostFaults(self._bench, self._fitting),
+            HostFaults(self._context, self._fitting),
             owner,
             self._news.tell,
             self._each_second,
@@ -141,7 +143,7 @@ class Session(Acting, Asking):
             looks = (self._news.run(), self._samples.run(), self._images.run(), self.triage.run())
             runs = (*looks, self._watch_queue(), self.recorder.run())
             self._tasks = [asyncio.ensure_future(run) for run in runs]
-            if self._parts.dispatch:
+            if self._context.dispatch:
                 self._dispatch()
         except BaseException:
             await self._close()
@@ -301,14 +303,14 @@ class Session(Acting, Asking):
         """Copy a job's results folder into `destination/<job id>`; returns that folder, and what
         could not be copied."""
         job = self.job(reference)
-        settings = self._bench.settings.transfer
+        settings = self._context.settings.transfer
         return await fetch_results(self.hosts, job, destination / job.id, settings)
 
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal of a job for another engine: a command, or a cluster's objects."""
         if target == "slurm":
-            return batch_file(self._bench, self.group(reference))
-        return rendered(self._bench, self.job(reference), target)
+            return batch_file(self._context, self.group(reference))
+        return rendered(self._context, self.job(reference), target)
 
     def render_task(
         self,
@@ -321,14 +323,14 @@ class Session(Acting, Asking):
         """Return the equal for a task that is not queued: `on` chosen devices or any, with what
         preflight says of it where an engine can use that."""
         job = unqueued(task, self.user, self.now(), report)
-        return rendered(self._bench, job, target, on.places if on is not None else ())
+        return rendered(self._context, job, target, on.places if on is not None else ())
 
     async def calibrate(
         self, host: str, device: int | None, image: str, progress: Callable[[str], None]
     ) -> HostCalibration:
         """Measure what a process costs on a host's device, and keep it where that worked."""
         self._require_writable("Calibrating")
-        found = await calibrate(self._bench, host, device, image, progress)
+        found = await calibrate(self._context, host, device, image, progress)
         if found.context_mib is not None:
             self._journal.calibrate(found)
         return found
@@ -346,7 +348,7 @@ class Session(Acting, Asking):
             )
         self._journal.adopt((), without)
         self._dispatch()
-        return await settle(self._bench, wait_s)
+        return await settle(self._context, wait_s)
 
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""
@@ -357,7 +359,7 @@ class Session(Acting, Asking):
                 "The journal was restored; what ended jobs left tells what it does not know.",
                 "Run `gpuconsole journal adopt` first.",
             )
-        return await prune_hosts(self._bench)
+        return await prune_hosts(self._context)
 
     def _fitting(self, job: Job) -> frozenset[str]:
         """Return the hosts that could run a job, were they free and well."""
@@ -399,7 +401,7 @@ class Session(Acting, Asking):
         finally:
             await self._estimating.close()
             self._journal.close()
-            self._parts.on_close()
+            self._context.on_close()
         for task in tasks:
             if not task.cancelled():
                 # It should have run until now: what ended it must not stay hidden.

@@ -12,7 +12,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.inventory import parse_inventory
-from gpuconsole.remote.lazy_hosts import LateHosts
+from gpuconsole.remote.lazy_hosts import LazyHosts
 
 TEXT = """\
 version: 1
@@ -22,8 +22,8 @@ hosts:
 """
 
 
-def made() -> LateHosts:
-    return LateHosts(parse_inventory(TEXT, "lab"), LabSettings())
+def made() -> LazyHosts:
+    return LazyHosts(parse_inventory(TEXT, "lab"), LabSettings())
 
 
 async def test_the_first_picture_is_that_of_the_inventory() -> None:

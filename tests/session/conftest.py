@@ -11,16 +11,17 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.placement import launch_command
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
-from gpuconsole.session.fleet.drain import DrainedHosts
+from gpuconsole.session.fleet.drain import Drains
 from gpuconsole.session.fleet.host_faults import HostFaults
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.silent_engines import Silences
+from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Planner
+from gpuconsole.session.queue.planner import Planner, placed_by
+from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal, new_job_id
 from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualClock
 
@@ -47,12 +48,13 @@ class Desk:
 
     console: Console
     journal: MortalJournal
-    bench: Bench
+    context: Context
     dispatcher: Dispatcher
     outlook: Outlook
     leases: LeaseBoard
     hosts: FakeHosts
-    fleet: DrainedHosts
+    fleet: FleetView
+    drains: Drains
     task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -98,23 +100,23 @@ class Lab:
         journal.console = console
         hosts = FakeHosts(self.dockers, console, self.devices)
         silences = Silences(self.clock)
-        fleet = DrainedHosts(hosts, journal, self.clock.now, silences.current)
-        bench = Bench(
+        drains = Drains(hosts, journal, self.clock.now, silences.current)
+        fleet = FleetView(hosts, (drains.marks,))
+        context = Context(
             hosts=fleet,
             journal=journal,
             clock=self.clock,
             settings=self.settings,
-            state=folder,
             user="ada",
-            command=launch_command,
+            pack=lambda *_: Packed(""),
             default_image=lambda host: "paddle",
             chance=lambda: 0.0,
         )
         leases = LeaseBoard(fleet, self.clock, silences)
-        outlook = Outlook(bench, self.planner, leases)
-        faults = HostFaults(bench, lambda job: tuple(self.dockers))
-        dispatcher = Dispatcher(bench, outlook, leases, faults, f"console {len(self.desks)}")
-        desk = Desk(console, journal, bench, dispatcher, outlook, leases, hosts, fleet)
+        outlook = Outlook(context, (placed_by(self.planner),), leases)
+        faults = HostFaults(context, lambda job: tuple(self.dockers))
+        dispatcher = Dispatcher(context, outlook, leases, faults, f"console {len(self.desks)}")
+        desk = Desk(console, journal, context, dispatcher, outlook, leases, hosts, fleet, drains)
         self.desks.append(desk)
         return desk
 

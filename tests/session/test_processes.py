@@ -13,7 +13,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ReadOnlyError, RefusedError
 from gpuconsole.remote.link import Completed
 from gpuconsole.remote.signals import send
-from gpuconsole.session.parts import Parts
+from gpuconsole.session.context import Context
 from gpuconsole.session.processes import Processes
 from tests.session.conftest import Lab
 
@@ -35,12 +35,12 @@ def processes(lab: Lab, *, read_only: bool = False) -> tuple[Processes, Cancelle
     busy = replace(host.devices[0], processes=(TRAIN,))
     hosts = (replace(host, devices=(busy, *host.devices[1:])),)
     desk.hosts.snapshots = replace(desk.hosts.snapshots, hosts=hosts)
-    parts = Parts(
+    context = Context(
         desk.hosts, desk.journal, LabSettings(), "ada", lambda *_: None, lambda host: "",  # type: ignore[arg-type, return-value]
         read_only=read_only,
     )  # fmt: skip
     cancelled = Cancelled()
-    return Processes(parts, desk.hosts, cancelled), cancelled, lab
+    return Processes(context, cancelled), cancelled, lab
 
 
 async def test_a_process_that_is_shown_gets_the_signal(lab: Lab) -> None:

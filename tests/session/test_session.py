@@ -27,7 +27,7 @@ from gpuconsole.placement import Candidate, Place
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.reading.background import AsyncReader
-from gpuconsole.session.session import Parts, Session
+from gpuconsole.session.session import Context, Session
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from tests.session.fakes import Console, Docker, FakeHosts, VirtualClock
@@ -89,7 +89,7 @@ class Room:
             return Packed(script.name, self.skipped)
 
         return Session(
-            Parts(
+            Context(
                 hosts=FakeHosts({"a": self.docker}, Console()),
                 journal=Journal(self.state, clock=self.clock.now, read_only=read_only),
                 settings=self.settings,

@@ -39,8 +39,8 @@ OVER = incident("clock-skew", "a100-01", title="clock +7 s off", uuid="", index=
                 host="a100-01", since=NOW - 5000, ended_at=NOW - 4000)  # fmt: skip
 
 
-class Fleet:
-    """What is asked of the fleet."""
+class Drains:
+    """What is drained, and by whom."""
 
     def __init__(self) -> None:
         self.drained: list[tuple[str, str, str]] = []
@@ -51,7 +51,7 @@ class Fleet:
 
 def session(*incidents: Incident, jobs: tuple[Job, ...] = (RESNET,), **more: Any) -> FakeSession:
     made = FakeSession(jobs_now=jobs, triage=FakeTriage(incidents, jobs=jobs), **more)
-    made.fleet = Fleet()  # type: ignore[attr-defined]
+    made.drains = Drains()  # type: ignore[attr-defined]
     return made
 
 
@@ -185,10 +185,10 @@ async def test_drain_asks_naming_the_consequence_and_keeps_by_default() -> None:
         await console.shows("Drain v100-02?", "No new job starts on v100-02.", "No job of this")
         assert isinstance(console.app.focused, Button)
         await console.press("enter")
-        assert made.fleet.drained == []  # type: ignore[attr-defined]
+        assert made.drains.drained == []  # type: ignore[attr-defined]
         await console.press("1", "y")
         await console.told("v100-02 takes no new jobs.")
-        assert made.fleet.drained == [("v100-02", "host unreachable", "ana")]  # type: ignore[attr-defined]
+        assert made.drains.drained == [("v100-02", "host unreachable", "ana")]  # type: ignore[attr-defined]
 
 
 async def test_digits_are_screens_until_one_chooses_what_to_do() -> None:
@@ -314,7 +314,7 @@ async def test_read_only_takes_the_verbs_away_and_leaves_the_looking() -> None:
             assert isinstance(console.app.screen, TriageScreen)
         await console.told("Read-only: drain v100-02 was not done.")
         assert made.triage.said == []
-        assert made.fleet.drained == []  # type: ignore[attr-defined]
+        assert made.drains.drained == []  # type: ignore[attr-defined]
         await console.press("x", "2")
         assert isinstance(console.app.screen, HostScreen)
 

@@ -14,7 +14,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.aio import first
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.container_spec import memory_limit_mib
 from gpuconsole.session.dispatch.gang import Part
@@ -65,8 +65,8 @@ class PartEnd:
 class Ending:
     """Ends a job's latest attempt. `watch` are the driver's figures of it so far."""
 
-    def __init__(self, bench: Bench, entry: Entry, watch: Watch, copies: LogCopies) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, entry: Entry, watch: Watch, copies: LogCopies) -> None:
+        self._context = context
         self._copies = copies
         self._entry = entry
         self._watch = watch
@@ -79,7 +79,7 @@ class Ending:
             await self._require_engines([end.part for end in ends if end.killed])
         first = first_to_end(ends)
         outcome = _outcome(first, attempt)
-        bounds = bounds_of(self._bench.hosts.snapshot(), attempt, self._watch)
+        bounds = bounds_of(self._context.hosts.snapshot(), attempt, self._watch)
         files = {name: text for end in ends for name, text in end.files.items()}
         reported = read_reports(files, bounds)
         # A console before this one may have seen more.
@@ -90,13 +90,13 @@ class Ending:
         ended = replace(
             ended,
             started_at=attempt.started_at or status.started_at,
-            ended_at=status.ended_at or self._bench.clock.now(),
+            ended_at=status.ended_at or self._context.clock.now(),
             exit_code=status.exit_code,
             # The driver is asked now and then, Paddle itself knows its peak.
             peak_mib=max(self._watch.peak_mib, reported.peak_mib or 0.0) or None,
         )
-        image = run_image(self._bench, job, attempt.host)
-        devices = devices_of(self._bench.hosts.snapshot(), attempt)
+        image = run_image(self._context, job, attempt.host)
+        devices = devices_of(self._context.hosts.snapshot(), attempt)
         self._remember(Ended(job, ended, outcome, self._watch, reported, image, devices))
         state, ended_by, cause = _whereto(job, ended, outcome, _away(job, first, ends))
         tails = {end.part.rank: end.tail for end in ends}
@@ -107,7 +107,7 @@ class Ending:
         when the engine is gone: one that stops takes its containers along before it goes itself."""
         if not killed:
             return
-        await self._bench.clock.sleep(STOPPING_S)
+        await self._context.clock.sleep(STOPPING_S)
         for part in killed:
             with gang.on_host(part.attempt.host):
                 await part.engine.inspect(part.attempt.container_name)
@@ -151,7 +151,7 @@ class Ending:
         """Put a job that a host could not start back to its place in the queue, or end it where
         `failing` says why. `attempt` has ended by the host's fault; `cause` is what that was."""
         self._entry.require_role()
-        await gang.stop(parts, self._bench.journal.id, self._bench.settings.stop_grace)
+        await gang.stop(parts, self._context.journal.id, self._context.settings.stop_grace)
         job, _ = self._entry.present()
         await gang.try_release(parts, job.id)
         if job.cancel_requested:
@@ -166,7 +166,7 @@ class Ending:
     async def leave(self, part: Part) -> None:
         """End one part of an attempt that goes on elsewhere."""
         self._entry.require_role()
-        await gang.stop([part], self._bench.journal.id, self._bench.settings.stop_grace)
+        await gang.stop([part], self._context.journal.id, self._context.settings.stop_grace)
         await gang.release([part], self._entry.job_id)
         await self._clear([part], {})
 
@@ -182,32 +182,32 @@ class Ending:
             hosts = " and ".join(left)
             self._entry.say(f"{LEFT} The engine of {hosts} did not let go of it in time.", 500)
         elif job.cancel_requested:
-            ended = replace(attempt, ended_at=self._bench.clock.now(), cause=CANCELLED_BEFORE)
+            ended = replace(attempt, ended_at=self._context.clock.now(), cause=CANCELLED_BEFORE)
             self._entry.move(job, JobState.CANCELLED, ended, cause=CANCELLED_BEFORE)
         else:
-            ended = replace(attempt, ended_at=self._bench.clock.now(), cause=LEFT)
+            ended = replace(attempt, ended_at=self._context.clock.now(), cause=LEFT)
             self._entry.move(job, JobState.QUEUED, ended, detail=LEFT)
 
     async def _undone(self, rank: int, alone: Attempt) -> bool:
         with contextlib.suppress(UnreachableError, EngineError):
-            return 0 in await first(self._undo(rank, alone), self._bench.clock.sleep(UNDO_S))
+            return 0 in await first(self._undo(rank, alone), self._context.clock.sleep(UNDO_S))
         return False
 
     async def _undo(self, rank: int, alone: Attempt) -> None:
         self._entry.require_role()
-        part = Part(rank, alone, await self._bench.hosts.engine(alone.host))
-        await gang.remove_own([part], self._bench.journal.id)
+        part = Part(rank, alone, await self._context.hosts.engine(alone.host))
+        await gang.remove_own([part], self._context.journal.id)
         await gang.release([part], self._entry.job_id)
 
     async def requeue(self, parts: Sequence[Part], error: ConsoleError) -> None:
         """Back into the queue, as another console holds a device: nothing of it has run."""
         job, attempt = self._entry.present()
         self._entry.require_role()
-        await gang.remove_own(parts, self._bench.journal.id)
+        await gang.remove_own(parts, self._context.journal.id)
         await gang.release(parts, job.id)
         cause = clean(error.message)
         # It was asked to start at the most: whatever comes after it need not look there.
-        ended = replace(attempt, starting_at=None, ended_at=self._bench.clock.now(), cause=cause)
+        ended = replace(attempt, starting_at=None, ended_at=self._context.clock.now(), cause=cause)
         self._entry.move(job, JobState.QUEUED, ended, detail=clean(error.message))
 
     async def _part_end(self, part: Part) -> PartEnd:
@@ -216,12 +216,12 @@ class Ending:
         assert status is not None
         tail = await self._copies.last(self._entry, part)
         words = tail.data.decode("utf-8", errors="replace")
-        host = self._bench.hosts.snapshot().host(alone.host)
+        host = self._context.hosts.snapshot().host(alone.host)
         outcome = outcome_of(
             status,
             words,
-            image=run_image(self._bench, job, alone.host),
-            memory_limit_mib=memory_limit_mib(job, self._bench.settings, host),
+            image=run_image(self._context, job, alone.host),
+            memory_limit_mib=memory_limit_mib(job, self._context.settings, host),
             cancelled=job.cancel_requested,
         )
         files = await self._reports(part)
@@ -251,7 +251,7 @@ class Ending:
         observation = ended.observation()
         if observation is not None:
             self._entry.require_role()
-            self._bench.journal.observe(observation)
+            self._context.journal.observe(observation)
 
     async def _end(
         self,
@@ -268,12 +268,12 @@ class Ending:
         logs are here; in that order a console that dies in between finds the work again, or leaves
         only what a sweep finishes. `tails` are the ends of the logs, by rank."""
         self._entry.require_role()
-        await gang.stop(parts, self._bench.journal.id, self._bench.settings.stop_grace)
+        await gang.stop(parts, self._context.journal.id, self._context.settings.stop_grace)
         job, _ = self._entry.present()
         self._entry.require_role()
         await gang.release(parts, job.id)
         known = max(attempt.peak_mib or 0.0, self._watch.peak_mib)
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         ended = replace(
             attempt,
             ended_at=ended_at or now,
@@ -294,7 +294,7 @@ class Ending:
                 await self._copies.finish(self._entry, part, tails.get(part.rank))
             else:
                 with contextlib.suppress(UnreachableError, EngineError):
-                    await gang.remove_own([part], self._bench.journal.id)
+                    await gang.remove_own([part], self._context.journal.id)
 
 
 def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:
@@ -308,9 +308,9 @@ def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:
     return min(failed, key=lambda end: (end.follows, end.at), default=ends[0])
 
 
-def run_image(bench: Bench, job: Job, host: str) -> str:
+def run_image(context: Context, job: Job, host: str) -> str:
     """Return the image in which a job ran; "" where a cluster ran it as it runs things."""
-    return "" if cluster_of(job.task) else job.task.image or bench.default_image(host)
+    return "" if cluster_of(job.task) else job.task.image or context.default_image(host)
 
 
 def _has_ended(part: Part) -> bool:

@@ -14,7 +14,7 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.container_spec import WORKING_DIR, checkpoint_path, start_path
 from gpuconsole.session.dispatch.gang import Part
@@ -57,7 +57,7 @@ def _is_below(path: PurePosixPath) -> bool:
 
 
 async def bring(
-    bench: Bench, entry: Entry, parts: Sequence[Part], containers: Mapping[int, str]
+    context: Context, entry: Entry, parts: Sequence[Part], containers: Mapping[int, str]
 ) -> None:
     """Copy the checkpoint to every host of an attempt that is not where it lies.
 
@@ -65,31 +65,31 @@ async def bring(
     more, or cannot be read safely; UsageError when it is damaged or too large.
     """
     job = entry.job
-    source = holder_of(job, bench.hosts.snapshot())
+    source = holder_of(job, context.hosts.snapshot())
     needing = [part for part in parts if source and part.attempt.host != source]
     if not needing:
         return
     entry.say(f"bringing its checkpoint from {source}")
-    limits = bench.settings.transfer.limits()
+    limits = context.settings.transfer.limits()
     target = checkpoint_path(job.task)
 
     async def one(part: Part) -> None:
-        container, sent = containers[part.rank], _sent(bench, job, source)
+        container, sent = containers[part.rank], _sent(context, job, source)
         left = await part.engine.restore(job.id, container, sent, target, limits)
         if left.count:
             lines = "; ".join(left.lines(MOST_TOLD))
             where = f"on the way from {source} to {part.attempt.host}"
             sentence = f"{left.count} things of its checkpoint were left out {where}: {lines}."
-            bench.journal.tell("job", job.id, clean(sentence, 500), "warning")
+            context.journal.tell("job", job.id, clean(sentence, 500), "warning")
 
     await gang.each(needing, one)
 
 
-async def _sent(bench: Bench, job: Job, source: str) -> AsyncIterator[bytes]:
+async def _sent(context: Context, job: Job, source: str) -> AsyncIterator[bytes]:
     """Give the checkpoint as the host sends it that has it."""
     empty = True
     with gang.on_host(source):
-        engine = await bench.hosts.engine(source)
+        engine = await context.hosts.engine(source)
         async for chunk in engine.checkpoint(job.id):
             empty = False
             yield chunk

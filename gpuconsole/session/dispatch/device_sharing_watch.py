@@ -17,7 +17,7 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.device_sharing import Pair, Seat, pairs, willing
 from gpuconsole.session.dispatch.observation import SURE_STEPS, Reported, read_reports
 
@@ -83,10 +83,10 @@ class Crowding:
     """Looks after shared devices while this console dispatches."""
 
     def __init__(
-        self, bench: Bench, others: Callable[[str], Mapping[str, Sequence[Lease]]]
+        self, context: Context, others: Callable[[str], Mapping[str, Sequence[Lease]]]
     ) -> None:
         """`others` gives the leases of journals other than the one named, by host."""
-        self._bench = bench
+        self._context = context
         self._others = others
         self._paces: dict[str, Pace] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
@@ -102,7 +102,7 @@ class Crowding:
     def look(self, jobs: Sequence[Job]) -> list[tuple[str, str]]:
         """Return the jobs that have to make room now, and why."""
         by_id = {job.id: job for job in jobs if job.state.active}
-        if not self._bench.settings.sharing and not any(
+        if not self._context.settings.sharing and not any(
             job.attempt is not None and job.attempt.shared for job in by_id.values()
         ):
             # Nobody came beside another while the lab allowed it, and nobody will.
@@ -110,7 +110,7 @@ class Crowding:
             return []
         self._pair(jobs)
         self._read(by_id)
-        snapshot = self._bench.hosts.snapshot()
+        snapshot = self._context.hosts.snapshot()
         found = []
         for pair in self._pairs:
             later = by_id.get(pair.later.job)
@@ -138,7 +138,7 @@ class Crowding:
         return changed
 
     def _pair(self, jobs: Sequence[Job]) -> None:
-        others = self._others(self._bench.journal.id)
+        others = self._others(self._context.journal.id)
         if self._made_for[0] is not jobs or self._made_for[1] != others:
             self._made_for = (jobs, others)
             self._pairs = pairs(jobs, others)
@@ -190,12 +190,12 @@ class Crowding:
         self._paces = {job: pace for job, pace in self._paces.items() if job in active}
         beside = {pair.first.job: pair.later.job for pair in self._pairs}
         later = {pair.later.job for pair in self._pairs}
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         for job in active.values():
             attempt = job.attempt
             if attempt is None or job.state is not JobState.RUNNING or job.id in later:
                 continue
-            may = self._bench.settings.sharing and willing(job)
+            may = self._context.settings.sharing and willing(job)
             if job.id not in beside and not may:
                 continue
             pace = self._paces.get(job.id)
@@ -209,7 +209,7 @@ class Crowding:
     async def _note(self, pace: Pace, job: Job, other: str) -> None:
         assert job.attempt is not None
         try:
-            engine = await self._bench.hosts.engine(job.attempt.host)
+            engine = await self._context.hosts.engine(job.attempt.host)
             files = await engine.read_files(job.attempt.container_name, REPORTS)
         except ConsoleError:
             # Its host or engine is away for now: the next reading tells.

@@ -13,7 +13,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Member
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError, UnreachableError
 from gpuconsole.session.aio import cancel_all, first
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.checkpoint import holder_of
 from gpuconsole.session.dispatch.container_spec import container_name
 from gpuconsole.session.dispatch.device_sharing_watch import Crowding
@@ -52,7 +52,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        bench: Bench,
+        context: Context,
         outlook: Outlook,
         leases: LeaseBoard,
         faults: HostFaults,
@@ -62,7 +62,7 @@ class Dispatcher:
     ) -> None:
         """`on_trouble` hears errors that cannot be written into the journal either; `look_on` is
         called each second with the epoch, while this console dispatches."""
-        self._bench = bench
+        self._context = context
         self._on_trouble = on_trouble
         self._look_on = look_on
         self._outlook = outlook
@@ -80,10 +80,10 @@ class Dispatcher:
         self._unswept: dict[str, float] = {}
         self._sweeps: dict[str, asyncio.Task[bool]] = {}
         self._releasing: set[tuple[str, str]] = set()
-        self._pulse = Pulse(bench, leases.silences, self._engine_changed)
-        self._copies = LogCopies(bench, self._left_behind)
-        self._adoption = Adoption(bench)
-        self._crowding = Crowding(bench, leases.others)
+        self._pulse = Pulse(context, leases.silences, self._engine_changed)
+        self._copies = LogCopies(context, self._left_behind)
+        self._adoption = Adoption(context)
+        self._crowding = Crowding(context, leases.others)
         self._trouble = ""
         self._told: dict[str, str] = {}
         self._freed = asyncio.Event()
@@ -99,8 +99,8 @@ class Dispatcher:
             while True:
                 self._freed.clear()
                 await self.tick()
-                await self._bench.clock.sleep(SOONEST_S)
-                await first(self._freed.wait(), self._bench.clock.sleep(TICK_S - SOONEST_S))
+                await self._context.clock.sleep(SOONEST_S)
+                await first(self._freed.wait(), self._context.clock.sleep(TICK_S - SOONEST_S))
         finally:
             await self._drop()
 
@@ -119,14 +119,14 @@ class Dispatcher:
             self._tell_trouble(f"Dispatching goes wrong: {error!r}")
 
     async def _tick(self) -> None:
-        self._bench.journal.require_intact()
+        self._context.journal.require_intact()
         if not self._hold_role():
             return
         await self._reap()
         assert self._epoch is not None
         self._adoption.look(self._epoch)
         self._note_hosts()
-        for job in self._bench.journal.jobs():
+        for job in self._context.journal.jobs():
             if job.state.active:
                 self._look_after(job)
         self._pulse.watch(self._hosts_in_use(), self._up)
@@ -137,7 +137,7 @@ class Dispatcher:
         await self._place()
 
     def _hold_role(self) -> bool:
-        journal, now = self._bench.journal, self._bench.clock.now()
+        journal, now = self._context.journal, self._context.clock.now()
         if self._epoch is None:
             self._epoch = journal.take_role(self._owner)
             self._renewed_at = now
@@ -160,7 +160,7 @@ class Dispatcher:
         epoch, self._epoch = self._epoch, None
         if epoch is not None:
             with contextlib.suppress(JournalError):
-                self._bench.journal.give_back_role(epoch)
+                self._context.journal.give_back_role(epoch)
 
     async def _reap(self) -> None:
         """Forget runners that ended; one that failed begins again after a rest."""
@@ -174,7 +174,7 @@ class Dispatcher:
                 continue
             if isinstance(error, (RoleLostError, JournalLostError)):
                 raise error
-            self._restart_at[job_id] = self._bench.clock.now() + RESTART_PAUSE_S
+            self._restart_at[job_id] = self._context.clock.now() + RESTART_PAUSE_S
             message = error.message if isinstance(error, ConsoleError) else repr(error)
             if self._told.get(job_id) != message:
                 self._told[job_id] = message
@@ -188,10 +188,10 @@ class Dispatcher:
             if unwanted(job) or any(part.host in self._back for part in parts):
                 present[0].wake()
             return
-        if self._bench.clock.now() < self._restart_at.get(job.id, 0.0):
+        if self._context.clock.now() < self._restart_at.get(job.id, 0.0):
             return
         runner = Runner(
-            self._bench,
+            self._context,
             self._epoch,
             job.id,
             self._taken,
@@ -215,7 +215,7 @@ class Dispatcher:
 
     def _left_behind(self, host: str) -> None:
         """Sweep a host again on which a container waits for the copy of its log."""
-        self._unswept.setdefault(host, self._bench.clock.now() + LEFT_AGAIN_S)
+        self._unswept.setdefault(host, self._context.clock.now() + LEFT_AGAIN_S)
 
     def _engine_changed(self, host: str, error: UnreachableError | None) -> None:
         """Let the jobs on a host say that its engine is silent, or look again as it answers."""
@@ -225,28 +225,28 @@ class Dispatcher:
             self._unswept[host] = 0.0
 
     def _taken(self, host: str, error: LeaseTakenError) -> None:
-        self._avoid[host, error.uuid] = self._bench.clock.now() + AVOID_S
+        self._avoid[host, error.uuid] = self._context.clock.now() + AVOID_S
         self._leases.forget(host)
 
     def _hosts_in_use(self) -> set[str]:
         """Return the hosts in sight on which jobs depend on an engine."""
-        attempts = (job.attempt for job in self._bench.journal.jobs() if job.state.active)
+        attempts = (job.attempt for job in self._context.journal.jobs() if job.state.active)
         parts = (part for attempt in attempts if attempt is not None for part in attempt.parts)
         return {part.host for part in parts} & self._up
 
     def _observe(self) -> None:
-        snapshot = self._bench.hosts.snapshot()
+        snapshot = self._context.hosts.snapshot()
         for runner, task in self._runners.values():
             if not task.done():
                 runner.observe(snapshot)
 
     async def _place(self) -> None:
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         self._avoid = {key: until for key, until in self._avoid.items() if until > now}
         self._outlook.avoid = frozenset(self._avoid) | self._releasing
         plan = await self._outlook.renew()
         for choice in plan.choices if plan is not None else ():
-            job = self._bench.journal.job(choice.job)
+            job = self._context.journal.job(choice.job)
             # While a large plan was made somebody may have held or cancelled it.
             if job is not None and job.state is JobState.QUEUED and self._can_start(job, choice):
                 with contextlib.suppress(JobMovedError):
@@ -257,7 +257,7 @@ class Dispatcher:
     def _make_room(self) -> None:
         """Send the later of two jobs away where sharing a device does not go well, and tell how
         it goes."""
-        journal = self._bench.journal
+        journal = self._context.journal
         for job_id, cause in self._crowding.look(journal.jobs()):
             job = journal.job(job_id)
             if job is not None and job.state.active:
@@ -270,12 +270,12 @@ class Dispatcher:
 
     def _preempt(self, job_id: str) -> None:
         """Stop a job for one that goes first, where the lab allows that."""
-        job = self._bench.journal.job(job_id)
-        if job is None or not self._bench.settings.preemption or not may_be_preempted(job):
+        job = self._context.journal.job(job_id)
+        if job is None or not self._context.settings.preemption or not may_be_preempted(job):
             return
         cause = "Stopped for a job that goes first; it goes on from its checkpoint."
         with contextlib.suppress(JobMovedError):
-            self._look_after(interrupt(self._bench.journal, job, "preempted", cause))
+            self._look_after(interrupt(self._context.journal, job, "preempted", cause))
 
     def _can_start(self, job: Job, choice: Choice) -> bool:
         """Whether the job may begin where it is placed: its checkpoint is available, and of a host
@@ -288,14 +288,14 @@ class Dispatcher:
 
     def _can_resume(self, job: Job, chosen: Sequence[str]) -> bool:
         """Whether the job's checkpoint is at hand: where it is placed, or on a host that is up."""
-        holder = holder_of(job, self._bench.hosts.snapshot())
+        holder = holder_of(job, self._context.hosts.snapshot())
         if not holder or holder in self._up or set(chosen) == {holder}:
             return True
         detail = f"Its checkpoint lies on {holder}, which is out of sight."
         if job.detail != detail:
             with contextlib.suppress(JobMovedError):
                 waiting = replace(job, detail=detail)
-                self._bench.journal.save(job, waiting, epoch=self._epoch)
+                self._context.journal.save(job, waiting, epoch=self._epoch)
         return False
 
     def _begin(self, job: Job, choice: Choice) -> Job:
@@ -313,7 +313,7 @@ class Dispatcher:
             device_uuids=choice.device_uuids,
             device_indexes=choice.device_indexes,
             container_name=container_name(job.id, number, nonce),
-            created_at=self._bench.clock.now(),
+            created_at=self._context.clock.now(),
             placement_reasons=choice.reasons,
             shared=choice.shared,
             members=tuple(
@@ -329,13 +329,13 @@ class Dispatcher:
         launching = replace(
             job, state=JobState.LAUNCHING, attempts=(*kept, attempt), cause="", detail="chosen"
         )
-        return self._bench.journal.save(job, launching, epoch=self._epoch)
+        return self._context.journal.save(job, launching, epoch=self._epoch)
 
     def _note_hosts(self) -> None:
         """Note which hosts have come into sight, or start jobs again, since the last tick."""
-        hosts = (host for host in self._bench.hosts.snapshot().hosts if not host.node)
+        hosts = (host for host in self._context.hosts.snapshot().hosts if not host.node)
         self._up = frozenset(host.name for host in hosts if host.state is HostState.UP)
-        streaks = self._bench.journal.streaks().values()
+        streaks = self._context.journal.streaks().values()
         well = self._up - {one.host for one in streaks if one.set_aside and not one.image}
         # What a host has of a restored journal is learned before anything there is removed.
         well -= self._adoption.unasked
@@ -345,18 +345,18 @@ class Dispatcher:
         """Remove what a dead console, or a host that failed, left on hosts that are just back; one
         whose engine does not answer yet, or a log of which could not be copied, is tried again."""
         assert self._epoch is not None
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         for name in [name for name, task in self._sweeps.items() if task.done()]:
             if not self._sweeps.pop(name).result():
                 self._unswept[name] = now + SWEEP_AGAIN_S
         for name in self._back:
             self._unswept[name] = 0.0
-        if left := left_on(self._bench.state):
+        if left := left_on(self._context.state):
             self._unswept.setdefault(left, 0.0)
         for name, after in list(self._unswept.items()):
             if name in self._well and after <= now and name not in self._sweeps:
                 del self._unswept[name]
-                swept = sweep(self._bench, self._epoch, self._copies, name, self._releasing)
+                swept = sweep(self._context, self._epoch, self._copies, name, self._releasing)
                 self._sweeps[name] = asyncio.ensure_future(swept)
 
     def _tell_trouble(self, message: str) -> None:
@@ -366,9 +366,9 @@ class Dispatcher:
 
     def _tell(self, subject: str, message: str) -> None:
         try:
-            self._bench.journal.tell("error", subject, message, "error")
+            self._context.journal.tell("error", subject, message, "error")
         except JournalError:
-            now = self._bench.clock.now()
+            now = self._context.clock.now()
             self._on_trouble(Event("error", subject, message, now, "error"))
 
 

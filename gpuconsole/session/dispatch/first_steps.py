@@ -9,7 +9,7 @@ from gpuconsole.core.firststeps import STEPS
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import ConsoleError, JournalError
 from gpuconsole.remote.reporter import REPORTS
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt_end import run_image
 from gpuconsole.session.dispatch.gang import Part
 from gpuconsole.session.dispatch.job_record import Entry
@@ -34,15 +34,15 @@ GIVE_UP_S = 7200.0
 class FirstSteps:
     """Watches one job. What it took is in the journal from then on, however the job ends."""
 
-    def __init__(self, bench: Bench, entry: Entry, watch: Watch) -> None:
+    def __init__(self, context: Context, entry: Entry, watch: Watch) -> None:
         """`watch` are the driver's figures of the attempt so far."""
-        self._bench = bench
+        self._context = context
         self._entry = entry
         self._watch = watch
 
     async def run(self, parts: Sequence[Part]) -> None:
         """Ask now and then until the first steps are over."""
-        clock, pause = self._bench.clock, FIRST_S
+        clock, pause = self._context.clock, FIRST_S
         ends = clock.now() + GIVE_UP_S
         try:
             while self._entry.present()[1].steps_mib is None and clock.now() < ends:
@@ -66,22 +66,22 @@ class FirstSteps:
                 continue
             files |= {f"{part.rank}/{name}": text for name, text in found.items()}
         _, attempt = self._entry.present()
-        return read_reports(files, bounds_of(self._bench.hosts.snapshot(), attempt, self._watch))
+        return read_reports(files, bounds_of(self._context.hosts.snapshot(), attempt, self._watch))
 
     def _note(self, reported: Reported) -> None:
         """Write down what was taken; the end of the job replaces it by what it then knows."""
         job, attempt = self._entry.present()
         if job.state is not JobState.RUNNING:
             return
-        now = self._bench.clock.now()
-        devices = devices_of(self._bench.hosts.snapshot(), attempt)
-        image = run_image(self._bench, job, attempt.host)
+        now = self._context.clock.now()
+        devices = devices_of(self._context.hosts.snapshot(), attempt)
+        image = run_image(self._context, job, attempt.host)
         so_far = replace(attempt, ended_at=now)
         running = Outcome(JobState.RUNNING)
         seen = Ended(job, so_far, running, self._watch, reported, image, devices).observation()
         self._entry.require_role()
         if seen is not None:
-            self._bench.journal.observe(seen)
+            self._context.journal.observe(seen)
         if reported.fallback:
             # What it takes of the host is nothing to hold against its device.
             return

@@ -14,7 +14,7 @@ from gpuconsole.core.containers import ContainerStatus, Engine
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.session.aio import together
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import attempt_key
 from gpuconsole.session.dispatch.recovery import Step, is_own, joint_step, next_step
 
@@ -60,7 +60,7 @@ def on_host(host: str) -> Iterator[None]:
         raise
 
 
-async def look(bench: Bench, attempt: Attempt, but: Sequence[str] = ()) -> tuple[Part, ...]:
+async def look(context: Context, attempt: Attempt, but: Sequence[str] = ()) -> tuple[Part, ...]:
     """Look at every container of an attempt, `but` those on some hosts; HostLostError when a host
     is out of sight."""
     seen: list[Part] = []
@@ -70,7 +70,7 @@ async def look(bench: Bench, attempt: Attempt, but: Sequence[str] = ()) -> tuple
             continue
         try:
             with on_host(alone.host):
-                engine = await bench.hosts.engine(alone.host)
+                engine = await context.hosts.engine(alone.host)
                 status = await engine.inspect(alone.container_name)
             seen.append(Part(rank, alone, engine, status))
         except HostLostError as error:

@@ -11,7 +11,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.secrets import masked
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, UsageError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.submit.secrets import forget, hidden_values, plain_values
 
 
@@ -21,11 +21,11 @@ class Entry:
     What writes raises RoleLostError when another console has taken over.
     """
 
-    def __init__(self, bench: Bench, epoch: int, job_id: str) -> None:
+    def __init__(self, context: Context, epoch: int, job_id: str) -> None:
         self.job_id = job_id
-        self._bench = bench
+        self._context = context
         self._hidden: tuple[str, ...] | None = None
-        self._journal = bench.journal
+        self._journal = context.journal
         self._epoch = epoch
 
     @property
@@ -77,14 +77,14 @@ class Entry:
         moved = replace(job, state=state, attempts=attempts, cause=cause, detail=detail, **changes)
         saved = self._journal.save(job, moved, epoch=self._epoch)
         if saved.state.ended:
-            forget(self._bench, saved)
+            forget(self._context, saved)
 
     def masked(self, text: str) -> str:
         """Return text about the job, which may quote what its engine said, without the values of
         its secret variables."""
         if self._hidden is None:
             try:
-                self._hidden = hidden_values(self._bench, self.job)
+                self._hidden = hidden_values(self._context, self.job)
             except UsageError:
                 # It keeps the job from starting, not from an end. The next text looks again.
                 return masked(text, plain_values(self.job))

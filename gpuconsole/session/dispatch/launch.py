@@ -17,7 +17,7 @@ from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, Usag
 from gpuconsole.placement.command import Meeting, meeting_port
 from gpuconsole.remote import reporter
 from gpuconsole.session.aio import to_its_end
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.checkpoint import bring, pack_parents
 from gpuconsole.session.dispatch.container_spec import (
@@ -47,8 +47,8 @@ PULL_PAUSES_S = (3.0, 10.0, 30.0)
 class Launch:
     """The launch of a job's latest attempt on its hosts, all of them or none."""
 
-    def __init__(self, bench: Bench, entry: Entry, parts: Sequence[Part]) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, entry: Entry, parts: Sequence[Part]) -> None:
+        self._context = context
         self._entry = entry
         self._parts = parts
         self._told_at = 0.0
@@ -70,16 +70,16 @@ class Launch:
             except ImageError as error:
                 if error.blame is not Blame.IMAGE:
                     raise
-                wait = pause * (1.0 + self._bench.chance())
+                wait = pause * (1.0 + self._context.chance())
                 again = f"trying again in {wait:.0f} s ({tries} of {len(PULL_PAUSES_S)})"
                 self._entry.say(f"{again}: {error.message}", 500)
-                await self._bench.clock.sleep(wait)
+                await self._context.clock.sleep(wait)
         await part.engine.ensure_image(image, self._progress)
 
     async def start(self) -> None:
         """Claim the devices, make the containers, put the code in, start them. What a launch that
         is cancelled has made is there when this ends: a step that makes something is not cut."""
-        async with shown(self._bench, [part.engine for part in self._parts]):
+        async with shown(self._context, [part.engine for part in self._parts]):
             await self._start()
 
     async def _start(self) -> None:
@@ -91,12 +91,12 @@ class Launch:
             self._entry.require_role()
         else:
             if attempt.members:
-                require_gang_network(job.task, self._bench.settings)
+                require_gang_network(job.task, self._context.settings)
                 # What a dead console made may have been told of another meeting place.
-                await gang.remove_own(self._parts, self._bench.journal.id)
+                await gang.remove_own(self._parts, self._context.journal.id)
             containers = await self._create()
             await gang.each(self._parts, lambda part: self._fill(part, containers[part.rank]))
-            await bring(self._bench, self._entry, self._parts, containers)
+            await bring(self._context, self._entry, self._parts, containers)
             if not self._may_start(containers):
                 return
         await gang.each(
@@ -104,12 +104,12 @@ class Launch:
         )
 
     async def _whole(self, step: Coroutine[Any, Any, T]) -> T:
-        return await to_its_end(step, lambda: self._bench.clock.sleep(FINISH_S))
+        return await to_its_end(step, lambda: self._context.clock.sleep(FINISH_S))
 
     def _image(self, part: Part) -> str:
         """Return the task's image, or the host's."""
         job, host = self._entry.job, part.attempt.host
-        image = job.task.image or self._bench.default_image(host)
+        image = job.task.image or self._context.default_image(host)
         if not image:
             raise UsageError(
                 "No image",
@@ -133,8 +133,8 @@ class Launch:
                     job=job.id,
                     attempt=attempt_key(job.id, part.attempt.number),
                     user=job.user,
-                    journal=self._bench.journal.id,
-                    since=self._bench.clock.now(),
+                    journal=self._context.journal.id,
+                    since=self._context.clock.now(),
                     share=self._share(part),
                 )
                 for uuid in sorted(part.attempt.device_uuids)
@@ -148,8 +148,8 @@ class Launch:
             claimed.append(part)
 
     def _share(self, part: Part) -> Share | None:
-        host = self._bench.hosts.snapshot().host(part.attempt.host)
-        return share_of(self._entry.job, part.attempt, self._bench.settings, host)
+        host = self._context.hosts.snapshot().host(part.attempt.host)
+        return share_of(self._entry.job, part.attempt, self._context.settings, host)
 
     async def _create(self) -> dict[int, str]:
         """Make the containers; returns their ids by rank."""
@@ -159,7 +159,7 @@ class Launch:
         if not cluster_of(job.task):
             self._keep_lines(attempt, specs)
         # Written before: only this tells "nothing is there" while an engine cannot be asked.
-        creating = replace(attempt, creating_at=self._bench.clock.now())
+        creating = replace(attempt, creating_at=self._context.clock.now())
         self._entry.keep(job, creating, detail="starting")
         containers = {}
         for part, spec in zip(self._parts, specs, strict=True):
@@ -169,7 +169,7 @@ class Launch:
 
     def _keep_lines(self, attempt: Attempt, specs: Sequence[ContainerSpec]) -> None:
         """Keep the equal `docker run` lines beside the log."""
-        kept = line_file(self._bench.state, self._entry.job_id, attempt.number)
+        kept = line_file(self._context.state, self._entry.job_id, attempt.number)
         # A full disk must not keep a job from starting for the sake of lines to read.
         with contextlib.suppress(OSError):
             make_private(kept.parent)
@@ -182,29 +182,29 @@ class Launch:
         with gang.on_host(part.attempt.host):
             account = await part.engine.prepare(job.id, checkpoint=checkpoint)
         if cluster_of(job.task):
-            bench = self._bench
-            batch = batch_of(job, bench.hosts.snapshot(), bench.journal.jobs())
-            image, journal = self._image(part), bench.journal.id
+            context = self._context
+            batch = batch_of(job, context.hosts.snapshot(), context.journal.jobs())
+            image, journal = self._image(part), context.journal.id
             spec = batch_spec(
                 job, part.attempt, batch, image=image, account=account, journal=journal
             )
-            return replace(spec, secrets=values_of(bench, job))
-        host = self._bench.hosts.snapshot().host(part.attempt.host)
+            return replace(spec, secrets=values_of(context, job))
+        host = self._context.hosts.snapshot().host(part.attempt.host)
         with gang.on_host(part.attempt.host):
             runtime = await runtime_of(maker_of(job.task, part.attempt, host), part.engine)
         spec = container_spec(
             job,
             part.attempt,
-            command=self._bench.command(job.task, len(part.attempt.device_uuids), meeting),
+            command=self._context.command(job.task, len(part.attempt.device_uuids), meeting),
             image=self._image(part),
             account=account,
-            journal=self._bench.journal.id,
-            settings=self._bench.settings,
+            journal=self._context.journal.id,
+            settings=self._context.settings,
             host=host,
             meeting=meeting,
             runtime=runtime,
         )
-        return replace(spec, secrets=values_of(self._bench, job))
+        return replace(spec, secrets=values_of(self._context, job))
 
     async def _meet(self) -> Mapping[int, Meeting]:
         """Agree where the hosts of a gang meet, by rank; a job on one host needs no such place."""
@@ -227,7 +227,7 @@ class Launch:
         task = self._entry.job.task
         if not task.script:
             return
-        bundle = self._bench.bundle(self._entry.job_id)
+        bundle = self._context.bundle(self._entry.job_id)
         if not bundle.exists():
             raise UsageError(
                 "Packed project is gone", f"{bundle} does not exist.", "Submit the job again."
@@ -259,13 +259,13 @@ class Launch:
         if gang.unwanted(job):
             return False
         ids = [containers[part.rank] for part in self._parts]
-        starting = replace(attempt.with_containers(ids), starting_at=self._bench.clock.now())
+        starting = replace(attempt.with_containers(ids), starting_at=self._context.clock.now())
         self._entry.keep(job, starting)
         return True
 
     def _progress(self, sentence: str) -> None:
         # Each is a write that reaches the disk, and a pull has many a second to tell.
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         if now - self._told_at >= PROGRESS_EVERY_S:
             self._told_at = now
             self._entry.say(sentence)

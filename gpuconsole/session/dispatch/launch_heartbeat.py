@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from gpuconsole.core.containers import Engine
 from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.session.aio import cancel_all, first
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 
 SIGNS = 4
 """How many signs are shown in a grace time: some may be late."""
@@ -21,26 +21,26 @@ REMOVE_WITHIN_S = 5.0
 
 
 @contextlib.asynccontextmanager
-async def shown(bench: Bench, engines: Sequence[Engine]) -> AsyncIterator[None]:
+async def shown(context: Context, engines: Sequence[Engine]) -> AsyncIterator[None]:
     """Show signs on the hosts of a launch while the block runs; short launches show none."""
-    signs = asyncio.gather(*(_show(bench, engine) for engine in engines))
+    signs = asyncio.gather(*(_show(context, engine) for engine in engines))
     try:
         yield
     finally:
         await cancel_all([signs])
 
 
-async def _show(bench: Bench, engine: Engine) -> None:
+async def _show(context: Context, engine: Engine) -> None:
     last = ""
     try:
         while True:
-            await bench.clock.sleep(bench.settings.lease_grace / SIGNS)
+            await context.clock.sleep(context.settings.lease_grace / SIGNS)
             with contextlib.suppress(UnreachableError, EngineError):
-                before, last = last, await engine.sign(bench.journal.id)
+                before, last = last, await engine.sign(context.journal.id)
                 await _remove(engine, before)
     finally:
         # An engine that does not answer keeps the sign, which says nothing after the grace time.
-        await first(_remove(engine, last), bench.clock.sleep(REMOVE_WITHIN_S))
+        await first(_remove(engine, last), context.clock.sleep(REMOVE_WITHIN_S))
 
 
 async def _remove(engine: Engine, sign: str) -> None:

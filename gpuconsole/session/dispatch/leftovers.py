@@ -14,7 +14,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import attempt_key
 from gpuconsole.session.dispatch.gang import Part
 from gpuconsole.session.dispatch.job_record import Entry
@@ -60,7 +60,9 @@ Devices = MutableSet[tuple[str, str]]
 """Devices by host and UUID."""
 
 
-async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasing: Devices) -> bool:
+async def sweep(
+    context: Context, epoch: int, copies: LogCopies, host: str, releasing: Devices
+) -> bool:
     """Remove this journal's leases and containers of ended attempts from a host, each container
     once its log is here. Returns whether the engine let it; else it is to be tried again.
 
@@ -68,12 +70,12 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
     devices whose leases are being removed: no job may be placed on them meanwhile.
     """
     try:
-        engine = await bench.hosts.engine(host)
-        found = await engine.own(bench.journal.id)
-        await _clear_measurements(bench, host, found)
-        await _release_left(bench, engine, host, found, releasing)
+        engine = await context.hosts.engine(host)
+        found = await engine.own(context.journal.id)
+        await _clear_measurements(context, host, found)
+        await _release_left(context, engine, host, found, releasing)
         # Read after the listing: an attempt begun in between is in the journal by now.
-        jobs = {job.id: job for job in bench.journal.jobs()}
+        jobs = {job.id: job for job in context.journal.jobs()}
         for status in found:
             name = status.labels.get(LABEL_PREFIX + "job", "")
             job = jobs.get(name)
@@ -82,8 +84,8 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
                 continue
             if part is not None and status.state != "created":
                 if part.live:
-                    await engine.stop(status.id, bench.settings.stop_grace)
-                entry = Entry(bench, epoch, name)
+                    await engine.stop(status.id, context.settings.stop_grace)
+                entry = Entry(context, epoch, name)
                 await copies.finish(entry, part, await copies.last(entry, part))
             elif job is not None or _is_old_calibration(name, status):
                 await engine.remove(status.id)
@@ -94,15 +96,19 @@ async def sweep(bench: Bench, epoch: int, copies: LogCopies, host: str, releasin
 
 
 async def _release_left(
-    bench: Bench, engine: Engine, host: str, found: Sequence[ContainerStatus], releasing: Devices
+    context: Context,
+    engine: Engine,
+    host: str,
+    found: Sequence[ContainerStatus],
+    releasing: Devices,
 ) -> None:
     """Release the devices that this journal's jobs hold here for no attempt: an engine that fell
     silent in a launch keeps a lease that nobody waits for."""
     leases = await engine.leases()
-    jobs = {job.id: job for job in bench.journal.jobs()}
+    jobs = {job.id: job for job in context.journal.jobs()}
     present = {status.labels.get(LABEL_PREFIX + "attempt", "") for status in found}
     for lease in leases:
-        job = jobs.get(lease.job) if lease.journal == bench.journal.id else None
+        job = jobs.get(lease.job) if lease.journal == context.journal.id else None
         if job is None or lease.attempt in present or _holds(job, lease, host):
             continue
         device = (host, lease.uuid)
@@ -142,13 +148,15 @@ def _is_old_calibration(name: str, status: ContainerStatus) -> bool:
     return name.startswith(CALIBRATION) and status.state in ("exited", "dead")
 
 
-async def _clear_measurements(bench: Bench, host: str, found: Sequence[ContainerStatus]) -> None:
+async def _clear_measurements(
+    context: Context, host: str, found: Sequence[ContainerStatus]
+) -> None:
     """Remove what a console that was killed left of a measurement. Whether one of this journal's
     consoles measures now, the lock tells that its process holds."""
     names = (status.labels.get(LABEL_PREFIX + "job", "") for status in found)
-    if left_on(bench.state) != host and not any(name.startswith(MEASUREMENT) for name in names):
+    if left_on(context.state) != host and not any(name.startswith(MEASUREMENT) for name in names):
         return
-    with free_turn(bench.state) as turn:
-        await clear(bench, host, alone=turn is not None)
+    with free_turn(context.state) as turn:
+        await clear(context, host, alone=turn is not None)
         if turn is not None and turn.left_on == host:
             turn.note("")

@@ -19,9 +19,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.service import Estimating
-from gpuconsole.session.submit.validate import Packer, pack_task, refuse_hopeless
+from gpuconsole.session.submit.validate import pack_task, refuse_hopeless
 
 
 def times_out_of_memory(job: Job) -> int:
@@ -58,16 +58,15 @@ class Offer:
 class Retrying:
     """Looks for jobs that ran out of memory and puts them back with a smaller batch."""
 
-    def __init__(self, bench: Bench, estimating: Estimating, pack: Packer) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, estimating: Estimating) -> None:
+        self._context = context
         self._estimating = estimating
-        self._pack = pack
         self._looked: Sequence[Job] = ()
         self._working: dict[str, asyncio.Task[None]] = {}
 
     def look(self, epoch: int) -> None:
         """Begin with what is due; called by the dispatcher, whose role `epoch` proves."""
-        jobs = self._bench.journal.jobs()
+        jobs = self._context.journal.jobs()
         if jobs is self._looked:
             return
         self._looked = jobs
@@ -93,7 +92,7 @@ class Retrying:
             changed = replace(job, detail=clean(f"Not tried again: {why}", 500))
         # Whoever moved the job on, or took over, decides.
         with contextlib.suppress(JournalError):
-            self._bench.journal.save(job, changed, epoch=epoch)
+            self._context.journal.save(job, changed, epoch=epoch)
 
     async def offer(self, job: Job) -> Offer:
         """Return how a job could be tried again with less. ConsoleError says why it cannot."""
@@ -120,18 +119,18 @@ class Retrying:
 
     async def accept(self, offer: Offer) -> Job:
         """Queue the job again as offered. ConsoleError when it has moved on since."""
-        return self._bench.journal.save(offer.job, await self._prepared(offer))
+        return self._context.journal.save(offer.job, await self._prepared(offer))
 
     async def _prepared(self, offer: Offer) -> Job:
         """Return the job as it goes back into the queue, with what it ships made ready."""
         job = offer.job
         if offer.task.edits != job.task.edits:
             await asyncio.to_thread(self._pack_anew, job, offer.task)
-        return _queued(offer, self._bench.clock.now())
+        return _queued(offer, self._context.clock.now())
 
     def _where(self, attempt: Attempt) -> FleetSnapshot:
         """Return the devices on which an attempt ran, or the fleet where they are not seen."""
-        snapshot = self._bench.hosts.snapshot()
+        snapshot = self._context.hosts.snapshot()
         host = snapshot.host(attempt.host)
         own = tuple(
             device
@@ -143,10 +142,10 @@ class Retrying:
         return replace(snapshot, hosts=(replace(host, devices=own),))
 
     def _pack_anew(self, job: Job, task: Task) -> None:
-        bundle = self._bench.bundle(job.id)
+        bundle = self._context.bundle(job.id)
         fresh = bundle.with_suffix(".new")
         try:
-            pack_task(task, fresh, self._bench.settings.code_size_limit, self._pack)
+            pack_task(task, fresh, self._context.settings.code_size_limit, self._context.pack)
             os.replace(fresh, bundle)
         finally:
             fresh.unlink(missing_ok=True)

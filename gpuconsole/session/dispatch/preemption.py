@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuconsole.core.jobs import EndedBy, Job
 from gpuconsole.errors import RefusedError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.recovery import is_out_of_sight
 from gpuconsole.state import JobMovedError, Journal
 
@@ -35,14 +35,16 @@ def is_over(before: Job, now: Job) -> bool:
     return not same or not now.state.active
 
 
-async def until_over(bench: Bench, job: Job, over: Callable[[Job], bool], within_s: float) -> Job:
+async def until_over(
+    context: Context, job: Job, over: Callable[[Job], bool], within_s: float
+) -> Job:
     """Return a job once that holds of it, its host is out of sight, or so long has passed."""
-    deadline = bench.clock.now() + within_s
-    while bench.clock.now() < deadline:
-        job = bench.journal.job(job.id) or job
-        if over(job) or is_out_of_sight(job, bench.hosts.snapshot()):
+    deadline = context.clock.now() + within_s
+    while context.clock.now() < deadline:
+        job = context.journal.job(job.id) or job
+        if over(job) or is_out_of_sight(job, context.hosts.snapshot()):
             break
-        await bench.clock.sleep(LOOK_EVERY_S)
+        await context.clock.sleep(LOOK_EVERY_S)
     return job
 
 

@@ -25,7 +25,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.placement import engine_fault
 from gpuconsole.session.aio import cancel_all, first
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.attempt_end import CANCELLED_BEFORE, Ending
 from gpuconsole.session.dispatch.first_steps import FirstSteps
@@ -57,7 +57,7 @@ class Runner:
 
     def __init__(
         self,
-        bench: Bench,
+        context: Context,
         epoch: int,
         job_id: str,
         on_taken: Callable[[str, LeaseTakenError], None],
@@ -66,12 +66,12 @@ class Runner:
         faults: HostFaults,
         silent: Mapping[str, UnreachableError],
     ) -> None:
-        self._bench = bench
+        self._context = context
         self._epoch = epoch
         self._copies = copies
         self._faults = faults
         self._followed: set[str] = set()
-        self._entry = Entry(bench, epoch, job_id)
+        self._entry = Entry(context, epoch, job_id)
         self._on_taken = on_taken
         self._on_silent = on_silent
         self._news = asyncio.Event()
@@ -79,8 +79,8 @@ class Runner:
         self._pause_s = FIRST_PAUSE_S
         self._gone_since: float | None = None
         self._seen = Watch()
-        self._ending = Ending(bench, self._entry, self._seen, copies)
-        self._first_steps = FirstSteps(bench, self._entry, self._seen)
+        self._ending = Ending(context, self._entry, self._seen, copies)
+        self._first_steps = FirstSteps(context, self._entry, self._seen)
 
     @property
     def job(self) -> Job:
@@ -160,7 +160,7 @@ class Runner:
         job, attempt = self._entry.present()
         gone = self._gone(attempt)
         if gone and gang.unwanted(job):
-            parts = await gang.look(self._bench, attempt, but=gone)
+            parts = await gang.look(self._context, attempt, but=gone)
             await self._ending.abandon(parts, " and ".join(gone))
             return False
         if not all(self._host_is_known(part.host) for part in attempt.parts):
@@ -170,14 +170,14 @@ class Runner:
                 # To ask it all the same would take a minute, and one of its threads.
                 raise HostLostError(part.host, self._silent[part.host])
         try:
-            parts = await gang.look(self._bench, attempt)
+            parts = await gang.look(self._context, attempt)
         except HostLostError as error:
             if gang.unwanted(self.job):
                 # What can be reached of a gang need not run on until the rest is back.
                 await self._stop(error.seen)
             raise
         job, _ = self._entry.present()
-        step = gang.step_of(parts, job, self._bench.journal.id)
+        step = gang.step_of(parts, job, self._context.journal.id)
         if step is Step.WAIT:
             return True
         if step is Step.FOREIGN:
@@ -203,7 +203,7 @@ class Runner:
 
     def _gone(self, attempt: Attempt) -> list[str]:
         """Return the hosts of an attempt that the inventory does not name any more."""
-        snapshot = self._bench.hosts.snapshot()
+        snapshot = self._context.hosts.snapshot()
         return [part.host for part in attempt.parts if snapshot.host(part.host) is None]
 
     def _host_is_known(self, name: str) -> bool:
@@ -211,7 +211,7 @@ class Runner:
 
         UnreachableError when the inventory has no such host any more.
         """
-        host = self._bench.hosts.snapshot().host(name)
+        host = self._context.hosts.snapshot().host(name)
         if host is None:
             raise UnreachableError(
                 "Host is gone", f"{name} is not in the inventory any more.", "Put it back."
@@ -226,22 +226,22 @@ class Runner:
             self._entry.move(job, JobState.LAUNCHING, detail=clean(note, 500))
         else:
             self._entry.say(note, 500)
-        await first(self._news.wait(), self._bench.clock.sleep(ASK_AGAIN_S))
+        await first(self._news.wait(), self._context.clock.sleep(ASK_AGAIN_S))
 
     async def _stop(self, parts: Sequence[Part]) -> None:
         self._entry.require_role()
-        await gang.stop(parts, self._bench.journal.id, self._bench.settings.stop_grace)
+        await gang.stop(parts, self._context.journal.id, self._context.settings.stop_grace)
 
     async def _launch(self, parts: Sequence[Part]) -> None:
         job = self.job
         if job.state is JobState.UNKNOWN:
             self._entry.move(job, JobState.LAUNCHING)
-        launch = Launch(self._bench, self._entry, parts)
+        launch = Launch(self._context, self._entry, parts)
         try:
             with self._entry.masking():
                 await first(launch.fetch_images(), self._not_wanted())
                 if not gang.unwanted(self.job):
-                    async with self._bench.launching:
+                    async with self._context.launching:
                         await launch.start()
         except (LeaseTakenError, ContainerGoneError) as error:
             await self._taken(parts, error)
@@ -249,7 +249,7 @@ class Runner:
             raise
         except ConsoleError as error:
             _, attempt = self._entry.present()
-            seen = await gang.look(self._bench, attempt)
+            seen = await gang.look(self._context, attempt)
             waiting = _unstarted(seen)
             # One of a gang whose engine says why it cannot be started is named by that, at the end.
             unsaid = any(part.status is None or not part.status.error for part in waiting)
@@ -288,7 +288,7 @@ class Runner:
         alone: EndedBy = "unfit" if error.blame is Blame.PLACE else "host-fault"
         ended = replace(
             attempt,
-            ended_at=self._bench.clock.now(),
+            ended_at=self._context.clock.now(),
             cause=cause,
             ended_by="gang" if ran else alone,
             at_fault=error.host,
@@ -304,7 +304,7 @@ class Runner:
         job, attempt = self._entry.present()
         if not job.state.active or may_have_container(attempt):
             return False
-        engines = [await self._bench.hosts.engine(alone.host) for alone in attempt.parts]
+        engines = [await self._context.hosts.engine(alone.host) for alone in attempt.parts]
         pairs = zip(attempt.parts, engines, strict=True)
         parts = [Part(rank, alone, engine) for rank, (alone, engine) in enumerate(pairs)]
         return await self._set_back(parts, error)
@@ -318,7 +318,7 @@ class Runner:
             if isinstance(error, LeaseTakenError) and error.uuid in part.attempt.device_uuids:
                 self._on_taken(part.attempt.host, error)
         _, attempt = self._entry.present()
-        seen = await gang.look(self._bench, attempt)
+        seen = await gang.look(self._context, attempt)
         if len(_unstarted(seen)) == len(seen):
             await self._ending.requeue(seen, error)
         else:
@@ -337,7 +337,7 @@ class Runner:
     async def _follow(self, live: Sequence[Part]) -> bool:
         copies = [self._copies.follow(self._entry, part) for part in live]
         while not any(copy.done() for copy in copies) and not self._news.is_set():
-            again = self._bench.clock.sleep(LOOK_AGAIN_S)
+            again = self._context.clock.sleep(LOOK_AGAIN_S)
             await first(_one_of(copies), self._news.wait(), again)
             if any(copy.done() for copy in copies) or self._news.is_set():
                 break
@@ -366,7 +366,7 @@ class Runner:
         marked = attempt.with_containers(ids)
         if job.state is JobState.RUNNING and marked == attempt:
             return
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         began = [part.status.started_at for part in parts if part.status]
         started = replace(
             marked,
@@ -389,7 +389,7 @@ class Runner:
         if may_have_run(attempt):
             return False
         name = error.host if isinstance(error, HostLostError) else attempt.host
-        host = self._bench.hosts.snapshot().host(name)
+        host = self._context.hosts.snapshot().host(name)
         up = host is not None and host.state is HostState.UP
         ended_by: EndedBy = ""
         if job.cancel_requested and not (up and may_have_container(attempt)):
@@ -403,7 +403,7 @@ class Runner:
         else:
             return False
         await self._clear(attempt, name)
-        ended = replace(attempt, ended_at=self._bench.clock.now(), cause=cause, ended_by=ended_by)
+        ended = replace(attempt, ended_at=self._context.clock.now(), cause=cause, ended_by=ended_by)
         if state is JobState.QUEUED:
             self._entry.move(job, state, ended, detail=cause)
         else:
@@ -418,11 +418,11 @@ class Runner:
         """
         job, attempt = self._entry.present()
         name = error.host if isinstance(error, HostLostError) else attempt.host
-        host = self._bench.hosts.snapshot().host(name)
+        host = self._context.hosts.snapshot().host(name)
         if host is None or not host.interruptible or host.state is not HostState.DOWN:
             self._gone_since = None
             return False
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         self._gone_since = now if self._gone_since is None else self._gone_since
         if job.cancel_requested or now - self._gone_since < INTERRUPTED_S:
             return False
@@ -437,7 +437,7 @@ class Runner:
         for rank, alone in enumerate(attempt.parts):
             if alone.host != lost:
                 with contextlib.suppress(UnreachableError, EngineError):
-                    engine = await self._bench.hosts.engine(alone.host)
+                    engine = await self._context.hosts.engine(alone.host)
                     status = await engine.inspect(alone.container_name)
                     await self._ending.leave(Part(rank, alone, engine, status))
 
@@ -450,7 +450,7 @@ class Runner:
             self._entry.say(detail, 500)
 
     async def _rest(self) -> None:
-        await first(self._news.wait(), self._bench.clock.sleep(self._pause_s))
+        await first(self._news.wait(), self._context.clock.sleep(self._pause_s))
         self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
 
     async def _not_wanted(self) -> None:

@@ -8,11 +8,9 @@ soon as nothing of its own keeps it, and Slurm decides where and when it runs.
 from __future__ import annotations
 
 import posixpath
-from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import cast
 
 from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.catalogue import Catalogue
@@ -20,8 +18,6 @@ from gpuconsole.core.containers import (
     CHECKPOINT_FOLDER,
     ContainerSpec,
     HostAccount,
-    Hosts,
-    Lease,
 )
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
@@ -37,7 +33,7 @@ from gpuconsole.session.dispatch.container_spec import (
     start_path,
 )
 from gpuconsole.session.queue.dependencies import Order
-from gpuconsole.session.queue.planner import Choice, Plan, Planner, Why
+from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 
 WORDS = ("partition", "qos", "constraint")
 """Other labels of such a task: options of sbatch."""
@@ -110,40 +106,24 @@ def without_clusters(snapshot: FleetSnapshot) -> FleetSnapshot:
     return replace(snapshot, hosts=tuple(host for host in snapshot.hosts if not host.cluster))
 
 
-class SlurmPlanner:
-    """Hands jobs for clusters over at once, and leaves all others to placement."""
-
-    def __init__(self, planner: Planner, hosts: Hosts) -> None:
-        self._planner = planner
-        self._hosts = hosts
-
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
-        """Return choices for the queued ones among `jobs`; see `Planner`."""
-        made = self._planner.plan(jobs, snapshot, leases, avoid, now)
-        ours = [job for job in jobs if job.state is JobState.QUEUED and cluster_of(job.task)]
-        if not ours:
-            return made
-        hosts = {host.name: host for host in self._hosts.snapshot().hosts}
-        order = Order(jobs)
-        known = {job.id: job for job in jobs}
-        waiting = {}
-        choices = list(made.choices)
-        for job in ours:
-            name = cluster_of(job.task)
-            why = _hindrance(job, hosts.get(name)) or _held_back(job, order, known, jobs)
-            if why is None:
-                choices.append(Choice(job.id, name, (), (), (DECIDES,)))
-            else:
-                waiting[job.id] = why
-        both = ChainMap(waiting, cast("dict[str, Why]", made.waiting))
-        return Plan(tuple(choices), both, made.preempt)
+def hand_over(situation: Situation, plan: Plan) -> Plan:
+    """Hand jobs for clusters over at once: a step of planning."""
+    jobs = situation.jobs
+    ours = [job for job in jobs if job.state is JobState.QUEUED and cluster_of(job.task)]
+    if not ours:
+        return plan
+    hosts = {host.name: host for host in situation.fleet.hosts}
+    order, known = Order(jobs), {job.id: job for job in jobs}
+    choices: list[Choice] = []
+    waiting: dict[str, Why] = {}
+    for job in ours:
+        name = cluster_of(job.task)
+        why = _hindrance(job, hosts.get(name)) or _held_back(job, order, known, jobs)
+        if why is None:
+            choices.append(Choice(job.id, name, (), (), (DECIDES,)))
+        else:
+            waiting[job.id] = why
+    return plan.plus(Plan(tuple(choices), waiting))
 
 
 def needed_runs(task: Task, jobs: Iterable[Job], cluster: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.probe import MARK
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
 from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
 from gpuconsole.state import new_nonce
@@ -68,7 +68,7 @@ class Phase:
 
 
 async def calibrate(
-    bench: Bench, host_name: str, index: int | None, image: str, progress: Progress
+    context: Context, host_name: str, index: int | None, image: str, progress: Progress
 ) -> HostCalibration:
     """Measure one device of a host and return what was found; the journal is not written.
 
@@ -77,25 +77,25 @@ async def calibrate(
     UsageError for a host or device that is not there, RefusedError when the device is in use or
     the probe failed, LeaseTakenError when another console holds it.
     """
-    host = _host(bench, host_name)
+    host = _host(context, host_name)
     device = _device(host, index)
-    image = image or bench.default_image(host_name)
+    image = image or context.default_image(host_name)
     if not image:
         raise UsageError("No image", f"{host_name} names no image.", "Give --image.")
-    engine = await bench.hosts.engine(host_name)
+    engine = await context.hosts.engine(host_name)
     progress(f"calibrating {device.model} (device {device.index}) of {host_name} with {image}")
     await engine.ensure_image(image, progress)
-    run = _Run(bench, engine, host, device, image, progress)
+    run = _Run(context, engine, host, device, image, progress)
     try:
         return await run.measure()
     finally:
         await run.clear()
 
 
-def _host(bench: Bench, name: str) -> Host:
-    host = bench.hosts.snapshot().host(name)
+def _host(context: Context, name: str) -> Host:
+    host = context.hosts.snapshot().host(name)
     if host is None:
-        known = ", ".join(one.name for one in bench.hosts.snapshot().hosts)
+        known = ", ".join(one.name for one in context.hosts.snapshot().hosts)
         raise UsageError("No such host", f"{name} is not in the inventory.", f"Known: {known}")
     if host.state is not HostState.UP:
         raise UnreachableError("Host is not up", host.error or f"{name} is {host.state}.")
@@ -142,7 +142,7 @@ def _device(host: Host, index: int | None) -> Device:
 class _Run:
     """One calibration from claim to clearing."""
 
-    bench: Bench
+    context: Context
     engine: Engine
     host: Host
     device: Device
@@ -198,14 +198,14 @@ class _Run:
         job = Job(
             id=job_id,
             task=Task(name="calibrate", image=self.image, backend=self.device.backend),
-            user=self.bench.user,
+            user=self.context.user,
             state=JobState.LAUNCHING,
-            submitted_at=self.bench.clock.now(),
+            submitted_at=self.context.clock.now(),
             attempts=(attempt,),
         )
         self._key = attempt_key(job_id, 1)
-        lease = Lease(self.device.uuid, job_id, self._key, self.bench.user,
-                      self.bench.journal.id, self.bench.clock.now())  # fmt: skip
+        lease = Lease(self.device.uuid, job_id, self._key, self.context.user,
+                      self.context.journal.id, self.context.clock.now())  # fmt: skip
         try:
             await self.engine.claim([lease])
         except BaseException:
@@ -223,8 +223,8 @@ class _Run:
             command=("python", f"{reporter.FOLDER}/{reporter.PROBE}"),
             image=self.image,
             account=account,
-            journal=self.bench.journal.id,
-            settings=self.bench.settings,
+            journal=self.context.journal.id,
+            settings=self.context.settings,
             host=self.host,
             runtime=await runtime_of(maker, self.engine),
         )
@@ -260,12 +260,12 @@ class _Run:
 
     async def _read(self, said: dict[str, Any]) -> Phase:
         """Return the driver's figures of a reading that was taken after the phase began."""
-        clock = self.bench.clock
+        clock = self.context.clock
         since = clock.now() + SETTLED_S
         deadline = since + READING_S
         process = device = None
         while clock.now() < deadline and process is None:
-            host = self.bench.hosts.snapshot().host(self.host.name)
+            host = self.context.hosts.snapshot().host(self.host.name)
             if host is not None and (host.sampled_at or 0.0) > since:
                 process, device = self._figures(host)
                 deadline = min(deadline, since + PROCESS_S)
@@ -298,7 +298,7 @@ class _Run:
         found = HostCalibration(
             host=self.host.name,
             device=self.device.model,
-            at=self.bench.clock.now(),
+            at=self.context.clock.now(),
             method=NO_GPU,
             uuid=self.device.uuid,
             driver=self.host.facts.driver_version,

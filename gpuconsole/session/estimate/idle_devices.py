@@ -12,7 +12,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.placement import Candidate
 from gpuconsole.placement.conditions import is_empty
 from gpuconsole.preflight.cost import work_of
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue.placement_adapter import Placer
@@ -34,8 +34,10 @@ class Spare:
 class SpareDevices:
     """Finds them in the lab as it is."""
 
-    def __init__(self, bench: Bench, placer: Placer, leases: LeaseBoard, outlook: Outlook) -> None:
-        self._bench = bench
+    def __init__(
+        self, context: Context, placer: Placer, leases: LeaseBoard, outlook: Outlook
+    ) -> None:
+        self._context = context
         self._placer = placer
         self._leases = leases
         self._outlook = outlook
@@ -46,8 +48,8 @@ class SpareDevices:
         if cluster_of(task):
             return ()
         await self._leases.refresh()
-        journal = self._bench.journal
-        jobs, snapshot = journal.jobs(), self._bench.hosts.snapshot()
+        journal = self._context.journal
+        jobs, snapshot = journal.jobs(), self._context.hosts.snapshot()
         if host:
             hosts = tuple(one for one in snapshot.hosts if one.name == host)
             snapshot = replace(snapshot, hosts=hosts)
@@ -57,7 +59,7 @@ class SpareDevices:
             jobs,
             marked(snapshot, self._leases.silent()),
             self._leases.others(journal.id),
-            self._bench.clock.now(),
+            self._context.clock.now(),
             work_of(estimate),
         )
         taken = taken_devices(jobs, self._leases.seen(), self._outlook.plan)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import attempt_key
 from gpuconsole.session.estimate.measurement_on_host import (
     Asked,
@@ -24,26 +24,27 @@ MEMORY_SHARE = 0.5
 """Of the device's memory the measurement may take so much: its batches are small."""
 
 
-async def measure_on_device(bench: Bench, host: Host, device: Device, asked: Asked) -> bytes:
+async def measure_on_device(context: Context, host: Host, device: Device, asked: Asked) -> bytes:
     """Measure on a device of a host and return the probe's document, with the card and its driver.
     Container and lease are gone afterwards.
 
-    LeaseTakenError where another console was faster; the errors of `onhost.measure_on_host`.
+    LeaseTakenError where another console was faster; the errors of
+    `measurement_on_host.measure_on_host`.
     """
-    engine = await ready_engine(bench, host, asked)
+    engine = await ready_engine(context, host, asked)
     limit = (device.memory_total_mib or 0.0) * MEMORY_SHARE
     limited = replace(asked, request={**asked.request, "limit_mib": int(limit)})
 
     async def measure() -> bytes:
-        job = measuring_job(bench, asked, host, device)
-        spec = await shut_spec(bench, engine, host, job, asked, WALL_S)
+        job = measuring_job(context, asked, host, device)
+        spec = await shut_spec(context, engine, host, job, asked, WALL_S)
         lease = Lease(
-            device.uuid, job.id, attempt_key(job.id, 1), bench.user, bench.journal.id,
-            bench.clock.now(),
+            device.uuid, job.id, attempt_key(job.id, 1), context.user, context.journal.id,
+            context.clock.now(),
         )  # fmt: skip
         asked.progress(0.0, f"taking device {device.index} of {host.name}")
-        return await in_container(bench, engine, host, spec, limited, WALL_S, lease)
+        return await in_container(context, engine, host, spec, limited, WALL_S, lease)
 
-    found = await in_turn(bench, host, asked, measure)
+    found = await in_turn(context, host, asked, measure)
     facts = {"backend": device.backend, "card": device.model, "driver": host.facts.driver_version}
     return with_facts(found, facts)

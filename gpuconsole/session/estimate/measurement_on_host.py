@@ -36,7 +36,7 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.session.aio import first, to_its_end
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, WORKING_DIR, container_spec
 from gpuconsole.session.dispatch.launch_heartbeat import shown
 from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
@@ -99,42 +99,44 @@ class Asked:
     """Hears the host on which a container is made, and "" once that is gone."""
 
 
-async def measure_on_host(bench: Bench, host: Host, asked: Asked) -> bytes:
+async def measure_on_host(context: Context, host: Host, asked: Asked) -> bytes:
     """Measure without a device and return the probe's document; the container is gone afterwards.
 
     EngineError, ImageError or UnreachableError of the engine, NotHereError where the host has no
     room for it, RefusedError with what the script or Paddle said where it cannot be measured.
     """
-    engine = await ready_engine(bench, host, asked)
-    job = measuring_job(bench, asked, host)
+    engine = await ready_engine(context, host, asked)
+    job = measuring_job(context, asked, host)
 
     async def measure() -> bytes:
-        spec = await shut_spec(bench, engine, host, job, asked, WALL_S)
-        return await in_container(bench, engine, host, spec, asked, WALL_S)
+        spec = await shut_spec(context, engine, host, job, asked, WALL_S)
+        return await in_container(context, engine, host, spec, asked, WALL_S)
 
-    return await in_turn(bench, host, asked, measure)
+    return await in_turn(context, host, asked, measure)
 
 
-async def ready_engine(bench: Bench, host: Host, asked: Asked) -> Engine:
+async def ready_engine(context: Context, host: Host, asked: Asked) -> Engine:
     """Return the engine of a host that has room for a measurement, and the image."""
     memory_limit_mib(host)
-    engine = await bench.hosts.engine(host.name)
+    engine = await context.hosts.engine(host.name)
     asked.progress(0.0, "looking for the image")
     await engine.ensure_image(asked.image, lambda words: asked.progress(0.0, clean(words, 80)))
     return engine
 
 
-async def in_turn(bench: Bench, host: Host, asked: Asked, measure: Callable[[], Awaitable[T]]) -> T:
+async def in_turn(
+    context: Context, host: Host, asked: Asked, measure: Callable[[], Awaitable[T]]
+) -> T:
     """Measure once the host measures nothing else; HostBusyError where that takes too long."""
-    until = bench.clock.now() + (BUSY_S if asked.patient else 0.0)
+    until = context.clock.now() + (BUSY_S if asked.patient else 0.0)
     while True:
         try:
             return await measure()
         except HostBusyError:
-            if bench.clock.now() >= until:
+            if context.clock.now() >= until:
                 raise
         asked.progress(0.0, f"waiting for another measurement on {host.name}")
-        await bench.clock.sleep(BUSY_AGAIN_S)
+        await context.clock.sleep(BUSY_AGAIN_S)
 
 
 def memory_limit_mib(host: Host) -> float:
@@ -154,7 +156,7 @@ def memory_limit_mib(host: Host) -> float:
     return limit
 
 
-def measuring_job(bench: Bench, asked: Asked, host: Host, device: Device | None = None) -> Job:
+def measuring_job(context: Context, asked: Asked, host: Host, device: Device | None = None) -> Job:
     """Return what stands for a measurement where containers and devices are given to jobs."""
     job_id = f"{MEASUREMENT}{new_nonce()}"
     attempt = Attempt(
@@ -170,15 +172,15 @@ def measuring_job(bench: Bench, asked: Asked, host: Host, device: Device | None 
     return Job(
         id=job_id,
         task=Task("measure", image=asked.image, backend=backend, mounts=mounts, env=env),
-        user=bench.user,
+        user=context.user,
         state=JobState.LAUNCHING,
-        submitted_at=bench.clock.now(),
+        submitted_at=context.clock.now(),
         attempts=(attempt,),
     )
 
 
 async def shut_spec(
-    bench: Bench, engine: Engine, host: Host, job: Job, asked: Asked, wall_s: float
+    context: Context, engine: Engine, host: Host, job: Job, asked: Asked, wall_s: float
 ) -> ContainerSpec:
     """Return the container of a measurement, which shuts its script in.
 
@@ -199,8 +201,8 @@ async def shut_spec(
         command=_command(wall_s),
         image=job.task.image,
         account=await _account(engine, job),
-        journal=bench.journal.id,
-        settings=bench.settings,
+        journal=context.journal.id,
+        settings=context.settings,
         host=host,
         runtime=await runtime_of(maker, engine),
     )
@@ -241,7 +243,7 @@ async def _account(engine: Engine, job: Job) -> HostAccount:
 
 
 async def in_container(
-    bench: Bench,
+    context: Context,
     engine: Engine,
     host: Host,
     spec: ContainerSpec,
@@ -252,18 +254,18 @@ async def in_container(
     """Measure in a container that is made for it, with a device that is leased for it. Both are
     given back afterwards, whatever the script does."""
     asked.note(host.name)
-    clock = bench.clock
+    clock = context.clock
     try:
         if lease is not None:
             await to_its_end(engine.claim([lease]), lambda: clock.sleep(FINISH_S))
         container = await to_its_end(engine.create(spec), lambda: clock.sleep(FINISH_S))
-        async with shown(bench, (engine,)):
+        async with shown(context, (engine,)):
             filling = _filled(engine, container, asked)
-            await _limited(bench, PREPARING_S, filling, f"{host.name} could not begin with it in")
+            await _limited(context, PREPARING_S, filling, f"{host.name} could not begin with it in")
         narrow = (spec.memory_limit_mib or 0.0) < MEMORY_MIB
         log = engine.logs(container, follow=True)
         answer = followed(log, asked.progress, narrow=narrow)
-        return await _limited(bench, wall_s, answer, f"On {host.name} it did not end in")
+        return await _limited(context, wall_s, answer, f"On {host.name} it did not end in")
     finally:
         with contextlib.suppress(UnreachableError, EngineError):
             await first(_cleared(engine, spec, asked, lease), clock.sleep(CLEARING_S))
@@ -279,22 +281,22 @@ async def _cleared(engine: Engine, spec: ContainerSpec, asked: Asked, lease: Lea
     asked.note("")
 
 
-async def clear(bench: Bench, host: str, *, alone: bool) -> None:
+async def clear(context: Context, host: str, *, alone: bool) -> None:
     """Remove what consoles of this journal left of measurements on a host, and give their devices
     back.
 
     `alone` says that no console of the journal measures now; else only what is overdue goes.
     ConsoleError of the host.
     """
-    engine = await bench.hosts.engine(host)
+    engine = await context.hosts.engine(host)
     removed = set()
-    for status in await engine.own(bench.journal.id):
+    for status in await engine.own(context.journal.id):
         mine = status.labels.get(_JOB, "").startswith(MEASUREMENT)
         if mine and (alone or status.overdue):
             await engine.remove(status.id)
             removed.add(status.labels.get(_ATTEMPT, ""))
     for lease in await engine.leases():
-        mine = lease.journal == bench.journal.id and lease.job.startswith(MEASUREMENT)
+        mine = lease.journal == context.journal.id and lease.job.startswith(MEASUREMENT)
         if mine and (alone or lease.attempt in removed):
             await engine.release(lease.attempt, [lease.uuid])
 
@@ -312,14 +314,14 @@ async def _filled(engine: Engine, container: str, asked: Asked) -> None:
     await engine.start(container)
 
 
-async def _limited(bench: Bench, seconds: float, work: Coroutine[Any, Any, T], words: str) -> T:
+async def _limited(context: Context, seconds: float, work: Coroutine[Any, Any, T], words: str) -> T:
     """Return what work gives; RefusedError, and the work is cancelled, where it takes longer."""
     found: list[T] = []
 
     async def doing() -> None:
         found.append(await work)
 
-    if 0 not in await first(doing(), bench.clock.sleep(seconds)):
+    if 0 not in await first(doing(), context.clock.sleep(seconds)):
         raise RefusedError(
             "The measurement took too long",
             f"{words} {seconds:.0f} s.",

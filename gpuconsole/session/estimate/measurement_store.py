@@ -16,8 +16,10 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.estimate import measurement_run
+from gpuconsole.session.estimate.measurement_on_device import measure_on_device
+from gpuconsole.session.estimate.measurement_on_host import Asked, clear, measure_on_host
 from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Naming, Requested, Requesting
@@ -105,27 +107,26 @@ class Measurements:
         await self._store(made, document)
 
     async def on_host(
-        self, task: Task, mode: Mode, progress: Progress, *, bench: Bench, at: Spot, pack: Packer
+        self, task: Task, mode: Mode, progress: Progress, *, context: Context, at: Spot
     ) -> None:
         """Measure in a container on a host, and keep the recording; in the device tier on the
         device of the spot."""
-        from gpuconsole.session.estimate.measurement_on_device import measure_on_device
-        from gpuconsole.session.estimate.measurement_on_host import Asked, clear, measure_on_host
-
         made = await self._begin(task, mode, at.image)
-        async with self._packed(task, mode, pack, bench.settings.code_size_limit) as packed:
+        async with self._packed(
+            task, mode, context.pack, context.settings.code_size_limit
+        ) as packed:
             bundle, asked = packed
             async with self._turn(progress) as turn:
                 if left := turn.left_on:
                     with suppress(ConsoleError):
-                        await clear(bench, left, alone=True)
+                        await clear(context, left, alone=True)
                 wanted = Asked(
                     task, at.image, bundle, asked.request, progress, at.patient, turn.note
                 )
                 if at.device is None:
-                    document = await measure_on_host(bench, at.host, wanted)
+                    document = await measure_on_host(context, at.host, wanted)
                 else:
-                    document = await measure_on_device(bench, at.host, at.device, wanted)
+                    document = await measure_on_device(context, at.host, at.device, wanted)
         await self._store(made, document)
 
     @asynccontextmanager

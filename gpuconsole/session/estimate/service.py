@@ -16,7 +16,7 @@ from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageEr
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import Means, Site, is_settled
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.history import History
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.measurement_run import Progress
@@ -30,7 +30,6 @@ from gpuconsole.session.estimate.measurement_store import Measurements, Spot, ch
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.estimate.tier_ladder import Climb, Effects, Watching
 from gpuconsole.session.images.service import with_pin
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
@@ -43,15 +42,14 @@ from gpuconsole.state.images import ImageNotes
 class Estimating:
     """What a session knows of scripts, and how it comes to know more."""
 
-    def __init__(self, parts: Parts, bench: Bench, spare: SpareDevices) -> None:
-        folder = parts.journal.folder
-        self._parts = parts
-        self._bench = bench
+    def __init__(self, context: Context, spare: SpareDevices) -> None:
+        folder = context.journal.folder
+        self._context = context
         self._spare = spare
-        self._history = History(parts.journal)
+        self._history = History(context.journal)
         self._reader = AsyncReader()
         self._measurements = Measurements(folder, self._reader)
-        self._preflights = parts.preflights or Preflights(self._reader, folder)
+        self._preflights = context.preflights or Preflights(self._reader, folder)
         self._assumptions = Assumptions(folder)
         self._notes = ImageNotes(folder)
         self.consent = LocalConsent(folder)
@@ -72,8 +70,8 @@ class Estimating:
         nobody used it."""
         return await self._preflights.report(
             task,
-            self._snapshot() if fleet is None else fleet,
-            self._parts.settings,
+            self._fleet() if fleet is None else fleet,
+            self._context.settings,
             tier,
             empty=empty,
             remembered=self.assumptions(task.script) if task.script else {},
@@ -133,7 +131,7 @@ class Estimating:
         begun = time.monotonic()
         known = report or await ask("")
         seconds = 0.0 if report is not None else round(time.monotonic() - begun, 3)
-        most = self._parts.settings.measure_limit if limit_s is None else limit_s
+        most = self._context.settings.measure_limit if limit_s is None else limit_s
         means = await self._means(
             task, known, Means(self._allowed(task), limit_s=most, insist=insist)
         )
@@ -169,26 +167,26 @@ class Estimating:
             climb.skip()
 
     def _allowed(self, task: Task) -> Measure:
-        parts = self._parts
-        return parts.settings.allowed_measure(task.measure, read_only=parts.read_only)
+        context = self._context
+        return context.settings.allowed_measure(task.measure, read_only=context.read_only)
 
     async def _means(self, task: Task, report: Report, means: Means) -> Means:
         """Return the means with the places there are, looked for where they are needed."""
         if means.measure == "never" or (is_settled(report) and not means.insist):
             return means
-        if self._parts.simulated:
+        if self._context.simulated:
             return replace(means, absent="the simulated lab measures nothing")
         try:
             task = completed(task)
         except UsageError as error:
             return replace(means, absent=error.message.rstrip("."))
         image_of = self._image_of(task)
-        hosts, no_host = await host_sites(task, self._bench.hosts, self._fleet(), image_of)
+        hosts, no_host = await host_sites(task, self._context.hosts, self._fleet(), image_of)
         here, not_here = await asyncio.to_thread(local_sites, self.consent.covers)
-        if self._parts.settings.measure_on_device and task.backend != "cpu":
+        if self._context.settings.measure_on_device and task.backend != "cpu":
             spare = await self._spare.find(task, report.estimate)
             devices = await with_image(
-                self._bench.hosts, list({one.host.name: one.host for one in spare}.values()),
+                self._context.hosts, list({one.host.name: one.host for one in spare}.values()),
                 image_of,
             )  # fmt: skip
             means = replace(means, tiers=(*means.tiers, "device"), devices=devices)
@@ -216,7 +214,7 @@ class Estimating:
         if local:
             await self._measurements.here(task, mode, progress, agreed)
             return
-        if self._parts.simulated:
+        if self._context.simulated:
             raise RefusedError(
                 "The simulated lab measures nothing",
                 "Its hosts run no containers.",
@@ -243,7 +241,7 @@ class Estimating:
             if not spare:
                 raise _no_device()
             return tuple({one.host.name: None for one in spare})
-        sites, _ = await host_sites(task, self._bench.hosts, self._fleet(), self._image_of(task))
+        sites, _ = await host_sites(task, self._context.hosts, self._fleet(), self._image_of(task))
         return tuple(site.host for site in sites) or ("",)
 
     async def _on_host(
@@ -264,7 +262,7 @@ class Estimating:
                 raise _no_device(name)
             spot = replace(spot, device=spare[0].device)
         await self._measurements.on_host(
-            completed(task), mode, progress, bench=self._bench, at=spot, pack=self._parts.pack
+            completed(task), mode, progress, context=self._context, at=spot
         )
 
     def _host(self, name: str) -> Host:
@@ -273,21 +271,18 @@ class Estimating:
         return found
 
     def _image_of(self, task: Task) -> Callable[[str], str]:
-        return lambda host: task.image or self._parts.default_image(host)
+        return lambda host: task.image or self._context.default_image(host)
 
     def _fleet(self) -> FleetSnapshot:
         """Return the fleet with what people and faults have put aside."""
-        return self._bench.hosts.snapshot()
+        return self._context.hosts.snapshot()
 
     def _images(self, task: Task) -> frozenset[str] | None:
         """Return the images that a task may run in; None where no host is known that has one."""
         if task.image:
             return frozenset({self._notes.resolved(task.image)})
-        hosts = [host.name for host in self._snapshot().hosts if not host.cluster]
-        return frozenset(map(self._parts.default_image, hosts)) or None
-
-    def _snapshot(self) -> FleetSnapshot:
-        return self._parts.hosts.snapshot()
+        hosts = [host.name for host in self._fleet().hosts if not host.cluster]
+        return frozenset(map(self._context.default_image, hosts)) or None
 
 
 def _subject(task: Task, report: Report) -> object:

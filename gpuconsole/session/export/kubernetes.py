@@ -33,8 +33,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib, parse_time
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.command import Meeting, meeting_port
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, checkpoint_path, container_spec
+from gpuconsole.session.submit.pack import pack_project
 
 LARGEST_BUNDLE = 900 * 1024
 """Bytes: a ConfigMap holds 1 MiB, and something is around it."""
@@ -44,10 +45,10 @@ UNNAMED = "JOB"
 """The id of a task that is not queued."""
 
 
-def manifest(bench: Bench, job: Job) -> str:
+def manifest(context: Context, job: Job) -> str:
     """Return the YAML documents that run a job's task in a cluster, with what remains to be done
     as comments before them. UsageError for a task that no cluster could read."""
-    work, notes = _Rendering(bench, job).workload()
+    work, notes = _Rendering(context, job).workload()
     head = "".join(f"# {clean(line, 400)}\n" for line in notes)
     documents = yaml.dump_all(
         kubernetes.objects(work), Dumper=_Plain, sort_keys=False, width=4096, allow_unicode=True
@@ -58,12 +59,12 @@ def manifest(bench: Bench, job: Job) -> str:
 class _Rendering:
     """One job on its way into a cluster; collects notes."""
 
-    def __init__(self, bench: Bench, job: Job) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, job: Job) -> None:
+        self._context = context
         self._job = job
         self._task = job.task
-        self._settings = bench.settings
-        self._cluster = bench.settings.kubernetes
+        self._settings = context.settings
+        self._cluster = context.settings.kubernetes
         self._notes: list[str] = []
 
     def workload(self) -> tuple[Workload, list[str]]:
@@ -126,11 +127,11 @@ class _Rendering:
             replace(job, id=name) if job.id == UNNAMED else job,
             # Without devices: the cluster's plugin hands them over.
             Attempt(1, "", container_name=name),
-            command=self._bench.command(task, each, meeting),
+            command=self._context.command(task, each, meeting),
             image=task.image or self._image(),
             # A cluster knows no account of ours; its storage decides who may write.
             account=HostAccount(1000, 1000, ""),
-            journal=self._bench.journal.id,
+            journal=self._context.journal.id,
             settings=self._settings,
             host=None,
             meeting=meeting,
@@ -138,12 +139,12 @@ class _Rendering:
 
     def _image(self) -> str:
         """Return the image that a host with such devices has for tasks that name none."""
-        backend, hosts = self._task.backend, self._bench.hosts.snapshot().hosts
+        backend, hosts = self._task.backend, self._context.hosts.snapshot().hosts
         fitting = [host.name for host in hosts if any(d.backend == backend for d in host.devices)]
         found = self._settings.images.get(cast(Backend, backend), "")
         # Of a host that is not known the usual image is told, which is made for CUDA.
         if not found and (fitting or backend in ("gpu", "cpu")):
-            found = self._bench.default_image(fitting[0] if fitting else "")
+            found = self._context.default_image(fitting[0] if fitting else "")
         if not found:
             raise UsageError(
                 "No image",
@@ -181,13 +182,11 @@ class _Rendering:
         """Return the project, packed; nothing for a task without a script."""
         if not self._task.script:
             return b""
-        kept = self._bench.bundle(self._job.id)
+        kept = self._context.bundle(self._job.id)
         if self._job.id != UNNAMED:
             if kept.exists():
                 return kept.read_bytes()
             self._note("The project as it was submitted is no longer kept; this is how it is now.")
-        from gpuconsole.session.factory import pack_project
-
         with tempfile.TemporaryDirectory(prefix="gpuconsole-render-") as folder:
             target = Path(folder) / "project.tar.gz"
             made = pack_project(self._task, target, self._settings.code_size_limit)
@@ -299,7 +298,7 @@ class _Rendering:
     def _seconds(self) -> int | None:
         if not self._task.deadline:
             return None
-        left = math.floor(parse_time(self._task.deadline) - self._bench.clock.now())
+        left = math.floor(parse_time(self._task.deadline) - self._context.clock.now())
         if left <= 0:
             self._note(f"Its deadline {self._task.deadline} is over.")
             return None

@@ -19,7 +19,7 @@ from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
 from gpuconsole.placement.command import Meeting, meeting_port
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.export.kubernetes import UNNAMED, manifest
@@ -43,7 +43,7 @@ def docker_lines(attempt: Attempt, specs: Sequence[ContainerSpec]) -> str:
     )
 
 
-def rendered(bench: Bench, job: Job, target: str, on: Sequence[Place] = ()) -> str:
+def rendered(context: Context, job: Job, target: str, on: Sequence[Place] = ()) -> str:
     """Return what runs a job with `target`, a name of TARGETS.
 
     `on` are devices chosen already, which only Docker asks for.
@@ -52,7 +52,7 @@ def rendered(bench: Bench, job: Job, target: str, on: Sequence[Place] = ()) -> s
         raise UsageError(
             "Unknown target", f"Cannot render for {target!r}.", f"Use {', '.join(TARGETS)}."
         )
-    return TARGETS[target](bench, job, on)
+    return TARGETS[target](context, job, on)
 
 
 def unqueued(task: Task, user: str, now: float, report: Report | None) -> Job:
@@ -64,17 +64,17 @@ def unqueued(task: Task, user: str, now: float, report: Report | None) -> Job:
     return job if memory is None else replace(job, estimate_mib=memory.high_mib)
 
 
-def _docker(bench: Bench, job: Job, on: Sequence[Place]) -> str:
+def _docker(context: Context, job: Job, on: Sequence[Place]) -> str:
     """Return the command that was run, or, before a launch, that would be; without devices chosen
     the first ones of the fleet stand for those."""
     if job.attempt is not None:
-        kept = line_file(bench.state, job.id, job.attempt.number)
+        kept = line_file(context.state, job.id, job.attempt.number)
         if kept.exists():
             return _without_values(kept.read_text(encoding="utf-8"), job.task).rstrip("\n")
     # A run on a cluster had no devices that Docker could be asked for.
     ran = None if cluster_of(job.task) else job.attempt
-    attempt = ran or _imagined(job, on or _first_places(bench, job))
-    specs = _specs(bench, job, attempt)
+    attempt = ran or _imagined(job, on or _first_places(context, job))
+    specs = _specs(context, job, attempt)
     lines = docker_lines(attempt, specs)
     doubts = {unproven(spec.backend, spec.vendor) for spec in specs if spec.device_uuids} - {""}
     return "\n".join([*(f"# {doubt}" for doubt in sorted(doubts)), lines])
@@ -87,22 +87,22 @@ def _without_values(lines: str, task: Task) -> str:
     return lines
 
 
-def _kubernetes(bench: Bench, job: Job, on: Sequence[Place]) -> str:
-    return manifest(bench, job)
+def _kubernetes(context: Context, job: Job, on: Sequence[Place]) -> str:
+    return manifest(context, job)
 
 
-def _slurm(bench: Bench, job: Job, on: Sequence[Place]) -> str:
-    return batch_file(bench, (job,))
+def _slurm(context: Context, job: Job, on: Sequence[Place]) -> str:
+    return batch_file(context, (job,))
 
 
-TARGETS: Mapping[str, Callable[[Bench, Job, Sequence[Place]], str]] = {
+TARGETS: Mapping[str, Callable[[Context, Job, Sequence[Place]], str]] = {
     "docker": _docker,
     "kubernetes": _kubernetes,
     "slurm": _slurm,
 }
 
 
-def _specs(bench: Bench, job: Job, attempt: Attempt) -> list[ContainerSpec]:
+def _specs(context: Context, job: Job, attempt: Attempt) -> list[ContainerSpec]:
     # Before a launch the account on the host is not known yet; this user's stands for it. Nor is
     # where a gang meets: the names of its hosts stand for their addresses.
     folder = Path("~/.local/state/gpuconsole/results").expanduser() / job.id
@@ -118,12 +118,12 @@ def _specs(bench: Bench, job: Job, attempt: Attempt) -> list[ContainerSpec]:
         spec = container_spec(
             job,
             part,
-            command=bench.command(job.task, max(1, len(part.device_uuids)), meeting),
-            image=job.task.image or bench.default_image(part.host),
+            command=context.command(job.task, max(1, len(part.device_uuids)), meeting),
+            image=job.task.image or context.default_image(part.host),
             account=account,
-            journal=bench.journal.id,
-            settings=bench.settings,
-            host=bench.hosts.snapshot().host(part.host),
+            journal=context.journal.id,
+            settings=context.settings,
+            host=context.hosts.snapshot().host(part.host),
             meeting=meeting,
         )
         specs.append(spec)
@@ -152,12 +152,12 @@ def _imagined(job: Job, places: Sequence[Place]) -> Attempt:
     )
 
 
-def _first_places(bench: Bench, job: Job) -> Sequence[Place]:
+def _first_places(context: Context, job: Job) -> Sequence[Place]:
     """Return the first devices of the first host, or of as many as the task may use. Before
     devices are chosen their numbers stand for them; Docker takes either."""
     count, most = job.task.devices or 1, job.task.hosts
     hosts = most if count % most == 0 else 1
-    names = [host.name for host in bench.hosts.snapshot().hosts[:hosts]]
+    names = [host.name for host in context.hosts.snapshot().hosts[:hosts]]
     # A fleet that is not known, or is too small, has hosts by number.
     names += [f"host-{number}" for number in range(len(names) + 1, hosts + 1)]
     devices = tuple(Device(str(number), number, "") for number in range(count // hosts))

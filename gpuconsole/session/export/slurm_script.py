@@ -12,20 +12,20 @@ from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import UsageError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import WORDS, batch_of, command_of
 
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-def batch_file(bench: Bench, jobs: Sequence[Job]) -> str:
+def batch_file(context: Context, jobs: Sequence[Job]) -> str:
     """Return the text for `sbatch`, of several jobs as one array; what it leaves to a person
     stands in comments at its beginning.
 
     UsageError for devices that cannot be spread evenly over nodes, or jobs that ask for
     different things.
     """
-    scripts = [_script(bench, job) for job in jobs]
+    scripts = [_script(context, job) for job in jobs]
     first = jobs[0]
     if any(one.batch != scripts[0].batch for one in scripts):
         raise UsageError(
@@ -41,7 +41,7 @@ def batch_file(bench: Bench, jobs: Sequence[Job]) -> str:
     return "\n".join([shebang, *notes, rest]).rstrip("\n")
 
 
-def _script(bench: Bench, job: Job) -> Script:
+def _script(context: Context, job: Job) -> Script:
     # A person hands it over in the project's own folder.
     task = replace(job.task, folder="")
     if (task.devices or 1) % task.hosts:
@@ -51,7 +51,7 @@ def _script(bench: Bench, job: Job) -> Script:
             "Ask for a multiple of the nodes.",
         )
     # Numbers of Slurm's jobs are not known, and a path in the project needs no detour.
-    batch = replace(batch_of(job, bench.hosts.snapshot(), ()), array="", link=None)
+    batch = replace(batch_of(job, context.hosts.snapshot(), ()), array="", link=None)
     hidden = dict.fromkeys(sorted(withheld(task.env, task.secrets)), "")
     env = {"PYTHONUNBUFFERED": "1", "FLAGS_allocator_strategy": "auto_growth", **task.env}
     if task.checkpoint_dir:

@@ -12,33 +12,32 @@ import time
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 
-from gpuconsole.core.containers import Lease
+from gpuconsole.core.containers import Hosts
 from gpuconsole.core.events import Severity
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.power import Elastic, Hurries, Power
+from gpuconsole.core.power import Elastic, Hurries
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.placement.waking import (
     Past,
     awake_as,
-    bar_words,
     in_use,
     may_wake,
     pause_s,
     price_of,
     to_wake,
-    typical_s,
     with_awake,
     would_do,
 )
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.checkpoint import holder_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
-from gpuconsole.session.fleet.power_state import WOKEN, PoweredHosts, Told
+from gpuconsole.session.fleet.power_state import WOKEN
 from gpuconsole.session.fleet.suspend import Falling
-from gpuconsole.session.queue.planner import Plan, Planner
+from gpuconsole.session.queue.planner import Planner
+from gpuconsole.state.elastic import ElasticNotes
 
 LOOK_EVERY_S = 2.0
 REST = 4.0
@@ -57,19 +56,20 @@ class Waking:
 
     def __init__(
         self,
-        bench: Bench,
+        context: Context,
         planner: Planner,
         leases: LeaseBoard,
-        hosts: PoweredHosts,
-        power: Power,
+        hosts: Hosts,
+        notes: ElasticNotes,
     ) -> None:
-        self._bench = bench
+        """`hosts` are the hosts as they say themselves, without what is remembered of them."""
+        self._context = context
         self._planner = planner
         self._leases = leases
         self._hosts = hosts
-        self._power = power
-        self._notes = hosts.notes
-        self._falling = Falling(bench, power)
+        self._power = context.power
+        self._notes = notes
+        self._falling = Falling(context, context.power)
         self._looked_at = float("-inf")
         self._rest_until = 0.0
         self._idle_since: dict[str, float] = {}
@@ -78,13 +78,13 @@ class Waking:
 
     def look(self) -> None:
         """Do what is to be done now; called each second while this console dispatches."""
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         if not self._power.hosts or 0.0 <= now - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = now
         self._reap()
         for name, limits in self._power.hosts.items():
-            host = self._hosts.plain.snapshot().host(name)
+            host = self._hosts.snapshot().host(name)
             if host is not None and name not in self._doing:
                 self._follow(host, limits, now)
         if self._looking is None and time.monotonic() >= self._rest_until:
@@ -153,8 +153,8 @@ class Waking:
             past.phase in ("", "awake", "tired") and self._nobody(host)
         ):
             self._notes.keep(host.name, replace(past, phase="asleep", since=now, error=""))
-        elif past.phase == "waking" and isinstance(self._hosts.plain, Hurries):
-            self._hosts.plain.hurry(host.name)
+        elif past.phase == "waking" and isinstance(self._hosts, Hurries):
+            self._hosts.hurry(host.name)
         if past.phase == "waking" and now - past.since > limits.timeout_s:
             error = f"it was not up {format_duration(limits.timeout_s)} after its wake command"
             self._failed(host.name, past, error)
@@ -163,7 +163,7 @@ class Waking:
         """Whether no job of ours is on a host: one that went away with a job was lost."""
         return not any(
             host.name == part.host
-            for job in self._bench.journal.jobs()
+            for job in self._context.journal.jobs()
             if job.state.active and job.attempt is not None
             for part in job.attempt.parts
         )
@@ -182,7 +182,7 @@ class Waking:
 
     def _is_wanted(self, now: float) -> bool:
         """Whether a job has just joined the queue, which may come to any host."""
-        waiting = (job for job in self._bench.journal.jobs() if job.state is JobState.QUEUED)
+        waiting = (job for job in self._context.journal.jobs() if job.state is JobState.QUEUED)
         return any(now - (job.queued_at or job.submitted_at) < JUST_NOW_S for job in waiting)
 
     async def _give_back(self, host: Host, past: Past) -> None:
@@ -195,7 +195,7 @@ class Waking:
         if await self._falling.leased(host):
             self._idle_since.pop(host.name, None)
             return
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         lease = self._falling.claim_name()
         before = replace(past, error="")
         self._notes.keep(host.name, replace(before, phase="sleeping", since=now, lease=lease))
@@ -204,21 +204,21 @@ class Waking:
         if not fault:
             self._tell(host.name, "It is being put to sleep: nothing uses it.")
             return
-        again = replace(before, error=fault, try_after=self._bench.clock.now() + pause_s(1))
+        again = replace(before, error=fault, try_after=self._context.clock.now() + pause_s(1))
         self._notes.keep(host.name, again)
         self._tell(host.name, f"It stays awake: {fault}", "warning")
 
     # -- waking -----------------------------------------------------------------------------
 
     async def _wake_what_is_needed(self, now: float) -> None:
-        jobs = self._bench.journal.jobs()
+        jobs = self._context.journal.jobs()
         waiting = {job.id: job for job in jobs if job.state is JobState.QUEUED}
         sleeping = self._sleeping() if waiting else []
         if not sleeping:
             self._note_wanted({}, set())
             return
         await self._leases.refresh()
-        snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
+        snapshot = marked(self._context.hosts.snapshot(), self._leases.silent())
         began = time.monotonic()
         chosen, wanted_of, dear = await asyncio.to_thread(
             self._chosen, jobs, snapshot, sleeping, now
@@ -240,7 +240,7 @@ class Waking:
     def _sleeping(self) -> list[Host]:
         """Return the hosts that sleep, as they would be awake."""
         found = []
-        for host in self._bench.hosts.snapshot().hosts:
+        for host in self._context.hosts.snapshot().hosts:
             limits, past = self._power.hosts.get(host.name), self._notes.all().get(host.name)
             if limits is None or past is None or host.drained or host.name in self._doing:
                 continue
@@ -253,7 +253,7 @@ class Waking:
     ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]], set[str]]:
         """Return the hosts to wake and those that would do but may not be woken, both with their
         jobs, and those that are too dear."""
-        journal = self._bench.journal.id
+        journal = self._context.journal.id
         notes, limits = self._notes.all(), self._power.hosts
         ready = [one for one in sleeping if not may_wake(limits[one.name], notes[one.name], now)]
         waking = [
@@ -294,7 +294,7 @@ class Waking:
         return chosen, would_do(with_awake(picture, awake), barred, landing), dear
 
     def _budget(self, snapshot: FleetSnapshot, waking: Sequence[Host]) -> float | None:
-        most = self._bench.settings.elastic_price
+        most = self._context.settings.elastic_price
         if most is None:
             return None
         awake = [
@@ -305,7 +305,7 @@ class Waking:
         return most - sum(price_of(host) for host in (*awake, *waking))
 
     async def _wake(self, name: str, jobs: tuple[str, ...]) -> None:
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         past = self._notes.all().get(name, Past())
         wakes = (*(at for at in past.wakes if now - at < DAY_S), now)
         past = replace(past, phase="waking", since=now, wakes=wakes, jobs=jobs, error="")
@@ -317,7 +317,7 @@ class Waking:
             self._failed(name, past, fault)
 
     def _failed(self, name: str, past: Past, error: str) -> None:
-        now, failures = self._bench.clock.now(), past.failures + 1
+        now, failures = self._context.clock.now(), past.failures + 1
         after = now + pause_s(failures)
         self._notes.keep(
             name,
@@ -333,44 +333,7 @@ class Waking:
         self._doing[name] = asyncio.ensure_future(work)
 
     def _tell(self, host: str, message: str, severity: Severity = "information") -> None:
-        self._bench.journal.tell("host", host, clean(f"{host}: {message}", 500), severity)
-
-
-class TellingPlanner:
-    """A planner whose reasons also say which hosts are being woken for a job, or would be if they
-    might."""
-
-    def __init__(self, planner: Planner, hosts: PoweredHosts) -> None:
-        self._planner = planner
-        self._hosts = hosts
-
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
-        """See `Planner.plan`."""
-        plan = self._planner.plan(jobs, snapshot, leases, avoid, now)
-        if not self._hosts.limits:
-            return plan
-        more: dict[str, tuple[str, float | None]] = {}
-        for name, past in self._hosts.notes.all().items():
-            limits = self._hosts.limits.get(name)
-            if limits is None:
-                continue
-            host = snapshot.host(name)
-            asleep = host is not None and host.power == "asleep" and not host.drained
-            if asleep and past.wanted and (bar := bar_words(limits, past, now)):
-                said = f"{name} sleeps; were it awake, this job could start. {bar}"
-                more = {**dict.fromkeys(past.wanted, (said, None)), **more}
-            elif past.phase == "waking":
-                takes = typical_s(limits, past)
-                said = f"Waking {name}: {format_duration(takes)} typically."
-                more |= dict.fromkeys(past.jobs, (said, past.since + takes))
-        return replace(plan, waiting=Told(plan.waiting, more)) if more else plan
+        self._context.journal.tell("host", host, clean(f"{host}: {message}", 500), severity)
 
 
 def _empty(devices: Sequence[Device]) -> tuple[Device, ...]:

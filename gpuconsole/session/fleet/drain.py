@@ -1,15 +1,15 @@
-"""The fleet with its drained hosts marked: by the inventory, by a person through the journal, or
-set aside by the console because they could not start jobs; and those whose engine is silent."""
+"""Hosts that take no new jobs: drained by the inventory, by a person through the journal, or set
+aside by the console because they could not start jobs; and those whose engine is silent."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuconsole.core.containers import Engine, Hosts
+from gpuconsole.core.containers import Hosts
 from gpuconsole.core.faults import FaultStreak, Streaks
-from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host
+from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.session.fleet.host_faults import is_closed
@@ -20,16 +20,29 @@ LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What the journal knows of hosts that take no jobs, and which engines do not answer."""
+class DrainMarks:
+    """What keeps jobs from hosts: drains, faults, and engines that do not answer."""
 
+    now: Callable[[], float] = field(compare=False)
     drains: Mapping[str, Drain] = field(default_factory=dict)
     faults: Mapping[str, tuple[FaultStreak, ...]] = field(default_factory=dict)
     silent: Mapping[str, str] = field(default_factory=dict)
 
+    def mark(self, host: Host) -> Host:
+        """Return a host's record with what keeps jobs from it; a person's word goes first."""
+        drain, faults = self.drains.get(host.name), self.faults.get(host.name, ())
+        silent = "" if host.cluster else self.silent.get(host.name, "")
+        if drain is not None:
+            host = replace(host, drained=drain.text)
+        elif faults and not host.drained:
+            aside = next((one for one in faults if not one.image and one.closed), None)
+            drained = "" if aside is None else aside.words(self.now())
+            host = replace(host, drained=drained, faults=faults)
+        return replace(host, engine_error=silent) if silent else host
 
-class DrainedHosts:
-    """Hosts whose pictures say what the journal knows of drains."""
+
+class Drains:
+    """Hosts that take no new jobs, by a person's word or because they could not start any."""
 
     def __init__(
         self,
@@ -43,44 +56,17 @@ class DrainedHosts:
         self._silent = silent
         self._journal = journal
         self._clock = clock
-        self._known = _Known()
-        self._changes = 0
-        self._made: tuple[FleetSnapshot, int, FleetSnapshot] | None = None
-        self._marked: dict[str, tuple[Host, Host]] = {}
+        self._known: DrainMarks | None = None
 
-    async def start(self) -> None:
-        """Begin to poll."""
-        await self._hosts.start()
-
-    async def close(self) -> None:
-        """End all links."""
-        await self._hosts.close()
-
-    async def engine(self, host: str) -> Engine:
-        """Return the engine of a host."""
-        return await self._hosts.engine(host)
-
-    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
-        """Send a signal to a process of a host."""
-        await self._hosts.signal(host, process, signal)
-
-    def snapshot(self) -> FleetSnapshot:
-        """Return the present picture; the same one while nothing changed."""
+    def marks(self) -> DrainMarks | None:
+        """Return what keeps jobs from hosts now; an overlay of the fleet."""
         # Without the journal the last that was known of it holds.
         with contextlib.suppress(JournalError):
             faults = self._faults(self._journal.streaks())
-            known = _Known(self._journal.drains(), faults, self._silent())
-            self._changes += known != self._known
-            self._known = known
-        plain = self._hosts.snapshot()
-        if not self._changes:
-            return plain
-        if self._made is None or self._made[0] is not plain or self._made[1] != self._changes:
-            hosts = tuple(self._mark(host) for host in plain.hosts)
-            # Both only grow, so equal sums are equal pictures.
-            revision = plain.revision + self._changes
-            self._made = (plain, self._changes, replace(plain, hosts=hosts, revision=revision))
-        return self._made[2]
+            known = DrainMarks(self._clock, self._journal.drains(), faults, self._silent())
+            if self._known is not None or known != DrainMarks(self._clock):
+                self._known = known
+        return self._known
 
     def drain(self, host: str, reason: str, by: str) -> Drain | None:
         """Let no new job start on a host, for every console of this journal; what runs there goes
@@ -123,33 +109,6 @@ class DrainedHosts:
             seen = replace(streak, closed=is_closed(streak, self._journal, now))
             found[streak.host] = (*found.get(streak.host, ()), seen)
         return found
-
-    def _mark(self, host: Host) -> Host:
-        """Return a host's record; the same one while neither it nor what is known of it changed."""
-        drain, faults = self._known.drains.get(host.name), self._known.faults.get(host.name, ())
-        silent = "" if host.cluster else self._known.silent.get(host.name, "")
-        if drain is None and not faults and not silent:
-            self._marked.pop(host.name, None)
-            return host
-        before = self._marked.get(host.name)
-        wanted = _marked(host, drain, faults, self._clock())
-        if silent:
-            wanted = replace(wanted, engine_error=silent)
-        if before is None or before[0] is not host or before[1] != wanted:
-            before = (host, wanted)
-            self._marked[host.name] = before
-        return before[1]
-
-
-def _marked(host: Host, drain: Drain | None, faults: Sequence[FaultStreak], now: float) -> Host:
-    """Return a host's record with what keeps jobs from it; a person's word goes first."""
-    if drain is not None:
-        return replace(host, drained=drain.text)
-    if host.drained:
-        return host
-    aside = next((streak for streak in faults if not streak.image and streak.closed), None)
-    drained = "" if aside is None else aside.words(now)
-    return replace(host, drained=drained, faults=tuple(faults))
 
 
 def _require(snapshot: FleetSnapshot, name: str) -> None:

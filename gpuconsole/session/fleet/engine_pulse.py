@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.silent_engines import Silences
 
 EVERY_S = 1.5
@@ -28,8 +28,8 @@ class Pulse:
     """Asks the engines of some hosts, each by itself, so that one delays no other. `on_change`
     hears when one falls silent, with the reason, and when it answers again."""
 
-    def __init__(self, bench: Bench, silences: Silences, on_change: OnChange) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, silences: Silences, on_change: OnChange) -> None:
+        self._context = context
         self._silences = silences
         self._on_change = on_change
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -61,7 +61,7 @@ class Pulse:
     async def _ask(self, host: str) -> None:
         while True:
             try:
-                engine = await self._bench.hosts.engine(host)
+                engine = await self._context.hosts.engine(host)
                 await engine.ping()
             except UnreachableError as error:
                 self._silences.note(host, error)
@@ -72,7 +72,7 @@ class Pulse:
             else:
                 self._silences.heard(host)
                 self._change(host, None)
-            await self._bench.clock.sleep(max(EVERY_S, len(self._asking) / A_SECOND))
+            await self._context.clock.sleep(max(EVERY_S, len(self._asking) / A_SECOND))
 
     def _change(self, host: str, error: UnreachableError | None) -> None:
         if (host in self._silent) == (error is not None):

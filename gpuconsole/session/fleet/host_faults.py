@@ -23,7 +23,7 @@ from gpuconsole.core.moments import clock_words
 from gpuconsole.core.text import clean
 from gpuconsole.errors import Blame, ConsoleError
 from gpuconsole.placement.model import Shun
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.state import Journal
 
 JITTER = 0.2
@@ -44,8 +44,8 @@ class HostFaults:
     """Counts what hosts could not start. `fitting` returns the hosts that could run a job, were
     they free and well."""
 
-    def __init__(self, bench: Bench, fitting: Callable[[Job], Collection[str]]) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, fitting: Callable[[Job], Collection[str]]) -> None:
+        self._context = context
         self._fitting = fitting
 
     def note(self, epoch: int, job: Job, host: str, error: ConsoleError) -> str:
@@ -56,12 +56,12 @@ class HostFaults:
             self._count(epoch, job, host, image, error)
         images = {name: self._image(job, name) for name in tried_hosts(job)}
         fits = frozenset(self._fitting(job))
-        now = self._bench.clock.now()
-        return verdict(job, error.blame, self._bench.journal.streaks(), images, fits, now)
+        now = self._context.clock.now()
+        return verdict(job, error.blame, self._context.journal.streaks(), images, fits, now)
 
     def started(self, epoch: int, job: Job) -> None:
         """End the streaks of the hosts on which a job has started."""
-        journal = self._bench.journal
+        journal = self._context.journal
         streaks = journal.streaks()
         hosts = () if job.attempt is None else [part.host for part in job.attempt.parts]
         for host in hosts:
@@ -74,7 +74,7 @@ class HostFaults:
     def admits(self, epoch: int, job: Job, hosts: Iterable[str]) -> bool:
         """Whether a job may start on hosts now. Where one was set aside and its pause is over, the
         job becomes its trial, and is the only one."""
-        journal, now = self._bench.journal, self._bench.clock.now()
+        journal, now = self._context.journal, self._context.clock.now()
         streaks = journal.streaks()
         concerned = [
             streak
@@ -89,23 +89,23 @@ class HostFaults:
         return True
 
     def _count(self, epoch: int, job: Job, host: str, image: str, error: ConsoleError) -> None:
-        journal, now = self._bench.journal, self._bench.clock.now()
+        journal, now = self._context.journal, self._context.clock.now()
         before = journal.streaks().get((host, image))
         if before is None or (not before.set_aside and now - before.last_at >= FORGET_S):
             before = FaultStreak(host, image, since=now)
         after = next_streak(before, job.id, error, now)
         # A pull has been tried several times by then.
-        needed = 1 if image else self._bench.settings.set_aside_after
+        needed = 1 if image else self._context.settings.set_aside_after
         message = ""
         # Those that were on their way when it was set aside make the pause no longer.
         if after.count >= needed and after.until <= now:
-            pause = pause_s(after.pauses + 1) * (1.0 + JITTER * self._bench.chance())
+            pause = pause_s(after.pauses + 1) * (1.0 + JITTER * self._context.chance())
             after = replace(after, pauses=after.pauses + 1, until=now + pause)
             message = f"{host}: {after.words(now)}"
         journal.save_streak(after, message, epoch=epoch)
 
     def _image(self, job: Job, host: str) -> str:
-        return job.task.image or self._bench.default_image(host)
+        return job.task.image or self._context.default_image(host)
 
 
 def could_not_start(said: str, host: str) -> ConsoleError:

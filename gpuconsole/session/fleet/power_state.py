@@ -1,16 +1,16 @@
-"""The fleet with hosts marked that sleep, wake, or are being put to sleep."""
+"""Hosts that sleep, wake, or are being put to sleep: their marks, and what they mean for jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from gpuconsole.core.containers import Engine, Hosts
-from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.power import Elastic
 from gpuconsole.core.units import format_duration
-from gpuconsole.placement.waking import Past, typical_s
-from gpuconsole.session.queue.planner import Why
+from gpuconsole.placement.waking import Past, bar_words, typical_s
+from gpuconsole.session.fleet.view import Overlay
+from gpuconsole.session.queue.planner import Plan, Step, Why
 from gpuconsole.state.elastic import ElasticNotes
 
 TIRED = "it has been awake for as long as it may; it sleeps when its jobs have ended"
@@ -18,59 +18,27 @@ WOKEN = "it has just woken"
 SLEEPING = "it is being put to sleep"
 
 
-class PoweredHosts:
-    """Hosts whose pictures say what is remembered of their waking and sleeping."""
+@dataclass(frozen=True, slots=True)
+class PowerMarks:
+    """What is remembered of the resuming and suspending of hosts."""
 
-    def __init__(self, hosts: Hosts, limits: Mapping[str, Elastic], notes: ElasticNotes) -> None:
-        self.plain = hosts
-        self.limits = limits
-        self.notes = notes
-        self._known: Mapping[str, Past] = {}
-        self._changes = 0
-        self._made: tuple[FleetSnapshot, int, FleetSnapshot] | None = None
-        self._marked: dict[str, tuple[Host, Past | None, Host]] = {}
+    limits: Mapping[str, Elastic]
+    past: Mapping[str, Past]
 
-    async def start(self) -> None:
-        """Begin to poll."""
-        await self.plain.start()
+    def mark(self, host: Host) -> Host:
+        """Return a host's record with what is remembered of it."""
+        limits, past = self.limits.get(host.name), self.past.get(host.name)
+        return host if limits is None or past is None else _marked(host, past, limits)
 
-    async def close(self) -> None:
-        """End all links."""
-        await self.plain.close()
 
-    async def engine(self, host: str) -> Engine:
-        """Return the engine of a host."""
-        return await self.plain.engine(host)
+def power_overlay(limits: Mapping[str, Elastic], notes: ElasticNotes) -> Overlay:
+    """Return the overlay of the hosts that can be resumed; `limits` by host."""
 
-    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
-        """Send a signal to a process of a host."""
-        await self.plain.signal(host, process, signal)
+    def marks() -> PowerMarks | None:
+        past = notes.all() if limits else {}
+        return PowerMarks(limits, past) if past else None
 
-    def snapshot(self) -> FleetSnapshot:
-        """Return the present picture; the same one while nothing changed."""
-        plain = self.plain.snapshot()
-        known = self.notes.all() if self.limits else self._known
-        if known is not self._known:
-            self._known, self._changes = known, self._changes + 1
-        if not self._changes:
-            return plain
-        if self._made is None or self._made[0] is not plain or self._made[1] != self._changes:
-            hosts = tuple(map(self._mark, plain.hosts))
-            # Both only grow, so equal sums are equal pictures.
-            revision = plain.revision + self._changes
-            self._made = (plain, self._changes, replace(plain, hosts=hosts, revision=revision))
-        return self._made[2]
-
-    def _mark(self, host: Host) -> Host:
-        """Return a host's record; the same one while neither it nor its past changed."""
-        limits, past = self.limits.get(host.name), self._known.get(host.name)
-        if limits is None or past is None:
-            return host
-        before = self._marked.get(host.name)
-        if before is None or before[0] is not host or before[1] != past:
-            before = (host, past, _marked(host, past, limits))
-            self._marked[host.name] = before
-        return before[2]
+    return marks
 
 
 def _marked(host: Host, past: Past, limits: Elastic) -> Host:
@@ -93,6 +61,37 @@ def _marked(host: Host, past: Past, limits: Elastic) -> Host:
 def waking_words(past: Past, limits: Elastic) -> str:
     """Say how long waking takes, as a sentence."""
     return f"It is waking: {format_duration(typical_s(limits, past))} typically."
+
+
+def with_power(limits: Mapping[str, Elastic], notes: ElasticNotes) -> Step:
+    """Return the step of planning that says of waiting jobs which hosts are being resumed for them,
+    or would be if they might."""
+    return lambda situation, plan: _with_power(
+        situation.snapshot, plan, limits, notes, situation.now
+    )
+
+
+def _with_power(
+    snapshot: FleetSnapshot,
+    plan: Plan,
+    limits: Mapping[str, Elastic],
+    notes: ElasticNotes,
+    now: float,
+) -> Plan:
+    more: dict[str, tuple[str, float | None]] = {}
+    for name, past in notes.all().items() if limits else ():
+        limit, host = limits.get(name), snapshot.host(name)
+        if limit is None:
+            continue
+        asleep = host is not None and host.power == "asleep" and not host.drained
+        if asleep and past.wanted and (bar := bar_words(limit, past, now)):
+            said = f"{name} sleeps; were it awake, this job could start. {bar}"
+            more = {**dict.fromkeys(past.wanted, (said, None)), **more}
+        elif past.phase == "waking":
+            takes = typical_s(limit, past)
+            said = f"Waking {name}: {format_duration(takes)} typically."
+            more |= dict.fromkeys(past.jobs, (said, past.since + takes))
+    return replace(plan, waiting=Told(plan.waiting, more)) if more else plan
 
 
 class Told(Mapping[str, Why]):

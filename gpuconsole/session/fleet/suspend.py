@@ -12,7 +12,7 @@ from gpuconsole.core.power import Power, TellsRunning
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, LeaseTakenError
 from gpuconsole.placement.waking import in_use
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.state import new_nonce
 
 PREFIX = "sleep-"
@@ -22,8 +22,8 @@ PREFIX = "sleep-"
 class Falling:
     """Puts hosts to sleep."""
 
-    def __init__(self, bench: Bench, power: Power) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, power: Power) -> None:
+        self._context = context
         self._power = power
 
     def claim_name(self) -> str:
@@ -34,7 +34,7 @@ class Falling:
         """Whether some console, perhaps another user's, has a job there; also where that cannot
         be told."""
         try:
-            engine = await self._bench.hosts.engine(host.name)
+            engine = await self._context.hosts.engine(host.name)
             leases = await engine.leases()
         except ConsoleError:
             return True
@@ -57,20 +57,20 @@ class Falling:
     async def release(self, host: Host, lease: str) -> bool:
         """Give the claim back; whether that was possible. What stays goes stale."""
         try:
-            engine = await self._bench.hosts.engine(host.name)
+            engine = await self._context.hosts.engine(host.name)
             await engine.release(f"{lease}-1", [device.uuid for device in host.devices])
         except ConsoleError:
             return False
         return True
 
     async def _claimed(self, host: Host, lease: str) -> str:
-        now, journal = self._bench.clock.now(), self._bench.journal.id
+        now, journal = self._context.clock.now(), self._context.journal.id
         wanted = [
-            Lease(device.uuid, lease, f"{lease}-1", self._bench.user, journal, now)
+            Lease(device.uuid, lease, f"{lease}-1", self._context.user, journal, now)
             for device in host.devices
             if not device.divided
         ]
-        engine = await self._bench.hosts.engine(host.name)
+        engine = await self._context.hosts.engine(host.name)
         try:
             await engine.claim(wanted)
         except LeaseTakenError as error:
@@ -79,12 +79,12 @@ class Falling:
 
     async def _used(self, host: Host) -> str:
         """Return what uses a host that is claimed, looked at once more."""
-        engine = await self._bench.hosts.engine(host.name)
+        engine = await self._context.hosts.engine(host.name)
         if not isinstance(engine, TellsRunning):
             return "its engine does not tell what runs there."
         running = await engine.running()
         if running:
             return f"containers run there: {', '.join(running[:5])}."
-        present = self._bench.hosts.snapshot().host(host.name)
+        present = self._context.hosts.snapshot().host(host.name)
         used = in_use(present) if present is not None else "it has left the inventory"
         return f"{used}." if used else ""

@@ -25,7 +25,7 @@ from gpuconsole.errors import EngineError, RefusedError, UnreachableError
 from gpuconsole.placement.images import NO_CUDA, image_fault
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.image_probe import KINDS, MARK
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.vendor_runtime import require_confined, runtime_of
 from gpuconsole.state import new_nonce
 from gpuconsole.state.images import ImageCheck
@@ -38,7 +38,12 @@ _LAST_LINES = 20
 
 
 async def run_check(
-    bench: Bench, engine: Engine, host: Host, device: Device | None, image: str, progress: Progress
+    context: Context,
+    engine: Engine,
+    host: Host,
+    device: Device | None,
+    image: str,
+    progress: Progress,
 ) -> ImageCheck:
     """Run a container of an image for some seconds and return what its Paddle said.
 
@@ -47,7 +52,7 @@ async def run_check(
     """
     await engine.ensure_image(image, progress)
     facts = await engine.image_facts(image)
-    run = _Run(bench, engine, host, device, image)
+    run = _Run(context, engine, host, device, image)
     progress(f"asking Paddle in {image}" + (f" on device {device.index}" if device else ""))
     try:
         said = await run.answer()
@@ -58,7 +63,7 @@ async def run_check(
         id=facts.id if facts is not None else "",
         image=image,
         host=host.name,
-        at=bench.clock.now(),
+        at=context.clock.now(),
         paddle=said.get("paddle", ""),
         cuda=said.get("cuda", ""),
         cudnn=said.get("cudnn", ""),
@@ -103,9 +108,9 @@ class _Run:
     """One check from lease to clearing."""
 
     def __init__(
-        self, bench: Bench, engine: Engine, host: Host, device: Device | None, image: str
+        self, context: Context, engine: Engine, host: Host, device: Device | None, image: str
     ) -> None:
-        self._bench = bench
+        self._context = context
         self._engine = engine
         self._host = host
         self._device = device
@@ -142,9 +147,9 @@ class _Run:
     async def _claim(self) -> None:
         if self._device is None:
             return
-        bench = self._bench
-        lease = Lease(self._device.uuid, self._name, f"{self._name}-1", bench.user,
-                      bench.journal.id, bench.clock.now())  # fmt: skip
+        context = self._context
+        lease = Lease(self._device.uuid, self._name, f"{self._name}-1", context.user,
+                      context.journal.id, context.clock.now())  # fmt: skip
         await self._engine.claim([lease])
         self._claimed = True
 
@@ -154,14 +159,14 @@ class _Run:
         maker: Vendor | None = None
         if device is not None:
             maker = vendor_of(device.backend, device.vendor)
-            require_confined(maker, self._bench.settings)
+            require_confined(maker, self._context.settings)
             runtime = await runtime_of(maker, self._engine)
             account = await self._engine.prepare(CALIBRATION_FOLDER)
             groups = account.node_groups
             # Nodes of devices often belong to a group of the account's.
             user = f"{account.uid}:{account.gid}" if account.uid else NOBODY
         labels = {"job": self._name, "attempt": f"{self._name}-1", "nonce": self._name,
-                  "user": self._bench.user, "journal": self._bench.journal.id}  # fmt: skip
+                  "user": self._context.user, "journal": self._context.journal.id}  # fmt: skip
         return ContainerSpec(
             name=f"gpuconsole-{self._name}",
             image=self._image,

@@ -28,7 +28,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.placement.images import image_fault, image_note
 from gpuconsole.placement.prepull import Fetch, lanes, wanted
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.images import check as imagecheck
 from gpuconsole.session.images.copy import Copied, End, copy_image
 from gpuconsole.state.images import ImageCheck, ImageNotes, Pin
@@ -59,11 +59,9 @@ class Fetched:
 class Imaging:
     """Look at images, fetch, pin, check and copy them. Nothing here starts a job."""
 
-    def __init__(self, bench: Bench, guard: Callable[[str], None]) -> None:
-        """`guard` refuses what a console may not do that only looks."""
-        self._bench = bench
-        self._guard = guard
-        self.notes = ImageNotes(bench.state)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.notes = ImageNotes(context.state)
 
     def learned(self, facts: ImageFacts) -> ImageFacts:
         """Return what an engine said of an image with what a check has found in it."""
@@ -71,18 +69,18 @@ class Imaging:
 
     def image_of(self, task: Task, host: str) -> str:
         """Return the image that a task runs in on a host."""
-        return task.image or self._bench.default_image(host)
+        return task.image or self._context.default_image(host)
 
     def default(self, host: str) -> str:
         """Return the image of tasks that name none, on a host or on any."""
-        hosts = self._bench.hosts.snapshot().hosts
-        return self._bench.default_image(host or (hosts[0].name if hosts else ""))
+        hosts = self._context.hosts.snapshot().hosts
+        return self._context.default_image(host or (hosts[0].name if hosts else ""))
 
     def wanted(self, hosts: Sequence[str] = ()) -> tuple[Fetch, ...]:
         """Return the images that waiting jobs need on hosts where they may come to run."""
         return wanted(
-            self._bench.journal.jobs(),
-            [host for host in self._bench.hosts.snapshot().hosts if _named(host, hosts)],
+            self._context.journal.jobs(),
+            [host for host in self._context.hosts.snapshot().hosts if _named(host, hosts)],
             self.image_of,
             lambda task, host: image_fault(
                 task.backend, self.image_of(task, host.name), None, host.facts
@@ -92,7 +90,7 @@ class Imaging:
     async def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
         """Ask hosts for their images, all at once; those that cannot be asked say why."""
         self._require(hosts)
-        known = self._bench.hosts.snapshot().hosts
+        known = self._context.hosts.snapshot().hosts
         # Nodes of a cluster keep no images of ours.
         asked = [host for host in known if _named(host, hosts) and (hosts or not host.cluster)]
         return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
@@ -101,7 +99,7 @@ class Imaging:
         """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
         pulls; layers that are whole stay. The result names every fetch, also those of hosts that
         had the image."""
-        self._guard("Fetching images")
+        self._context.require_writable("Fetching images")
         roads, broken = await self._roads({fetch.host for fetch in fetches})
         present, ended = set(), []
         for fetch in fetches:
@@ -128,7 +126,7 @@ class Imaging:
         By the digest that hosts know it by, else its registry, else its id. RefusedError when
         hosts hold different images under the name and `host` does not say whose is meant.
         """
-        self._guard("Pinning an image")
+        self._context.require_writable("Pinning an image")
         pin = await self.resolve(image, host)
         self.notes.pin(pin)
         return pin
@@ -149,11 +147,11 @@ class Imaging:
         known = holders[0][1].id if holders else ""
         digest = digest or await self._asked(image, host, must=not known)
         named = f"{reference.name}@{digest}" if digest else known
-        return Pin(image, named, known, self._bench.user, self._bench.clock.now())
+        return Pin(image, named, known, self._context.user, self._context.clock.now())
 
     def unpin(self, image: str) -> None:
         """Forget a pin; RefusedError when there is none."""
-        self._guard("Unpinning an image")
+        self._context.require_writable("Unpinning an image")
         if not self.notes.unpin(image):
             raise RefusedError("It is not pinned", f"{clean(image, 200)} has no pin here.")
 
@@ -165,11 +163,11 @@ class Imaging:
         With `device` on an idle device of the host, where there is one. What was found is
         remembered, and placement holds it against every host's driver.
         """
-        self._guard("Checking an image")
+        self._context.require_writable("Checking an image")
         parse_reference(image)
         engine, found = await self._reached(host)
         idle = _idle(found) if device else None
-        check = await imagecheck.run_check(self._bench, engine, found, idle, image, progress)
+        check = await imagecheck.run_check(self._context, engine, found, idle, image, progress)
         if check.id:
             self.notes.keep(check)
         facts = await engine.image_facts(image)
@@ -179,8 +177,8 @@ class Imaging:
     async def copy(
         self, image: str, source: str, target: str, progress: Progress, *, replace: bool = False
     ) -> Copied:
-        """Copy an image host to host through this console; see `imagecopy.copy_image`."""
-        self._guard("Copying an image")
+        """Copy an image host to host through this console; see `images.copy.copy_image`."""
+        self._context.require_writable("Copying an image")
         parse_reference(image)
         if source == target:
             raise UsageError("Same host", f"{source} cannot be both ends.", "Name two hosts.")
@@ -189,7 +187,7 @@ class Imaging:
             engine, _ = await self._reached(name)
             ends.append(End(name, _store(engine, name)))
         return await copy_image(
-            image, ends[0], ends[1], self._bench.clock, progress, replace=replace
+            image, ends[0], ends[1], self._context.clock, progress, replace=replace
         )
 
     def doubts(self, image: str, backend: str, record: ImageRecord, host: Host) -> str:
@@ -200,7 +198,7 @@ class Imaging:
 
     async def _listed(self, host: Host) -> HostImages:
         try:
-            engine = await self._bench.hosts.engine(host.name)
+            engine = await self._context.hosts.engine(host.name)
             return HostImages(host, await _store(engine, host.name).list())
         except ConsoleError as error:
             return HostImages(host, (), f"{error.title}: {error.message}")
@@ -210,14 +208,14 @@ class Imaging:
         broken: dict[str, ConsoleError] = {}
         for name in sorted(hosts):
             try:
-                roads[name] = _store(await self._bench.hosts.engine(name), name).road
+                roads[name] = _store(await self._context.hosts.engine(name), name).road
             except ConsoleError as error:
                 broken[name] = error
         return roads, broken
 
     async def _has(self, fetch: Fetch) -> bool:
         try:
-            engine = await self._bench.hosts.engine(fetch.host)
+            engine = await self._context.hosts.engine(fetch.host)
             return await engine.image_facts(fetch.image) is not None
         except ConsoleError:
             # The pull itself will say what is wrong.
@@ -225,7 +223,7 @@ class Imaging:
 
     async def _pull(self, fetch: Fetch, told: Told) -> Fetched:
         try:
-            engine = await self._bench.hosts.engine(fetch.host)
+            engine = await self._context.hosts.engine(fetch.host)
             await engine.ensure_image(fetch.image, lambda words: told(fetch.host, words))
         except ConsoleError as error:
             return Fetched(fetch, error)
@@ -236,10 +234,10 @@ class Imaging:
         """Return hosts that have an image, with its record."""
         self._require((host,) if host else ())
         found = []
-        for one in self._bench.hosts.snapshot().hosts:
+        for one in self._context.hosts.snapshot().hosts:
             if _can_tell(one, host):
                 try:
-                    store = _store(await self._bench.hosts.engine(one.name), one.name)
+                    store = _store(await self._context.hosts.engine(one.name), one.name)
                     record = await store.find(image)
                 except (EngineError, UnreachableError):
                     if host:
@@ -251,7 +249,7 @@ class Imaging:
 
     async def _asked(self, image: str, host: str, *, must: bool) -> str:
         """Return the digest that the image's registry tells, or ""; where it `must`, ImageError."""
-        known = self._bench.hosts.snapshot().hosts
+        known = self._context.hosts.snapshot().hosts
         try:
             # What one host cannot reach the next will hardly; one question is enough.
             one = next((one for one in known if _can_tell(one, host)), None)
@@ -259,7 +257,7 @@ class Imaging:
                 raise ImageError(
                     "Nobody can be asked", f"No host is up that could look for {image}.", ""
                 )
-            store = _store(await self._bench.hosts.engine(one.name), one.name)
+            store = _store(await self._context.hosts.engine(one.name), one.name)
             return await store.registry_digest(image)
         except (EngineError, UnreachableError):
             if must:
@@ -268,12 +266,12 @@ class Imaging:
 
     async def _reached(self, name: str) -> tuple[Engine, Host]:
         self._require((name,))
-        host = self._bench.hosts.snapshot().host(name)
+        host = self._context.hosts.snapshot().host(name)
         assert host is not None
-        return await self._bench.hosts.engine(name), host
+        return await self._context.hosts.engine(name), host
 
     def _require(self, names: Sequence[str]) -> None:
-        known = [host.name for host in self._bench.hosts.snapshot().hosts]
+        known = [host.name for host in self._context.hosts.snapshot().hosts]
         for name in names:
             if name not in known:
                 listed = ", ".join(known[:10])

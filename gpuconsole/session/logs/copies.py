@@ -16,7 +16,7 @@ from pathlib import Path
 from gpuconsole.core.containers import LogTail
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.aio import cancel_all, first
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch import gang
 from gpuconsole.session.dispatch.gang import Part
 from gpuconsole.session.dispatch.job_record import Entry
@@ -39,9 +39,11 @@ TAIL_WITHIN_S = 60.0
 class LogCopies:
     """The copies that this console makes for as long as it dispatches."""
 
-    def __init__(self, bench: Bench, on_left: Callable[[str], None] = lambda host: None) -> None:
+    def __init__(
+        self, context: Context, on_left: Callable[[str], None] = lambda host: None
+    ) -> None:
         """`on_left` hears the host of an ended container whose log could not be made whole."""
-        self._bench = bench
+        self._context = context
         self._on_left = on_left
         self._live: dict[str, asyncio.Task[None]] = {}
         self._rests: dict[str, asyncio.Task[None]] = {}
@@ -77,7 +79,7 @@ class LogCopies:
             tails.append(await part.engine.log_tail(container, TAIL_BYTES))
 
         with gang.on_host(part.attempt.host):
-            await first(read(part.status.id), self._bench.clock.sleep(TAIL_WITHIN_S))
+            await first(read(part.status.id), self._context.clock.sleep(TAIL_WITHIN_S))
         return tails[0] if tails else LogTail(b"", whole=False)
 
     async def finish(self, entry: Entry, part: Part, tail: LogTail | None) -> None:
@@ -131,7 +133,7 @@ class LogCopies:
                 await cancel_all([live])
             await self._complete(entry, part, tail, live)
             entry.require_role()
-            await gang.remove_own([part], self._bench.journal.id)
+            await gang.remove_own([part], self._context.journal.id)
         except OSError as error:
             with contextlib.suppress(ConsoleError):
                 entry.say(cannot_store(error))
@@ -161,7 +163,7 @@ class LogCopies:
         self._unmark(name)
 
     def _path(self, job_id: str, part: Part) -> Path:
-        return log_file(self._bench.state, job_id, part.attempt.number, part.rank)
+        return log_file(self._context.state, job_id, part.attempt.number, part.rank)
 
     def _mark(self, job_id: str, part: Part) -> None:
         name = part.attempt.container_name

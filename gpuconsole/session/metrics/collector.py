@@ -16,9 +16,9 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import JournalError
+from gpuconsole.session.context import Context
 from gpuconsole.session.metrics import console, fleet, queue
 from gpuconsole.session.metrics.model import Family, Metric, Picture, PredictionFacts, QueueFacts
-from gpuconsole.session.parts import Parts
 
 FRESH_S = 0.5
 """A picture answers all who ask within so long."""
@@ -40,12 +40,12 @@ class Metrics:
     """Takes pictures of a session for Prometheus. Use from the event loop's thread."""
 
     def __init__(
-        self, parts: Parts, session: Watched, incidents: Callable[[], tuple[Incident, ...]]
+        self, context: Context, session: Watched, incidents: Callable[[], tuple[Incident, ...]]
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._session = session
         self._incidents = incidents
-        self._tally = queue.Tally(parts.settings.policy)
+        self._tally = queue.Tally(context.settings.policy)
         self._predictions = PredictionFacts()
         self._version: tuple[int, int] | None = None
         self._losses: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class Metrics:
 
     def picture(self) -> Picture:
         """Return the lab as it is now; the same for all who ask within FRESH_S seconds."""
-        now = self._parts.clock.now()
+        now = self._context.clock.now()
         if self._last is None or not 0.0 <= now - self._last.at < FRESH_S:
             self._last = self._taken(now)
         return self._last
@@ -75,13 +75,13 @@ class Metrics:
             predictions=predictions,
             incidents=self._incidents(),
             losses=dict(self._losses),
-            simulated=self._parts.simulated,
+            simulated=self._context.simulated,
             dispatching=dispatching,
             journal=journal,
         )
 
     def _judged(self) -> PredictionFacts:
-        journal = self._parts.journal
+        journal = self._context.journal
         version = journal.history_version()
         if version != self._version:
             self._predictions = console.prediction_facts(journal.observations())

@@ -18,7 +18,7 @@ from gpuconsole.placement.capacity import Answer, Ask, where
 from gpuconsole.placement.conditions import host_fault
 from gpuconsole.placement.forecast import Expected, forecast
 from gpuconsole.placement.model import Holder
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.placement_adapter import Placer, Standing
@@ -85,8 +85,8 @@ def parse_change(text: str) -> Change:
 class Foresight:
     """Runs the engine forward on a copy of the present state, beside the event loop."""
 
-    def __init__(self, bench: Bench, placer: Placer, leases: LeaseBoard) -> None:
-        self._bench = bench
+    def __init__(self, context: Context, placer: Placer, leases: LeaseBoard) -> None:
+        self._context = context
         self._placer = placer
         self._leases = leases
         self._known: Mapping[str, Expected] = {}
@@ -104,7 +104,7 @@ class Foresight:
         """Return the expected start of each waiting job that has one; of a long queue as it was
         foreseen a while ago."""
         async with self._making:
-            now, jobs = self._bench.clock.now(), self._bench.journal.jobs()
+            now, jobs = self._context.clock.now(), self._context.journal.jobs()
             known = jobs is self._made_for and 0 <= now - self._made_at < FRESH_S
             if known or time.monotonic() < self._rest_until:
                 return self._known
@@ -120,10 +120,10 @@ class Foresight:
         UsageError when its host, model or job is not known. Nothing is changed.
         """
         if change.verb == "priority":
-            jobs = self._bench.journal.jobs()
+            jobs = self._context.journal.jobs()
             change = replace(change, subject=queue.find(jobs, change.subject).id)
         standing, snapshot = await asyncio.to_thread(self._gatherer())
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         changed = _changed(standing, snapshot, change)
         return await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
 
@@ -137,10 +137,10 @@ class Foresight:
 
     def _gatherer(self) -> Gather:
         """Return what gathers the queue as it is now; may be called in a thread."""
-        journal = self._bench.journal
-        snapshot = marked(self._bench.hosts.snapshot(), self._leases.silent())
+        journal = self._context.journal
+        snapshot = marked(self._context.hosts.snapshot(), self._leases.silent())
         jobs, others = journal.jobs(), self._leases.others(journal.id)
-        now = self._bench.clock.now()
+        now = self._context.clock.now()
         return lambda: (self._placer.standing(jobs, snapshot, others, now), snapshot)
 
 

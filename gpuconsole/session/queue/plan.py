@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
-from gpuconsole.session.queue.planner import Plan, Planner
+from gpuconsole.session.queue.planner import Plan, Situation, Step, planned
 
 SMALL = 20_000
 """Waiting jobs times devices up to which a plan takes some milliseconds and is made at once."""
@@ -25,7 +25,7 @@ STALE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Situation:
+class _Inputs:
     """What a plan depends on."""
 
     jobs: Sequence[Job]
@@ -35,7 +35,7 @@ class _Situation:
     avoid: frozenset[tuple[str, str]]
     now: float
 
-    def equals(self, other: _Situation | None) -> bool:
+    def equals(self, other: _Inputs | None) -> bool:
         """Tell whether the plan made for the other holds for this one too."""
         return (
             other is not None
@@ -63,11 +63,11 @@ class _Situation:
 class Outlook:
     """Which queued jobs may start where, and why the others wait."""
 
-    def __init__(self, bench: Bench, planner: Planner, leases: LeaseBoard) -> None:
-        self._bench = bench
-        self._planner = planner
+    def __init__(self, context: Context, steps: Sequence[Step], leases: LeaseBoard) -> None:
+        self._context = context
+        self._steps = steps
         self._leases = leases
-        self._made_for: _Situation | None = None
+        self._made_for: _Inputs | None = None
         self._plan = Plan()
         self._large = False
         self._rest_until = 0.0
@@ -81,9 +81,9 @@ class Outlook:
         # Asked for each row of the queue: a large plan is only made by `renew`.
         if self._large:
             return self._plan
-        situation = self._situation()
-        if not situation.equals(self._made_for) and situation.small:
-            self._keep(situation, self._make(situation))
+        inputs = self._inputs()
+        if not inputs.equals(self._made_for) and inputs.small:
+            self._keep(inputs, self._make(inputs))
         return self._plan
 
     async def renew(self) -> Plan | None:
@@ -91,40 +91,41 @@ class Outlook:
 
         A large plan is made beside the event loop.
         """
-        situation = self._situation()
-        if situation.equals(self._made_for):
+        inputs = self._inputs()
+        if inputs.equals(self._made_for):
             return self._plan
-        if situation.small:
-            self._keep(situation, self._make(situation))
+        if inputs.small:
+            self._keep(inputs, self._make(inputs))
             return self._plan
         if time.monotonic() < self._rest_until:
             return None
         began = time.monotonic()
-        made = await asyncio.to_thread(self._make, situation)
+        made = await asyncio.to_thread(self._make, inputs)
         ended = time.monotonic()
         self._rest_until = ended + REST * (ended - began)
-        self._keep(situation, made)
+        self._keep(inputs, made)
         return made
 
-    def _situation(self) -> _Situation:
-        journal = self._bench.journal
-        return _Situation(
+    def _inputs(self) -> _Inputs:
+        journal = self._context.journal
+        return _Inputs(
             journal.jobs(),
-            self._bench.hosts.snapshot(),
+            self._context.hosts.snapshot(),
             self._leases.others(journal.id),
             self._leases.silent(),
             self.avoid,
-            self._bench.clock.now(),
+            self._context.clock.now(),
         )
 
-    def _make(self, situation: _Situation) -> Plan:
+    def _make(self, inputs: _Inputs) -> Plan:
         # Whether two may share a device is known from watching each alone, also while none waits.
-        if situation.idle and not self._bench.settings.sharing:
+        if inputs.idle and not self._context.settings.sharing:
             return Plan()
-        snapshot = marked(situation.snapshot, situation.silent)
-        return self._planner.plan(
-            situation.jobs, snapshot, situation.leases, situation.avoid, situation.now
+        ours = marked(inputs.snapshot, inputs.silent)
+        situation = Situation(
+            inputs.jobs, inputs.snapshot, ours, inputs.leases, inputs.avoid, inputs.now
         )
+        return planned(situation, self._steps)
 
-    def _keep(self, situation: _Situation, made: Plan) -> None:
-        self._made_for, self._plan, self._large = situation, made, not situation.small
+    def _keep(self, inputs: _Inputs, made: Plan) -> None:
+        self._made_for, self._plan, self._large = inputs, made, not inputs.small

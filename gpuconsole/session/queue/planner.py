@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
@@ -61,6 +62,41 @@ class Plan:
     """Running jobs to be stopped, to go on from their checkpoints later; the dispatcher does it
     only where the lab's settings allow preemption."""
 
+    def plus(self, other: Plan) -> Plan:
+        """Return this plan with another, which speaks of other jobs, added to it."""
+        if not (self.choices or self.waiting or self.preempt):
+            return other
+        both = ChainMap(cast("dict[str, Why]", other.waiting), cast("dict[str, Why]", self.waiting))
+        return Plan((*self.choices, *other.choices), both, (*self.preempt, *other.preempt))
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the queue is planned for."""
+
+    jobs: Sequence[Job]
+    fleet: FleetSnapshot
+    """All hosts, clusters too."""
+    snapshot: FleetSnapshot
+    """The hosts on which the console decides."""
+    leases: Mapping[str, Sequence[Lease]]
+    """Those of other consoles, by host."""
+    avoid: frozenset[tuple[str, str]]
+    """Devices (host, UUID) that another console took a moment ago."""
+    now: float
+
+
+Step = Callable[[Situation, Plan], Plan]
+"""A step of planning: returns the plan of the steps before it with its own part."""
+
+
+def planned(situation: Situation, steps: Iterable[Step]) -> Plan:
+    """Return the plan that the steps make, in their order."""
+    plan = Plan()
+    for step in steps:
+        plan = step(situation, plan)
+    return plan
+
 
 class Planner(Protocol):
     """Places queued jobs; pure."""
@@ -79,3 +115,15 @@ class Planner(Protocol):
         another console took a moment ago.
         """
         ...
+
+
+def placed_by(planner: Planner) -> Step:
+    """Return the step that places queued jobs on hosts of the console."""
+
+    def step(situation: Situation, plan: Plan) -> Plan:
+        made = planner.plan(
+            situation.jobs, situation.snapshot, situation.leases, situation.avoid, situation.now
+        )
+        return plan.plus(made)
+
+    return step

@@ -19,8 +19,8 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import Clock, WallClock
+from gpuconsole.session.context import Context
 from gpuconsole.session.events import News
-from gpuconsole.session.parts import Parts
 from gpuconsole.state.recording import frames
 from gpuconsole.state.recording.envelope import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name
@@ -260,11 +260,11 @@ def _essence_of_incident(one: Incident) -> Hashable:
     return one.severity, one.title, one.jobs, one.ended_at, one.marked, one.until
 
 
-def ring(session: Session, parts: Parts, news: News) -> Recorder:
+def ring(session: Session, context: Context, news: News) -> Recorder:
     """Return the recorder of a session, which writes into its state folder."""
     watched = watching(session)
-    name, folder = new_session_name(), parts.journal.folder / FOLDER
-    settings = parts.settings.recording
+    name, folder = new_session_name(), context.journal.folder / FOLDER
+    settings = context.settings.recording
     sink = RingWriter(
         folder,
         lambda batch: header_of(watched, batch, name),
@@ -272,9 +272,9 @@ def ring(session: Session, parts: Parts, news: News) -> Recorder:
         max_mib=settings.max_mib,
     )
     # Who only looks makes no state folder where there is none.
-    wanted = settings.enabled and (not parts.read_only or parts.journal.folder.is_dir())
+    wanted = settings.enabled and (not context.read_only or context.journal.folder.is_dir())
     chosen = sink if wanted else None
-    recorder = Recorder(watched, parts.clock, chosen, name=name, folder=folder, tell=news.tell)
+    recorder = Recorder(watched, context.clock, chosen, name=name, folder=folder, tell=news.tell)
     news.subscribe(recorder.note)
     return recorder
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ReadOnlyError, UsageError
-from gpuconsole.session.parts import Parts
+from gpuconsole.session.context import Context
 from gpuconsole.session.recording.player import Reel
 from gpuconsole.session.recording.recorded_sources import (
     RecordedHosts,
@@ -33,7 +34,7 @@ class ReplaySession(Session):
         """Look at an opened reel; `state` is the folder in which logs of its jobs would lie."""
         recording = settings.recording.model_copy(update={"enabled": False})
         super().__init__(
-            Parts(
+            Context(
                 hosts=RecordedHosts(reel),
                 journal=RecordedJournal(reel, state),
                 settings=settings.model_copy(update={"recording": recording}),
@@ -85,8 +86,6 @@ async def open_past(session: Session, at: float) -> ReplaySession:
 async def _opened(
     reel: Reel, settings: LabSettings, state: Path, at: float | None, direction: int = 1
 ) -> ReplaySession:
-    from gpuconsole.remote.inventory import DEFAULT_IMAGE
-
     try:
         await reel.open(at, direction)
         return ReplaySession(reel, settings, state, DEFAULT_IMAGE)

@@ -16,7 +16,7 @@ from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.restore.jobs_from_containers import (
     FOUND,
@@ -37,8 +37,8 @@ _LOG = re.compile(r"(\d{1,6})\.log")
 class Adoption:
     """Asks the hosts while this console dispatches."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._over = False
         self._present: Restoration | None = None
         self._asking: dict[str, asyncio.Task[list[Found]]] = {}
@@ -49,7 +49,7 @@ class Adoption:
         """Do what is to be done now; called each second while this console dispatches."""
         if self._over:
             return
-        self._present = self._bench.journal.restoration()
+        self._present = self._context.journal.restoration()
         if self._present is None:
             self._over = True
             return
@@ -74,18 +74,18 @@ class Adoption:
         return frozenset(self._hosts()) - present.asked if present is not None else frozenset()
 
     def _hosts(self) -> dict[str, Host]:
-        hosts = self._bench.hosts.snapshot().hosts
+        hosts = self._context.hosts.snapshot().hosts
         return {host.name: host for host in hosts if not host.node}
 
     def _ask(self, name: str) -> None:
         host = self._hosts()[name]
-        resting = self._bench.clock.now() < self._rest_until.get(name, 0.0)
+        resting = self._context.clock.now() < self._rest_until.get(name, 0.0)
         if host.state is HostState.UP and name not in self._asking and not resting:
             self._asking[name] = asyncio.ensure_future(self._answer(host))
 
     async def _answer(self, host: Host) -> list[Found]:
-        engine = await self._bench.hosts.engine(host.name)
-        own = await engine.own(self._bench.journal.id)
+        engine = await self._context.hosts.engine(host.name)
+        own = await engine.own(self._context.journal.id)
         return found_on(host, own, await engine.leases())
 
     def _reap(self) -> list[str]:
@@ -99,12 +99,12 @@ class Adoption:
                 self._found[name] = task.result()
                 answered.append(name)
             except ConsoleError:
-                self._rest_until[name] = self._bench.clock.now() + ASK_AGAIN_S
+                self._rest_until[name] = self._context.clock.now() + ASK_AGAIN_S
         return answered
 
     def _take(self, names: Iterable[str], epoch: int) -> None:
         """Write what hosts have told. A gang's parts are told by several: all so far count."""
-        journal, now = self._bench.journal, self._bench.clock.now()
+        journal, now = self._context.journal, self._context.clock.now()
         jobs = {job.id: job for job in journal.jobs()}
         by_job: dict[str, list[Found]] = {}
         for found in self._found.values():
@@ -117,7 +117,7 @@ class Adoption:
     def _finish(self, epoch: int) -> None:
         """All hosts have been asked: what ran and is gone from them is known by its log here, what
         is left goes back into the queue."""
-        journal = self._bench.journal
+        journal = self._context.journal
         held = [job for job in journal.jobs() if is_held(job)]
         ended = [job for job in map(self._started_unseen, held) if job is not None]
         waiting = {job.id: job for job in held}
@@ -131,7 +131,7 @@ class Adoption:
         journal.tell("journal", "", words, "information")
 
     def _started_unseen(self, job: Job) -> Job | None:
-        folder = log_file(self._bench.state, job.id, 1).parent
+        folder = log_file(self._context.state, job.id, 1).parent
         logs = {}
         if folder.is_dir():
             for path in folder.iterdir():
@@ -154,23 +154,23 @@ class Settled:
     here."""
 
 
-async def settle(bench: Bench, wait_s: float) -> Settled:
+async def settle(context: Context, wait_s: float) -> Settled:
     """Wait until all hosts have been asked, or those that can be reached; at most `wait_s`.
 
     Some console must dispatch meanwhile: it does the asking.
     """
-    journal, clock = bench.journal, bench.clock
+    journal, clock = context.journal, context.clock
     deadline = clock.now() + wait_s
     while (present := journal.restoration()) is not None and clock.now() < deadline:
-        hosts = [host for host in bench.hosts.snapshot().hosts if not host.node]
+        hosts = [host for host in context.hosts.snapshot().hosts if not host.node]
         waited = [host for host in hosts if host.name not in present.asked]
         if waited and all(host.state is HostState.DOWN for host in waited):
             break
         await clock.sleep(LOOK_EVERY_S)
-    names = {host.name for host in bench.hosts.snapshot().hosts if not host.node}
+    names = {host.name for host in context.hosts.snapshot().hosts if not host.node}
     jobs = journal.jobs()
     known = {job.id for job in jobs}
-    bundles = bench.bundle("x").parent.glob("*.tar.gz")
+    bundles = context.bundle("x").parent.glob("*.tar.gz")
     return Settled(
         adopted=tuple(
             job for job in jobs if job.attempt and FOUND in job.attempt.placement_reasons

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from gpuconsole.errors import JournalError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.state.backups import Backup, backups, make_backup
 
 EVERY_S = 3600.0
@@ -19,14 +19,14 @@ AGAIN_S = 600.0
 class Backing:
     """Makes a copy when the latest is old enough."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._making: asyncio.Task[Backup] | None = None
         self._next_at: float | None = None
 
     def look(self) -> None:
         """Do what is to be done now; called each second while this console dispatches."""
-        now, folder = self._bench.clock.now(), self._bench.state
+        now, folder = self._context.clock.now(), self._context.state
         if self._making is not None:
             self._reap(now)
         elif self._next_at is None:
@@ -54,4 +54,4 @@ class Backing:
             self._next_at = now + AGAIN_S
             with contextlib.suppress(JournalError):
                 words = f"{error.title}. {error.message}"
-                self._bench.journal.tell("error", "journal", words, "warning")
+                self._context.journal.tell("error", "journal", words, "warning")

@@ -11,7 +11,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import is_due
 
 YOUNG_S = 60.0
@@ -35,11 +35,11 @@ def without_values(task: Task) -> Task:
     return replace(task, secrets=dict.fromkeys(task.secrets, ""))
 
 
-def values_of(bench: Bench, job: Job) -> Mapping[str, str]:
+def values_of(context: Context, job: Job) -> Mapping[str, str]:
     """Return the values of a job's secrets for its container; UsageError when one is gone."""
     if not job.task.secrets:
         return {}
-    values = bench.secrets.values(job.id)
+    values = context.secrets.values(job.id)
     if missing := [name for name in job.task.secrets if name not in values]:
         raise UsageError(
             "Secret values are gone",
@@ -49,9 +49,9 @@ def values_of(bench: Bench, job: Job) -> Mapping[str, str]:
     return {name: values[name] for name in job.task.secrets}
 
 
-def hidden_values(bench: Bench, job: Job) -> tuple[str, ...]:
+def hidden_values(context: Context, job: Job) -> tuple[str, ...]:
     """Return the values that no text about a job may quote. UsageError when they cannot be read."""
-    secret = bench.secrets.values(job.id).values() if job.task.secrets else ()
+    secret = context.secrets.values(job.id).values() if job.task.secrets else ()
     return (*plain_values(job), *secret)
 
 
@@ -62,7 +62,7 @@ def plain_values(job: Job) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def given_again(bench: Bench, job: Job, values: Mapping[str, str]) -> Iterator[None]:
+def given_again(context: Context, job: Job, values: Mapping[str, str]) -> Iterator[None]:
     """Keep values for an ended job that is queued again within, beside those that there still are.
 
     UsageError when one is missing then, or the job has no such variable.
@@ -76,58 +76,58 @@ def given_again(bench: Bench, job: Job, values: Mapping[str, str]) -> Iterator[N
             "Job has no such secret", f"Job {job.id} was not submitted with {_listed(unknown)}.",
             "Submit it again to add variables.",
         )  # fmt: skip
-    known = {**bench.secrets.values(job.id), **values}
+    known = {**context.secrets.values(job.id), **values}
     if missing := [name for name in job.task.secrets if name not in known]:
         raise UsageError(
             "Secret values are needed again",
             f"The values of {_listed(missing)} were removed when job {job.id} ended.",
             _again(job),
         )
-    bench.secrets.put([job.id], known)
+    context.secrets.put([job.id], known)
     try:
         yield
     except BaseException:
-        bench.secrets.discard(job.id)
+        context.secrets.discard(job.id)
         raise
 
 
-def forget(bench: Bench, job: Job) -> None:
+def forget(context: Context, job: Job) -> None:
     """Remove the values of a job that has just ended."""
-    written_at = bench.secrets.written_at(job.id) if job.task.secrets else None
-    if written_at is not None and is_left_over(job, written_at, bench.clock.now()):
-        bench.secrets.discard(job.id)
+    written_at = context.secrets.written_at(job.id) if job.task.secrets else None
+    if written_at is not None and is_left_over(job, written_at, context.clock.now()):
+        context.secrets.discard(job.id)
 
 
 class Forgetting:
     """Removes the values of jobs that have ended, where the console that ended them did not."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._looked: object = None
 
     def look(self) -> None:
         """Look for such jobs where something has changed since the last look."""
-        jobs = self._bench.journal.jobs()
+        jobs = self._context.journal.jobs()
         if jobs is not self._looked:
             over = {job.id: job for job in jobs if job.task.secrets and is_over(job)}
-            now = self._bench.clock.now()
-            left = self._bench.secrets.discard_if(
+            now = self._context.clock.now()
+            left = self._context.secrets.discard_if(
                 lambda name, written_at: name in over and is_left_over(over[name], written_at, now)
             )
             # Those that are young are looked at again.
             self._looked = None if left & over.keys() else jobs
 
 
-def prune_values(bench: Bench) -> None:
+def prune_values(context: Context) -> None:
     """Remove the values of all jobs that have ended, and of those that were never queued."""
-    jobs = {job.id: job for job in bench.journal.jobs()}
-    now = bench.clock.now()
+    jobs = {job.id: job for job in context.journal.jobs()}
+    now = context.clock.now()
 
     def is_needless(name: str, written_at: float) -> bool:
         job = jobs.get(name)
         return written_at < now - ORPHANED_S if job is None else is_left_over(job, written_at, now)
 
-    bench.secrets.discard_if(is_needless)
+    context.secrets.discard_if(is_needless)
 
 
 def is_over(job: Job) -> bool:

@@ -18,13 +18,12 @@ from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import require_gang_network
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of, reach, resolved
 from gpuconsole.session.estimate.service import Estimating
 from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.images.service import with_pin
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.submit.secrets import require_values, without_values
 from gpuconsole.session.submit.validate import (
@@ -49,13 +48,13 @@ _TRIED = 3
 class Submitting:
     """Packs projects, asks preflight, and writes new jobs into the journal."""
 
-    def __init__(self, parts: Parts, estimating: Estimating, bench: Bench) -> None:
-        self._parts = parts
-        self._journal = parts.journal
+    def __init__(self, context: Context, estimating: Estimating) -> None:
+        self._context = context
+        self._journal = context.journal
         self._estimating = estimating
-        self._bundle = bench.bundle
-        self._secrets = bench.secrets
-        self._notes = ImageNotes(parts.journal.folder)
+        self._bundle = context.bundle
+        self._secrets = context.secrets
+        self._notes = ImageNotes(context.journal.folder)
 
     async def submit(self, task: Task, *, force: bool, hold: bool, user: Watching) -> Job:
         """Queue one task; see `Session.submit`."""
@@ -82,10 +81,10 @@ class Submitting:
     def _resolved(self, task: Task) -> Task:
         task = with_pin(completed(task), self._notes)
         require_values(task)
-        task = resolved(task, self._parts.hosts.snapshot())
+        task = resolved(task, self._context.hosts.snapshot())
         if not cluster_of(task):
-            require_gang_network(task, self._parts.settings)
-        if task.deadline and parse_time(task.deadline) <= self._parts.clock.now():
+            require_gang_network(task, self._context.settings)
+        if task.deadline and parse_time(task.deadline) <= self._context.clock.now():
             raise UsageError("Deadline is over", f"{task.deadline} is past.", "Name a later time.")
         jobs = self._journal.jobs()
         after = tuple(queue.find_group(jobs, needed) for needed in task.after)
@@ -97,12 +96,12 @@ class Submitting:
         remembered = self._estimating.assumptions(base.script)
         if base.assumptions:
             self._estimating.assume(base.script, base.assumptions)
-        now, settings = self._parts.clock.now(), self._parts.settings
+        now, settings = self._context.clock.now(), self._context.settings
         ids = _new_ids(now, len(reports))
         first = self._bundle(ids[0])
         make_folder(first.parent)
         packed, skipped = await asyncio.to_thread(
-            pack_task, base, first, settings.code_size_limit, self._parts.pack
+            pack_task, base, first, settings.code_size_limit, self._context.pack
         )
         bundles = [first]
         try:
@@ -113,7 +112,7 @@ class Submitting:
                 own = preflight.with_remembered(task, remembered)
                 own = replace(own, project=packed.project, folder=packed.folder)
                 own = without_values(own)
-                job = new_job(job_id, own, self._parts.user, now, report)
+                job = new_job(job_id, own, self._context.user, now, report)
                 jobs.append(replace(job, state=JobState.HELD) if hold else job)
             self._secrets.put(ids, base.secrets)
             self._journal.add_all(jobs)
@@ -151,7 +150,7 @@ class Submitting:
         """Return what reports on tasks, each set of arguments once; all of them together may be
         measured for the lab's limit."""
         known: dict[tuple[str, ...], Report] = {}
-        settings = self._parts.settings
+        settings = self._context.settings
         spent_s = 0.0
 
         async def report(task: Task) -> Report:
@@ -159,7 +158,7 @@ class Submitting:
             if task.args in known:
                 return known[task.args]
             # What others hold now they will give back: only what never fits is refused.
-            fleet = reach(task, self._parts.hosts.snapshot())
+            fleet = reach(task, self._context.hosts.snapshot())
             ask = partial(self._estimating.report, task, empty=True, fleet=fleet)
             left_s = settings.measure_limit - spent_s
             found = await self._estimating.climb(task, ask, user, limit_s=left_s)

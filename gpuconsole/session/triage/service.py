@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuconsole.core.containers import Hosts
 from gpuconsole.core.events import Event
 from gpuconsole.core.incidents import Action, Incident, Severity, without_mark
 from gpuconsole.core.jobs import Job
@@ -20,8 +19,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
 from gpuconsole.session.aio import together
+from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.triage.webhook import Webhook
 from gpuconsole.state.incidents import event_of
 from gpuconsole.triage import Changes, Surroundings, Watch, actions_for, ticket
@@ -45,16 +44,14 @@ LONGEST_SNOOZE_S = 30 * 86400.0
 class Triage:
     """What is wrong in the lab, since when, and what a person said of it."""
 
-    def __init__(
-        self, parts: Parts, fleet: Hosts, leases: LeaseBoard, tell: Callable[[Event], None]
-    ) -> None:
-        self._parts = parts
-        self._journal = parts.journal
-        self._clock = parts.clock
-        self._fleet = fleet
+    def __init__(self, context: Context, leases: LeaseBoard, tell: Callable[[Event], None]) -> None:
+        self._context = context
+        self._journal = context.journal
+        self._clock = context.clock
+        self._fleet = context.hosts
         self._leases = leases
         self._tell = tell
-        self._settings = parts.settings.triage
+        self._settings = context.settings.triage
         self._around = Surroundings()
         self._watch: Watch | None = None
         self._standing: dict[str, Incident] = {}
@@ -171,7 +168,7 @@ class Triage:
 
     @property
     def _writable(self) -> bool:
-        return not (self._parts.read_only or self._journal.read_only)
+        return not (self._context.read_only or self._journal.read_only)
 
     async def _looking(self) -> None:
         while True:
@@ -242,7 +239,7 @@ class Triage:
             )
         incident = self.incident(reference)
         now = self._clock.now()
-        marked = replace(incident, until=None, marked_by=self._parts.user, marked_at=now)
+        marked = replace(incident, until=None, marked_by=self._context.user, marked_at=now)
         marked = replace(marked, **said)  # type: ignore[arg-type]
         if not self._journal.mark_incident(marked):
             raise UsageError("It is over", f"{incident.id} has gone by itself.")

@@ -9,11 +9,14 @@ from typing import NoReturn
 
 from gpuconsole.core.containers import Engine, Lease
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
+from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import WallClock
-from gpuconsole.session.parts import Parts
+from gpuconsole.session.context import Context
+from gpuconsole.session.factory import user_name
 from gpuconsole.session.session import Session
+from gpuconsole.session.submit.pack import pack_project
 from gpuconsole.session.viewers.server import GREETING, NEWS, Greeting, applied, received
 from gpuconsole.state import Journal
 
@@ -87,17 +90,14 @@ def open_shared(path: Path, greeting: Greeting, state: Path, *, read_only: bool)
 
     It neither polls nor dispatches nor records: the session that shares does.
     """
-    from gpuconsole.remote.inventory import DEFAULT_IMAGE
-    from gpuconsole.session.factory import _user, pack_project
-
     clock = WallClock()
     recording = greeting.settings.recording.model_copy(update={"enabled": False})
     return Session(
-        Parts(
+        Context(
             hosts=SharedHosts(path),
             journal=Journal(state, clock=clock.now, read_only=read_only),
             settings=greeting.settings.model_copy(update={"recording": recording}),
-            user=_user(),
+            user=user_name(),
             pack=pack_project,
             default_image=lambda host: greeting.images.get(host, DEFAULT_IMAGE),
             clock=clock,

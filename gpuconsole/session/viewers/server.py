@@ -99,7 +99,7 @@ class Share:
     async def _feed(self, writer: asyncio.StreamWriter) -> None:
         session = self._session
         snapshot = session.hosts.snapshot()
-        images = {host.name: session._parts.default_image(host.name) for host in snapshot.hosts}
+        images = {host.name: session._context.default_image(host.name) for host in snapshot.hosts}
         greeting = Greeting(session.settings, self._site, session.simulated, images)
         sent: FleetSnapshot | None = None
         leases: Mapping[str, tuple[Lease, ...]] = {}

@@ -75,8 +75,8 @@ class Room:
     theirs: dict[str, tuple[Lease, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bench = replace(self.desk.bench, settings=LabSettings(sharing=True))
-        self.crowding = Crowding(self.bench, self.others)
+        self.context = replace(self.desk.context, settings=LabSettings(sharing=True))
+        self.crowding = Crowding(self.context, self.others)
 
     def others(self, journal: str) -> Mapping[str, Sequence[Lease]]:
         return self.theirs
@@ -256,7 +256,7 @@ async def test_a_lab_that_shares_nothing_costs_nothing(lab: Lab) -> None:
     def unasked(journal: str) -> Mapping[str, Sequence[Lease]]:
         raise AssertionError("nobody shares")
 
-    crowding = Crowding(room.desk.bench, unasked)
+    crowding = Crowding(room.desk.context, unasked)
     assert crowding.look(room.desk.journal.jobs()) == []
     assert crowding.told(room.desk.journal.jobs()) == []
     # What began to share while the lab allowed it is watched to its end.

@@ -213,7 +213,7 @@ async def test_the_end_of_a_job_waits_for_no_log(lab: Lab) -> None:
     await lab.clock.pass_time(60)
     assert path.stat().st_size == 70_000
     assert is_being_copied(path)
-    await prune_hosts(desk.bench)
+    await prune_hosts(desk.context)
     assert lab.docker.containers, "the container stays until its log is here"
 
     lab.docker.log_stands_still = False

@@ -185,7 +185,7 @@ async def test_a_host_that_left_the_inventory_is_left_behind(lab: Lab, wanted: s
         await lab.clock.until(lambda: desk.job(job_id).state.ended)
         assert desk.job(job_id).cause == "Cancelled; b was taken out of the inventory."
     else:
-        retry(desk.journal, job, desk.bench.bundle(job_id), lab.clock.now(), ("a",))
+        retry(desk.journal, job, desk.context.bundle(job_id), lab.clock.now(), ("a",))
         await lab.clock.until(lambda: desk.job(job_id).state is JobState.QUEUED)
         assert desk.job(job_id).detail == "b was taken out of the inventory."
     await lab.clock.until(lambda: not lab.dockers["a"].containers)
@@ -242,18 +242,18 @@ async def test_a_host_lost_before_the_start_takes_nothing_with_it(lab: Lab, lost
 async def test_a_line_for_each_host_is_shown_before_and_after_the_start(lab: Lab) -> None:
     desk = lab.desk()
     job_id = lab.submit(desk, task=GANG)
-    lines = rendered(desk.bench, desk.job(job_id), "docker").splitlines()
+    lines = rendered(desk.context, desk.job(job_id), "docker").splitlines()
     assert lines[::2] == ["# a (rank 0)", "# b (rank 1)"]
     assert "--nnodes 2 --rank 1 --host b" in lines[3]
     assert "--network host" in lines[1]
     desk.start()
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
-    lines = rendered(desk.bench, desk.job(job_id), "docker").splitlines()
+    lines = rendered(desk.context, desk.job(job_id), "docker").splitlines()
     assert lines[::2] == ["# a (rank 0)", "# b (rank 1)"]
     assert "--nnodes 2 --rank 1 --host 10.0.0.98" in lines[3]
     three = replace(GANG, devices=6, hosts=3)
     unplaced = replace(desk.job(job_id), id="other", task=three, attempts=())
-    lines = rendered(desk.bench, unplaced, "docker").splitlines()
+    lines = rendered(desk.context, unplaced, "docker").splitlines()
     assert lines[::2] == ["# a (rank 0)", "# b (rank 1)", "# host-3 (rank 2)"]
     assert "--devices 0,1 train.py" in lines[1]
 

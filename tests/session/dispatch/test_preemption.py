@@ -227,7 +227,7 @@ async def test_a_host_taken_out_of_the_inventory_gives_its_job_free(
     lost.reachable = False
     lost.notify()
     await lab.clock.until(lambda: desk.job(job.id).state is JobState.UNKNOWN)
-    bundle = desk.bench.bundle(job.id)
+    bundle = desk.context.bundle(job.id)
     with pytest.raises(RefusedError) as refused:
         retry(desk.journal, desk.job(job.id), bundle, lab.clock.now(), ("a", "b"))
     assert "take it out of the inventory" in refused.value.hint

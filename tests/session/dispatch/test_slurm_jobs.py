@@ -9,23 +9,24 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.batch import WAITS
-from gpuconsole.core.containers import HostAccount, Lease
+from gpuconsole.core.containers import HostAccount
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.dispatch.slurm_jobs import (
     DECIDES,
-    SlurmPlanner,
     batch_of,
     batch_spec,
     decision_there,
+    hand_over,
     kind_of,
     reach,
     resolved,
     without_clusters,
 )
-from gpuconsole.session.fleet.drain import DrainedHosts
-from gpuconsole.session.queue.planner import Choice, Plan
+from gpuconsole.session.fleet.drain import Drains
+from gpuconsole.session.fleet.view import FleetView
+from gpuconsole.session.queue.planner import Choice, Plan, Situation
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.state import Journal
 
@@ -62,17 +63,11 @@ class FakeHosts:
         return self.seen
 
 
-class Recorder:
-    """A planner that starts nothing, and notes what it was asked."""
-
-    def plan(self, jobs: Sequence[Job], snapshot: FleetSnapshot, *rest: object) -> Plan:
-        return Plan((Choice("other", "box", ("GPU-1",), (0,)),))
-
-
-def planned(jobs: Sequence[Job], snapshot: FleetSnapshot = MIXED) -> Plan:
-    planner = SlurmPlanner(Recorder(), FakeHosts(snapshot))  # type: ignore[arg-type]
-    leases: dict[str, Sequence[Lease]] = {}
-    return planner.plan(jobs, without_clusters(snapshot), leases, frozenset(), 0.0)
+def plan_of(jobs: Sequence[Job], snapshot: FleetSnapshot = MIXED) -> Plan:
+    """Return the plan after a step that has placed another job."""
+    before = Plan((Choice("other", "box", ("GPU-1",), (0,)),))
+    situation = Situation(jobs, snapshot, without_clusters(snapshot), {}, frozenset(), 0.0)
+    return hand_over(situation, before)
 
 
 def test_a_task_goes_where_its_label_says_and_to_the_only_cluster_there_is() -> None:
@@ -117,7 +112,7 @@ def test_placement_never_sees_a_cluster() -> None:
 
 
 def test_a_job_is_handed_over_at_once_however_full_the_cluster_is() -> None:
-    plan = planned([job("j1"), job("j2")])
+    plan = plan_of([job("j1"), job("j2")])
     assert [choice.job for choice in plan.choices] == ["other", "j1", "j2"]
     assert plan.choices[1] == Choice("j1", "hpc", (), (), (DECIDES,))
 
@@ -131,7 +126,7 @@ def test_a_job_is_handed_over_at_once_however_full_the_cluster_is() -> None:
     ],
 )
 def test_a_job_waits_while_its_cluster_cannot_take_it(login: Host, told: str) -> None:
-    plan = planned([job()], FleetSnapshot(hosts=(login,)))
+    plan = plan_of([job()], FleetSnapshot(hosts=(login,)))
     assert [choice.job for choice in plan.choices] == ["other"]
     assert told in plan.waiting["j1"].reason
 
@@ -150,7 +145,7 @@ def test_a_job_waits_while_its_cluster_cannot_take_it(login: Host, told: str) ->
 )
 def test_slurm_keeps_the_order_of_what_it_has(needed: Job, goes: bool) -> None:
     second = job("second", after=("first",))
-    plan = planned([needed, second])
+    plan = plan_of([needed, second])
     assert ("second" in {choice.job for choice in plan.choices}) == goes
     if not goes:
         assert "first" in plan.waiting["second"].reason
@@ -184,12 +179,14 @@ def test_what_would_be_done_with_a_task_is_told_before_it_is_queued() -> None:
 
 def test_a_node_is_drained_by_slurm_and_a_login_node_by_the_console(tmp_path: Path) -> None:
     journal = Journal(tmp_path, clock=lambda: 0.0)
-    drains = DrainedHosts(FakeHosts(MIXED), journal, lambda: 0.0)  # type: ignore[arg-type]
+    hosts = FakeHosts(MIXED)
+    drains = Drains(hosts, journal, lambda: 0.0)  # type: ignore[arg-type]
+    view = FleetView(hosts, (drains.marks,))  # type: ignore[arg-type]
     with pytest.raises(RefusedError) as caught:
         drains.drain("hpc/n1", "fan", "ada")
     assert "scontrol update nodename=n1" in caught.value.hint
     drains.drain("hpc", "moving house", "ada")
-    login = drains.snapshot().host("hpc")
+    login = view.snapshot().host("hpc")
     journal.close()
     assert login is not None
     assert "moving house" in login.drained

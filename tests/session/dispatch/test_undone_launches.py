@@ -171,7 +171,7 @@ async def test_a_launch_that_takes_long_shows_signs_and_removes_the_last(lab: La
     lab.docker.put_waits = go_on
     desk.start()
     await lab.clock.until(lambda: lab.docker.containers)
-    await lab.clock.pass_time(2 * desk.bench.settings.lease_grace + 1)
+    await lab.clock.pass_time(2 * desk.context.settings.lease_grace + 1)
     assert lab.docker.signs == [desk.journal.id] * 8
     go_on.set()
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)

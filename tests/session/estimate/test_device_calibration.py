@@ -99,7 +99,7 @@ async def run(lab: Lab, desk: Desk, **options: object) -> HostCalibration:
     """Calibrate while virtual time passes."""
     said: list[str] = []
     work = asyncio.ensure_future(
-        calibrate(desk.bench, "a", options.get("index"), "", said.append)  # type: ignore[arg-type]
+        calibrate(desk.context, "a", options.get("index"), "", said.append)  # type: ignore[arg-type]
     )
     await lab.clock.until(work.done)
     return work.result()
@@ -211,7 +211,7 @@ async def test_a_device_in_use_or_out_of_reach_is_refused_and_left_alone(
 
 
 async def test_an_interruption_leaves_nothing(lab: Lab, desk: Desk, probe: Probe) -> None:
-    work = asyncio.ensure_future(calibrate(desk.bench, "a", None, "", lambda said: None))
+    work = asyncio.ensure_future(calibrate(desk.context, "a", None, "", lambda said: None))
     await lab.clock.until(lambda: "matmul" in probe.seen)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -222,20 +222,20 @@ async def test_an_interruption_leaves_nothing(lab: Lab, desk: Desk, probe: Probe
 async def test_what_a_killed_console_left_is_swept_once_it_has_ended(
     lab: Lab, desk: Desk, probe: Probe
 ) -> None:
-    work = asyncio.ensure_future(calibrate(desk.bench, "a", None, "", lambda said: None))
+    work = asyncio.ensure_future(calibrate(desk.context, "a", None, "", lambda said: None))
     await lab.clock.until(lambda: probe.seen)
     desk.console.dead = True
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
     heir = lab.desk(state=lab.state)
-    copies = LogCopies(heir.bench)
-    assert await sweep(heir.bench, 1, copies, "a", set())
+    copies = LogCopies(heir.context)
+    assert await sweep(heir.context, 1, copies, "a", set())
     assert lab.docker.running
     lab.docker.finish(3)
-    assert await sweep(heir.bench, 1, copies, "a", set())
+    assert await sweep(heir.context, 1, copies, "a", set())
     assert not lab.docker.containers
 
 
 async def test_a_host_that_is_not_in_the_inventory_is_named(lab: Lab, desk: Desk) -> None:
     with pytest.raises(UsageError, match="nowhere"):
-        await calibrate(desk.bench, "nowhere", None, "", lambda said: None)
+        await calibrate(desk.context, "nowhere", None, "", lambda said: None)

@@ -29,7 +29,7 @@ async def measured(desk: Desk, folder: Path) -> bytes:
     bundle = folder / "project.tar.gz"
     bundle.write_bytes(b"code")
     asked = Asked(TASK, "paddle", bundle, {"mode": "device"}, lambda share, stage: None)
-    return await measure_on_device(desk.bench, host, host.devices[0], asked)
+    return await measure_on_device(desk.context, host, host.devices[0], asked)
 
 
 async def test_the_device_is_leased_meanwhile_and_given_back(

@@ -35,7 +35,7 @@ def asked(folder: Path, **more: Any) -> Asked:
 
 def begun(desk: Desk, wanted: Asked) -> asyncio.Future[bytes]:
     host = desk.hosts.snapshot().hosts[0]
-    return asyncio.ensure_future(measure_on_host(desk.bench, host, wanted))
+    return asyncio.ensure_future(measure_on_host(desk.context, host, wanted))
 
 
 async def answered(lab: Lab, work: asyncio.Future[bytes]) -> None:
@@ -113,7 +113,7 @@ async def killed_while_measuring(lab: Lab, folder: Path) -> None:
     host = desk.hosts.snapshot().hosts[0]
     async with measuring_turn(lab.state, asyncio.sleep, lambda: None) as turn:
         wanted = asked(folder, note=turn.note)
-        work = asyncio.ensure_future(measure_on_device(desk.bench, host, host.devices[0], wanted))
+        work = asyncio.ensure_future(measure_on_device(desk.context, host, host.devices[0], wanted))
         await lab.clock.until(lambda: lab.docker.running)
         desk.console.dead = True
         work.cancel()
@@ -128,7 +128,7 @@ async def test_what_a_killed_console_left_goes_as_soon_as_another_looks(
     await killed_while_measuring(lab, tmp_path)
     assert left_on(lab.state) == "a"
     heir = lab.desk(state=lab.state)
-    assert await sweep(heir.bench, 1, LogCopies(heir.bench), "a", set())
+    assert await sweep(heir.context, 1, LogCopies(heir.context), "a", set())
     assert not lab.docker.containers
     assert not lab.docker.leases
     assert left_on(lab.state) == ""
@@ -151,13 +151,13 @@ async def test_a_measurement_under_way_is_left_alone_until_its_time_is_over(
 ) -> None:
     await killed_while_measuring(lab, tmp_path)
     heir = lab.desk(state=lab.state)
-    copies = LogCopies(heir.bench)
+    copies = LogCopies(heir.context)
     with free_turn(lab.state) as another:
         assert another is not None
-        assert await sweep(heir.bench, 1, copies, "a", set())
+        assert await sweep(heir.context, 1, copies, "a", set())
         assert lab.docker.running
         lab.docker.only().overdue = True
-        assert await sweep(heir.bench, 1, copies, "a", set())
+        assert await sweep(heir.context, 1, copies, "a", set())
     assert not lab.docker.containers
     assert not lab.docker.leases
 
@@ -168,7 +168,7 @@ async def test_own_measurements_hold_their_devices_for_the_own_queue_too(
     desk = lab.desk()
     host = desk.hosts.snapshot().hosts[0]
     work = asyncio.ensure_future(
-        measure_on_device(desk.bench, host, host.devices[0], asked(tmp_path))
+        measure_on_device(desk.context, host, host.devices[0], asked(tmp_path))
     )
     await lab.clock.until(lambda: lab.docker.running)
     await desk.leases.refresh()

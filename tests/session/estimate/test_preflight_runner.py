@@ -17,10 +17,10 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import project_of
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.estimate.preflight_runner import Preflights
-from gpuconsole.session.factory import pack_project
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.process import Limits
+from gpuconsole.session.submit.pack import pack_project
 from gpuconsole.session.submit.validate import refuse_hopeless
 
 SCRIPT = """

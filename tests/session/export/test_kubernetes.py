@@ -28,11 +28,11 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.core.kubernetes import WAIT, literal
 from gpuconsole.errors import UsageError
-from gpuconsole.placement import launch_command
-from gpuconsole.session.bench import Bench
+from gpuconsole.session.context import Context
 from gpuconsole.session.export.kubernetes import LARGEST_BUNDLE, UNNAMED, manifest
 from gpuconsole.session.export.render import rendered, unqueued
 from gpuconsole.session.factory import NoHosts
+from gpuconsole.session.submit.pack import pack_project
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
 from tests.waiting import DEADLINE_S
@@ -70,26 +70,28 @@ def task(project: Path) -> Task:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def context(tmp_path: Path) -> Context:
     clock = VirtualClock()
-    state = tmp_path / "state"
-    return Bench(
-        hosts=NoHosts(), journal=Journal(state, clock=clock.now), clock=clock,
-        settings=LabSettings(), state=state, user="ann", command=launch_command,
+    journal = Journal(tmp_path / "state", clock=clock.now)
+    return Context(
+        hosts=NoHosts(), journal=journal, clock=clock,
+        settings=LabSettings(), user="ann", pack=pack_project,
         default_image=lambda _: "lab/default:1",
     )  # fmt: skip
 
 
 @pytest.fixture
-def write(bench: Bench) -> Write:
+def write(context: Context) -> Write:
     """Return the objects by kind, checked, and the notes."""
 
     def objects(
         task: Task, estimate_mib: float | None = 9000.0, job_id: str = UNNAMED, **cluster: Any
     ) -> tuple[dict[str, Any], list[str]]:
         lab = replace(
-            bench,
-            settings=bench.settings.model_copy(update={"kubernetes": KubernetesSection(**cluster)}),
+            context,
+            settings=context.settings.model_copy(
+                update={"kubernetes": KubernetesSection(**cluster)}
+            ),
         )
         job = Job(job_id, task, "ann", JobState.QUEUED, START, estimate_mib=estimate_mib)
         return parsed(manifest(lab, job))
@@ -173,27 +175,27 @@ def test_the_schema_is_strict() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_reads_it(bench: Bench, task: Task, version: str) -> None:
+def test_every_version_reads_it(context: Context, task: Task, version: str) -> None:
     full = replace(
         task, devices=4, hosts=2, checkpoint_dir="c", deadline="2027-01-15T09:00:00Z",
         preferred_devices=("A100",), labels={"a": "b"}, anti_labels={"c": ""}, retries=2,
         mounts=(Mount("/data", "/data"),), env={"A": "b"},
     )  # fmt: skip
     cluster = KubernetesSection(claim="lab", volumes={"/data": "data"})
-    settings = bench.settings.model_copy(update={"kubernetes": cluster})
+    settings = context.settings.model_copy(update={"kubernetes": cluster})
     for one in (full, replace(full, hosts=1)):
         job = Job("20270115-abc", one, "ann", JobState.QUEUED, START, estimate_mib=100.0)
-        parsed(manifest(replace(bench, settings=settings), job), (version,))
+        parsed(manifest(replace(context, settings=settings), job), (version,))
 
 
-def test_an_image_made_for_cuda_is_no_image_for_others(bench: Bench, task: Task) -> None:
+def test_an_image_made_for_cuda_is_no_image_for_others(context: Context, task: Task) -> None:
     job = Job(UNNAMED, replace(task, image=""), "ann", JobState.QUEUED, START)
-    assert container(parsed(manifest(bench, job))[0])["image"] == "lab/default:1"
+    assert container(parsed(manifest(context, job))[0])["image"] == "lab/default:1"
     npu = replace(job, task=replace(job.task, backend="npu"))
     with pytest.raises(UsageError, match="none for npu"):
-        manifest(bench, npu)
-    settings = bench.settings.model_copy(update={"images": {"npu": "lab/npu:1"}})
-    found, _ = parsed(manifest(replace(bench, settings=settings), npu))
+        manifest(context, npu)
+    settings = context.settings.model_copy(update={"images": {"npu": "lab/npu:1"}})
+    found, _ = parsed(manifest(replace(context, settings=settings), npu))
     assert container(found)["image"] == "lab/npu:1"
 
 
@@ -471,9 +473,9 @@ def test_a_project_that_is_too_large_is_not_forced_into_a_config_map(
 
 
 def test_the_code_of_a_queued_job_is_what_was_submitted(
-    write: Write, task: Task, bench: Bench, project: Path
+    write: Write, task: Task, context: Context, project: Path
 ) -> None:
-    kept = bench.bundle("20270115-abc")
+    kept = context.bundle("20270115-abc")
     kept.parent.mkdir(parents=True)
     with tarfile.open(kept, "w:gz") as tar:
         tar.add(project / "net.py", "train.py")
@@ -532,7 +534,7 @@ def test_any_task_gets_a_name(words: str, identity: str) -> None:
     shm=st.floats(1, 1e6), retries=st.integers(0, 20),
 )  # fmt: skip
 def test_any_task_is_valid(
-    bench: Bench, task: Task, name: str, user: str, args: list[str], devices: int, hosts: int,
+    context: Context, task: Task, name: str, user: str, args: list[str], devices: int, hosts: int,
     checkpoint: bool, shm: float, retries: int,
 ) -> None:  # fmt: skip
     odd = replace(
@@ -540,7 +542,7 @@ def test_any_task_is_valid(
         checkpoint_dir="c" if checkpoint else "", retries=retries,
     )  # fmt: skip
     job = Job(UNNAMED, odd, user, JobState.QUEUED, START, estimate_mib=100.0)
-    objects, _ = parsed(manifest(bench, job))
+    objects, _ = parsed(manifest(context, job))
     spec = objects["Job"]["spec"]
     assert (
         spec["parallelism"] * int(container(objects)["resources"]["limits"]["nvidia.com/gpu"])
@@ -561,12 +563,12 @@ def test_a_change_makes_another_name(write: Write, task: Task, project: Path) ->
     assert name(task) != before
 
 
-def test_two_tasks_have_two_names(bench: Bench, task: Task) -> None:
+def test_two_tasks_have_two_names(context: Context, task: Task) -> None:
     jobs = [unqueued(replace(task, args=(n,)), "ann", START, None) for n in ("1", "2")]
-    first, second = (parsed(rendered(bench, job, "kubernetes"))[0] for job in jobs)
+    first, second = (parsed(rendered(context, job, "kubernetes"))[0] for job in jobs)
     assert first["Job"]["metadata"]["name"] != second["Job"]["metadata"]["name"]
     with pytest.raises(UsageError, match="Unknown target"):
-        rendered(bench, jobs[0], "nomad")
+        rendered(context, jobs[0], "nomad")
 
 
 def test_the_command_takes_a_script(

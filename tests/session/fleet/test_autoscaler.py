@@ -13,10 +13,11 @@ from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.power import Elastic, Verb
 from gpuconsole.placement import waking as waking_rules
-from gpuconsole.session.fleet.autoscaler import TellingPlanner, Waking
-from gpuconsole.session.fleet.power_state import PoweredHosts
+from gpuconsole.session.fleet.autoscaler import Waking
+from gpuconsole.session.fleet.power_state import power_overlay, with_power
+from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.queue.placement_adapter import Placer
-from gpuconsole.session.queue.planner import Why
+from gpuconsole.session.queue.planner import Situation, Why, placed_by, planned
 from gpuconsole.state.elastic import ElasticNotes
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Docker, rest
@@ -65,12 +66,12 @@ class Rig:
         self.desk = lab.desk()
         self.switch = Switch(self.desk, elastic)
         notes = ElasticNotes(lab.state)
-        self.hosts = PoweredHosts(self.desk.hosts, elastic, notes)
+        self.hosts = FleetView(self.desk.hosts, (power_overlay(elastic, notes),))
         self.notes = notes
         placer = Placer(lab.settings, user="ada")
-        self.planner = TellingPlanner(placer, self.hosts)
-        bench = replace(self.desk.bench, hosts=self.hosts)
-        self.waking = Waking(bench, placer, self.desk.leases, self.hosts, self.switch)
+        self.steps = (placed_by(placer), with_power(elastic, notes))
+        context = replace(self.desk.context, hosts=self.hosts, power=self.switch)
+        self.waking = Waking(context, placer, self.desk.leases, self.desk.hosts, notes)
         for name in elastic:
             engine = self.desk.hosts._engines[name]
             engine.running = self.running  # type: ignore[attr-defined]
@@ -105,10 +106,9 @@ class Rig:
         return job
 
     def why(self, job: Job) -> Why:
-        plan = self.planner.plan(
-            self.desk.journal.jobs(), self.hosts.snapshot(), {}, frozenset(), self.lab.clock.now()
-        )
-        return plan.waiting[job.id]
+        jobs, seen = self.desk.journal.jobs(), self.hosts.snapshot()
+        situation = Situation(jobs, seen, seen, {}, frozenset(), self.lab.clock.now())
+        return planned(situation, self.steps).waiting[job.id]
 
     def host(self, name: str) -> Host:
         found = self.hosts.snapshot().host(name)
@@ -378,7 +378,7 @@ async def test_another_console_goes_on_where_this_one_ended(rig: Rig, lab: Lab) 
     rig.switch.slow = True
     rig.queue()
     await rig.pass_time(4)
-    heir = PoweredHosts(rig.desk.hosts, rig.switch.hosts, ElasticNotes(lab.state))
+    heir = FleetView(rig.desk.hosts, (power_overlay(rig.switch.hosts, ElasticNotes(lab.state)),))
     found = heir.snapshot().host("a")
     assert found is not None
     assert found.power == "waking"

@@ -71,7 +71,7 @@ def short(lab: Lab) -> None:
 
 
 def aside(desk: Desk, host: str = "a") -> FaultStreak | None:
-    found = desk.bench.hosts.snapshot().host(host)
+    found = desk.context.hosts.snapshot().host(host)
     assert found is not None
     return found.aside
 
@@ -194,7 +194,7 @@ async def test_a_person_ends_a_pause(one: Lab) -> None:
     desk.start()
     await one.clock.until(lambda: aside(desk) is not None)
     one.docker.start_fails = ""
-    desk.fleet.undrain("a")
+    desk.drains.undrain("a")
     assert aside(desk) is None
     await one.clock.until(lambda: one.docker.running, within=pause_s(1) + 5)
     assert any(desk.job(job).state is JobState.RUNNING for job in jobs)
@@ -262,7 +262,7 @@ async def test_faults_far_apart_are_not_in_a_row(one: Lab) -> None:
     desk = one.desk()
     epoch = desk.journal.take_role("me")
     assert epoch is not None
-    faults = HostFaults(desk.bench, lambda job: ("a",))
+    faults = HostFaults(desk.context, lambda job: ("a",))
     for pause, count in ((0.0, 1), (60.0, 2), (FORGET_S, 1), (60.0, 2), (60.0, 3), (FORGET_S, 4)):
         one.clock.time += pause
         faults.note(epoch, faulty("a", at=one.clock.now()), "a", EngineError("t", "m"))
@@ -321,7 +321,7 @@ async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
     await one.clock.until(lambda: aside(desk) is not None, within=120)
     await one.clock.until(lambda: all(desk.job(job).state is JobState.QUEUED for job in jobs))
     placer = Placer(one.settings)
-    foresight = Foresight(desk.bench, placer, desk.leases)
+    foresight = Foresight(desk.context, placer, desk.leases)
     known = await foresight.renew()
     streak = aside(desk)
     assert streak is not None
@@ -331,7 +331,7 @@ async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
     gone = await foresight.what_if(Change("drain", "a"))
     assert gone.untold_after == 2, "what if a person drains it: no pause ends that"
     rejected = placer.decide(
-        desk.job(jobs[0]).task, None, [], desk.bench.hosts.snapshot(), {}, one.clock.now()
+        desk.job(jobs[0]).task, None, [], desk.context.hosts.snapshot(), {}, one.clock.now()
     )
     (refused,) = rejected.rejections
     assert refused.filter == "aside"
@@ -354,10 +354,10 @@ def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
     assert seen.hosts[0].drained.startswith("set aside until ")
     assert seen.hosts[1] is plain.hosts[1]
     assert desk.fleet.snapshot() is seen
-    desk.fleet.drain("a", "new fans", "ada")
+    desk.drains.drain("a", "new fans", "ada")
     assert desk.fleet.snapshot().hosts[0].drained == "drained by ada: new fans"
     assert desk.fleet.snapshot().hosts[0].aside is None
-    desk.fleet.undrain("a")
+    desk.drains.undrain("a")
     assert desk.fleet.snapshot().hosts[0].faults == ()
     # The pause ends with time alone; then a trial is waited for.
     desk.journal.save_streak(faulty_a, epoch=epoch)
@@ -367,7 +367,7 @@ def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
     desk.journal.end_streak("a", "", epoch=epoch)
     assert desk.fleet.snapshot().hosts[0].faults == ()
     with pytest.raises(RefusedError, match="takes jobs"):
-        desk.fleet.undrain("a")
+        desk.drains.undrain("a")
     desk.journal.close()
 
 

@@ -77,7 +77,7 @@ class Rig:
         for name, engine in self.desk.hosts._engines.items():
             self.stores[name] = Store(name)
             engine.images = self.stores[name]  # type: ignore[attr-defined]
-        self.imaging = Imaging(self.desk.bench, lambda doing: None)
+        self.imaging = Imaging(self.desk.context)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_a_pin_is_by_digest_and_holds_for_new_tasks(rig: Rig) -> None:
     rig.stores["b"].has("lab/train:7", digest=DIGEST)
     pin = await rig.imaging.pin("lab/train:7")
     assert pin.reference == f"lab/train@{DIGEST}"
-    notes = ImageNotes(rig.desk.bench.state)
+    notes = ImageNotes(rig.desk.context.state)
     assert with_pin(Task("t", image="lab/train:7"), notes).image == pin.reference
     assert with_pin(Task("t", image="lab/train:8"), notes).image == "lab/train:8"
     rig.imaging.unpin("lab/train:7")
@@ -194,10 +194,7 @@ async def test_a_host_out_of_reach_keeps_no_other_from_its_images(rig: Rig, lab:
 
 
 async def test_who_only_looks_changes_nothing(rig: Rig) -> None:
-    def refuse(doing: str) -> None:
-        raise ReadOnlyError("Read-only", doing)
-
-    imaging = Imaging(rig.desk.bench, refuse)
+    imaging = Imaging(replace(rig.desk.context, read_only=True))
     for attempt in (
         imaging.pin("a:1"),
         imaging.copy("a:1", "b", "c", lambda said: None),

@@ -20,6 +20,7 @@ from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import JournalError
 from gpuconsole.lab import SimulatedHosts
+from gpuconsole.session.context import Context
 from gpuconsole.session.metrics import queue
 from gpuconsole.session.metrics.collector import (
     FRESH_S,
@@ -31,7 +32,6 @@ from gpuconsole.session.metrics.collector import (
 from gpuconsole.session.metrics.console import RATIO_BUCKETS, prediction_facts
 from gpuconsole.session.metrics.describe import page
 from gpuconsole.session.metrics.model import Picture, PredictionFacts, QueueFacts, Spread, Value
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
@@ -411,12 +411,12 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def metrics(tmp_path: Path, watched: Watched, clock: VirtualClock) -> Metrics:
     hosts = SimulatedHosts(1, clock=clock.now)
-    parts = Parts(
+    context = Context(
         hosts=hosts, journal=Journal(tmp_path, clock=clock.now), settings=LabSettings(),
         user="ann", pack=lambda *_: Packed(""), default_image=lambda _: "", clock=clock,
         simulated=True,
     )  # fmt: skip
-    return Metrics(parts, watched, lambda: ())
+    return Metrics(context, watched, lambda: ())
 
 
 def test_many_scrapes_share_one_picture(

@@ -13,7 +13,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.queue import plan
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Plan
+from gpuconsole.session.queue.planner import Plan, placed_by
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import FirstFree
 
@@ -35,7 +35,7 @@ def desk(lab: Lab) -> Desk:
 
 
 def outlook_of(desk: Desk, planner: Counting) -> Outlook:
-    return Outlook(desk.bench, planner, desk.leases)
+    return Outlook(desk.context, (placed_by(planner),), desk.leases)
 
 
 async def test_a_plan_holds_until_something_changes(lab: Lab, desk: Desk) -> None:

@@ -132,7 +132,7 @@ async def test_what_ended_and_is_gone_is_known_by_its_log(lab: Lab) -> None:
     assert "how it ended is not known" in job.cause
     # A person decides that it runs again; its number is a new one.
     (lab.state / "bundles").mkdir(exist_ok=True)
-    retry(heir.journal, job, heir.bench.bundle(waiting), lab.clock.now())
+    retry(heir.journal, job, heir.context.bundle(waiting), lab.clock.now())
     await lab.clock.until(lambda: heir.job(waiting).state is R)
     attempt = heir.job(waiting).attempt
     assert attempt is not None

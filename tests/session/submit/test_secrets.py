@@ -141,7 +141,7 @@ async def test_values_that_cannot_be_read_once_are_hidden_from_the_next_text_on(
         job = await session.submit(
             room.task(secrets=SECRETS, env={"API_TOKEN": "plain-0123456789"}), hold=True
         )
-        entry = Entry(session._bench, 1, job.id)
+        entry = Entry(session._context, 1, job.id)
         said = f"exec: {VALUE} plain-0123456789"
         (file,) = (room.state / "secrets").iterdir()
         file.chmod(0o644)
@@ -163,7 +163,7 @@ async def test_values_that_are_gone_end_the_job_with_the_next_step(room: Room) -
 async def test_pruning_removes_what_a_killed_submission_left(room: Room) -> None:  # noqa: F811
     async with opened(room, dispatch=False) as session:
         job = await session.submit(room.task(secrets=SECRETS))
-        store = session._bench.secrets
+        store = session._context.secrets
         store.put(["never-queued"], SECRETS)
         await session.prune()
         assert kept(room.state) == [job.id], "the clock of the lab is a year ahead"

@@ -89,7 +89,7 @@ async def test_a_sweep_is_queued_with_names_arguments_and_one_project(room: Room
         # 2 values of lr, 3 of the seeds, 2 widths, with the first combination in common.
         assert len(answers.asked) == 1 + 1 + 2 + 1
         for job in jobs:
-            assert session._bench.bundle(job.id).read_bytes() == SCRIPT.encode()
+            assert session._context.bundle(job.id).read_bytes() == SCRIPT.encode()
         told = [event.message for _, event in session._journal.events_after(0)]
         doubt = "train.py declares no option --seed; it may refuse to start with it."
         assert [message for message in told if "--" in message] == [f"train: {doubt}"]

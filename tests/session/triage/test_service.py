@@ -17,9 +17,9 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState
 from gpuconsole.errors import JournalError, ReadOnlyError, UnreachableError, UsageError
 from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.silent_engines import Silences
-from gpuconsole.session.parts import Parts
 from gpuconsole.session.triage.service import RENEW_EVERY_S, Triage
 from gpuconsole.state import Journal
 from tests.session.fakes import VirtualClock
@@ -89,13 +89,13 @@ def make(tmp_path: Path) -> Any:
         fleet = fleet or Pictures(clock)
         journal = Journal(tmp_path / "state", clock=clock.now, read_only=read_only)
         settings = LabSettings.model_validate({"triage": triage})
-        parts = Parts(
+        context = Context(
             hosts=fleet, journal=journal, settings=settings, user="ana",
             pack=lambda *a, **k: None, default_image=lambda host: "paddle",  # type: ignore[arg-type,return-value]
             clock=clock, read_only=read_only,
         )  # fmt: skip
         told: list[Event] = []
-        made = Triage(parts, fleet, LeaseBoard(fleet, clock, Silences(clock)), told.append)
+        made = Triage(context, LeaseBoard(fleet, clock, Silences(clock)), told.append)
         desks.append(Desk(clock, fleet, journal, made, told))
         return desks[-1]
 
