@@ -12,6 +12,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     SomeNumber,
     Unknown,
     Value,
+    first_unknown,
 )
 from gpuconsole.preflight.interpreter.numpy.array import Array
 
@@ -160,10 +161,55 @@ def _sequence(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
     return lengths.opened(one, lengths.some(run, REASON, high, why))
 
 
-def one_of_two(why: Unknown, *sides: Value) -> Unknown:
-    """Return what one of two values is when nobody knows which: of two numbers it is a number."""
+def one_of_two(why: Unknown, *sides: Value) -> Value:
+    """Return what one of two values is when it is not known which.
+
+    Of two numbers it is a number, of two pictures a picture, and containers of the same form are
+    joined place by place.
+    """
+    first, second = sides
+    if equality.same(first, second):
+        return first
+    if type(first) is type(second) and type(first) in (list, tuple):
+        alike = len(first) == len(second) and not any(map(lengths.more_in, sides))
+        return _places(why, first, second) if alike and _shallow(first) else why
+    if type(first) is type(second) is dict and first.keys() == second.keys() and _shallow(first):
+        return {key: one_of_two(why, first[key], second[key]) for key in first}
+    for one, other in ((first, second), (second, first)):
+        joined = getattr(one, "joined", None)
+        made = None if joined is None else joined(other)
+        if made is not None:
+            return made
     numbers = (int, float, SomeNumber)
     if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
         return why
     kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber
     return kind(why.file, why.line, why.reason, why.root)
+
+
+def is_whole(joined: Value, first: Value, second: Value) -> bool:
+    """Whether what was joined says as much of its size as each of the two sides does."""
+    if type(first) is not type(second) or first_unknown(joined) is not None:
+        return False
+    if type(joined) in (list, tuple):
+        return all(map(is_whole, joined, first, second))
+    if type(joined) is dict:
+        return all(is_whole(one, first[key], second[key]) for key, one in joined.items())
+    return equality.same(first, second) or hasattr(joined, "joined")
+
+
+def _places(why: Unknown, first: Value, second: Value) -> Value:
+    pairs = zip(first, second, strict=True)
+    return type(first)(one_of_two(why, one, other) for one, other in pairs)
+
+
+def _shallow(items: Value) -> bool:
+    """Whether a container is short and holds no containers that hold others in turn."""
+    inside = items.values() if isinstance(items, dict) else items
+    nested = (list, tuple, dict)
+    return len(items) <= FEWEST and not any(
+        isinstance(part, nested) or (isinstance(one, dict))
+        for one in inside
+        if isinstance(one, nested)
+        for part in one
+    )

@@ -206,6 +206,8 @@ def compare(kind: type[ast.cmpop], left: Value, right: Value) -> bool | None:
         return None
     gap = plus(left, right, -1)
     low, high = (gap, gap) if isinstance(gap, int) else (gap.low, gap.high)
+    if kind in (ast.Eq, ast.NotEq) and ((low or 0) > 0 or (high or 0) < 0):
+        return kind is ast.NotEq
     if kind in (ast.Gt, ast.LtE):
         above = _decided(low is not None and low > 0, high is not None and high <= 0)
         return above if kind is ast.Gt or above is None else not above
@@ -228,8 +230,11 @@ def extreme(run: Run, smallest: bool, values: list[Value]) -> Value:
     lengths = [one for one in values if isinstance(one, Length)]
     if not lengths:
         return None
-    if all(one == values[0] for one in values):
-        return values[0]
+    for one in values:
+        # One that is never beyond the others, such as the side of a crop beside a picture's.
+        beyond = ast.LtE if smallest else ast.GtE
+        if all(one is other or compare(beyond, one, other) for other in values):
+            return one
     highs = [one.high if isinstance(one, Length) else int(one) for one in values]
     known = [one for one in highs if one is not None]
     if smallest:

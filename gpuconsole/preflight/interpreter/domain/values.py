@@ -285,6 +285,8 @@ class NativeClass:
 
     type: type[Native]
     name: str
+    make: Callable[..., Value] | None = field(default=None, compare=False)
+    """What a call of it does, where that is not to begin an empty object: `make(run, ...)`."""
 
 
 @dataclass(frozen=True, slots=True)

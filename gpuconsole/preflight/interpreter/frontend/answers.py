@@ -73,14 +73,16 @@ def answerable(interp: Interpreter, evaluate: Callable[[], Value], node: ast.exp
 
 def either(
     interp: Interpreter, written: ast.expr, test: Value, first: Value, second: Value
-) -> Unknown:
+) -> Value:
     """Return what `a if test else b` is when nobody knows; each side is another run's."""
-    if not weightless(first, second) and written.lineno:
+    why = interp.run.unknown("the value depends on a condition that is not known", test)
+    joined = join.one_of_two(why, first, second)
+    agreed = weightless(first, second) or join.is_whole(joined, first, second)
+    if not agreed and written.lineno:
         interp.run.findings.tests.setdefault(
             (interp.run.file, written.lineno), questions.text_of(written)
         )
-    why = interp.run.unknown("the value depends on a condition that is not known", test)
-    return join.one_of_two(why, first, second)
+    return joined
 
 
 def of_owner(interp: Interpreter, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:

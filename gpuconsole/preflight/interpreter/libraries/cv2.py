@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import (
+    OPEN,
+    Length,
     Namespace,
     Native,
     NativeFunction,
-    SomeInt,
     Unknown,
     Value,
 )
@@ -20,6 +23,17 @@ from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, exte
 GRAYSCALE, COLOR = 0, 1
 UNKNOWN_SIDE = 1 << 20
 """A side longer than any picture's, to tell which slices do not depend on it."""
+LARGE = (
+    "Assumed: pictures on disk are larger than the sizes that the script compares them with, "
+    "such as those of its crops."
+)
+
+
+def unknown_side(run: Run) -> Length:
+    """Return a side of a picture on disk: a length that is greater than any that is written."""
+    side = replace(lengths.some(run, "the size of a picture on disk"), const=UNKNOWN_SIDE)
+    run.findings.assumed(LARGE, side)
+    return side
 
 
 class Photo(Native):
@@ -30,20 +44,33 @@ class Photo(Native):
     def __init__(self, channels: int | None = 3, dtype: str = "uint8") -> None:
         super().__init__()
         self.channels, self.dtype = channels, dtype
+        self.sides: tuple[Length, Length] | None = None
+        """Height and width, once the script has asked for them."""
+
+    def joined(self, other: Value) -> Photo | None:
+        """Return what is either picture, of which the sides are not known; None if neither is."""
+        tail = () if self.channels is None else (self.channels,)
+        if isinstance(other, Photo):
+            same = other.channels == self.channels
+        else:
+            same = isinstance(other, Array) and (len(other.shape), *other.shape[2:]) == (
+                2 + len(tail), *tail)  # fmt: skip
+        return Photo(self.channels, self.dtype) if same and other.dtype == self.dtype else None
 
     def as_array(self) -> Array:
         """Return an array with impossibly long sides."""
         tail = () if self.channels is None else (self.channels,)
         return Array((UNKNOWN_SIDE, UNKNOWN_SIDE, *tail), self.dtype)
 
-    def unsized(self, dtype: str) -> Photo:
+    def unsized(self, run: Run, dtype: str) -> Photo:
         """Return what `np.array` makes: the same, of another type where one is wanted."""
         return Photo(self.channels, dtype or self.dtype)
 
     def get_shape(self, run: Run) -> Value:
         """Give the sides, which are not known, and the channels."""
-        side = SomeInt(run.file, run.line, "the size of a picture on disk")
-        return (side, side) if self.channels is None else (side, side, self.channels)
+        if self.sides is None:
+            self.sides = unknown_side(run), unknown_side(run)
+        return self.sides if self.channels is None else (*self.sides, self.channels)
 
     def get_ndim(self, run: Run) -> Value:
         """Give the number of axes."""
@@ -70,6 +97,9 @@ class Photo(Native):
         sides = made.shape[:2] if isinstance(made, Array) else ()
         if len(sides) == 2 and all(side < UNKNOWN_SIDE for side in sides):
             return made
+        if isinstance(made, Array) and len(made.shape) < 2:
+            known = max(made.shape, default=0) < UNKNOWN_SIDE
+            return made if known else interp.run.unknown("a row of a picture on disk")
         whole = isinstance(made, Array) and len(made.shape) == 3
         return Photo(made.shape[2] if whole else None, self.dtype)
 
@@ -101,7 +131,7 @@ def _resize(run: Run, picture: Value, dsize: Value = None, *_: Value, fx: Value 
 
 def _sized(run: Run, picture: Value, size: Value) -> Value:
     sides = extents(run, size)
-    if isinstance(sides, Unknown):
+    if isinstance(sides, Unknown) or max(sides) >= OPEN:
         tail = _tail(picture)
         return Photo(tail[0] if tail else None, picture.dtype)
     return Array((sides[1], sides[0], *_tail(picture)), picture.dtype)

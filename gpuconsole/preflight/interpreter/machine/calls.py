@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import (
-    equality,
     join,
     lengths,
     string_sets,
@@ -67,6 +66,8 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
         return grad_mode.within(interp, target, args, kwargs)
     if isinstance(target, UserClass):
         return instantiation.instance(interp, target, args, kwargs)
+    if isinstance(target, NativeClass) and target.make is not None:
+        return interp.guard(target.make, target.name, args, kwargs)
     if isinstance(target, NativeClass):
         made = target.type()
         deep = target.name not in traversal_cost.SHALLOW
@@ -175,11 +176,10 @@ def call_function(
 
 def _finish(interp: Interpreter, end: Any, scope: Scope) -> Value:
     value = end.value if end is not None and hasattr(end, "value") else None
-    maybe = scope.names.get("return?", MISSING)
-    if maybe is MISSING or equality.same(maybe, value):
-        return value
     why = interp.run.unknown("the function's result depends on a condition that is not known")
-    return join.one_of_two(why, maybe, value)
+    for maybe in scope.names.get("return?", ()):
+        value = join.one_of_two(why, maybe, value)
+    return value
 
 
 def _bind_arguments(

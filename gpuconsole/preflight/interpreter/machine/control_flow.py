@@ -100,10 +100,11 @@ def both(
     merged, agreed = _merge(interp, outcomes[0], outcomes[1], test)
     scope.names.clear()
     scope.names.update(merged)
-    if not agreed or len(run.tape.ledger.events) != events or any(map(returns, ends)):
+    end, alike = _joined_end(interp, ends, outcomes, test, scope)
+    if not (agreed and alike) or len(run.tape.ledger.events) != events:
         _undecided(interp, place, written)
     interp.maybe_left = interp.maybe_left or any(end is BREAK for end in ends)
-    return _joined_end(interp, ends, outcomes, test, scope)
+    return end
 
 
 def _undecided(interp: Interpreter, place: tuple[str, int], written: ast.expr | None) -> None:
@@ -118,18 +119,18 @@ def _joined_end(
     outcomes: list[dict[str, Value] | None],
     test: Value,
     scope: Scope,
-) -> Any:
+) -> tuple[Any, bool]:
+    """Return how both sides together end, and whether each alone would end so."""
     returned = [end.value for end in ends if isinstance(end, Returned)]
     if len(returned) == 2:
-        if equality.same(*returned):
-            return Returned(returned[0])
         why = interp.run.unknown("the result depends on a condition not known", test)
-        return Returned(join.one_of_two(why, *returned))
+        joined = join.one_of_two(why, *returned)
+        return Returned(joined), join.is_whole(joined, *returned)
     if returned:
         if outcomes[0 if ends[1] is not None else 1] is None:
-            return Returned(returned[0])
-        scope.names["return?"] = returned[0]
-    return None
+            return Returned(returned[0]), False
+        scope.names["return?"] = (*scope.names.get("return?", ()), returned[0])
+    return None, not any(map(returns, ends))
 
 
 def _merge(
@@ -149,7 +150,7 @@ def _merge(
         else:
             why = f"{name} depends on a condition that is not known"
             merged[name] = join.one_of_two(interp.run.unknown(why, test), one, other)
-            agreed = agreed and weightless(one, other)
+            agreed = agreed and (weightless(one, other) or join.is_whole(merged[name], one, other))
     return merged, agreed
 
 

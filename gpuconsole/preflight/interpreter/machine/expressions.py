@@ -21,6 +21,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Length,
     Native,
     Scope,
+    SomeInt,
     SomeNumber,
     SuperOf,
     Unknown,
@@ -163,12 +164,20 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
                 one = one if isinstance(other, SomeNumber) else other
             if isinstance(other, Tensor) and other.needs_grad:
                 interp.run.block(one)
-            return formed(one, "number")
+            return formed(_computed(kind, one, other), "number")
     if python_values.is_plain(left) and python_values.is_plain(right):
         return python_values.binary(interp, kind, left, right)
     return interp.guard(
         lambda run, a, b: operators.binary(interp, kind, a, b), "operator", (left, right)
     )
+
+
+def _computed(kind: type[ast.operator], one: Unknown, other: Value) -> Unknown:
+    """Return what is computed with an unknown: of a length, a number that is another length's."""
+    if not isinstance(one, Length):
+        return one
+    whole = kind in (ast.Mult, ast.FloorDiv, ast.Mod) and isinstance(other, (int, SomeInt))
+    return (SomeInt if whole else SomeNumber)(one.file, one.line, one.reason, one.root)
 
 
 def _unary(interp: Interpreter, node: ast.UnaryOp, scope: Scope) -> Value:

@@ -57,6 +57,12 @@ class Findings:
         if self.blocking is None:
             self.blocking = unknown
 
+    def assumed(self, note: str, unknown: Unknown) -> None:
+        """Say what is assumed in place of something unknown; no later fault is certain."""
+        self.doubted(unknown)
+        if note not in self.notes:
+            self.notes.append(note)
+
     def accuse(self, fault: ScriptFault) -> None:
         """Record a mistake that depends on nothing but what is written."""
         self.faults.setdefault((fault.file, fault.line, fault.message), fault)

@@ -30,6 +30,12 @@ class Progress:
     closed_at: list[int] = field(default_factory=list)
     """Blocks born when each cycle was closed."""
 
+    def begin_training(self) -> None:
+        """Count an optimizer; what was walked over before the first was no training."""
+        if not self.optimizers:
+            self.cycles = 0
+        self.optimizers += 1
+
     def close_cycle(self) -> None:
         """Count a cycle."""
         rare = min(self.steps_of, default=CYCLES) < CYCLES

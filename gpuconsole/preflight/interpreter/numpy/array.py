@@ -217,7 +217,7 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
             return Array((), wanted or ("int64" if isinstance(value, Length) else "float64"))
         return value
     unsized = getattr(value, "unsized", None)
-    picture = None if unsized is None else unsized(wanted)
+    picture = None if unsized is None else unsized(run, wanted)
     if picture is not None:
         return picture
     if isinstance(value, Native) and not hasattr(value, "pixels") and value.label != "ndarray":

@@ -68,10 +68,10 @@ def _own_names() -> dict[str, Value]:
         **_classes(
             {
                 "ParamAttr": Attr,
-                "Tensor": Tensor,
-                "Parameter": Parameter,
             }
         ),
+        "Tensor": NativeClass(Tensor, "Tensor", creation.to_tensor),
+        "Parameter": NativeClass(Parameter, "Parameter", _create),
     }
 
 

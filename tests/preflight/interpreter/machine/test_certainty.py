@@ -172,3 +172,14 @@ def test_a_network_is_not_followed_again_and_again_once_the_answer_is_unknown(
     often = scan(text + loop + step)
     assert often.outcome().steps < once.outcome().steps + 200
     assert unknown(often.estimate()) == unknown(once.estimate())
+
+
+def test_a_walk_over_the_data_before_the_optimizer_is_no_training(scan: Scan) -> None:
+    """What is normalised with, say, is gathered first; the training itself is not known here."""
+    text = "import spam\n" + WHOLE + (
+        "net, data = Net(), paddle.io.DataLoader(Data(), batch_size=32)\n"
+        "for x, y in data:\n    net(x)\n"
+        "opt = paddle.optimizer.SGD(parameters=net.parameters())\n"
+        "for x in spam.load():\n    if x.ready:\n        spam.fit(net, x, opt)\n"
+    )  # fmt: skip
+    unknown(scan(text).estimate())

@@ -287,3 +287,36 @@ def test_a_batch_norm_tells_its_width() -> None:
     # The class without a dimension in its name has no such attribute.
     names, _ = follow("width = nn.BatchNorm(7)._num_features")
     assert isinstance(names["width"], Unknown)
+
+
+def test_convolutions_have_the_attributes_of_paddles() -> None:
+    names = known("""
+        conv, back = nn.Conv2D(3, 8, 3, stride=2), nn.Conv2DTranspose(8, 4, (2, 4), groups=2)
+        seen = [conv._in_channels, conv._out_channels, conv._kernel_size, conv._stride]
+        seen += [back._kernel_size, back._groups, back._dilation]
+        table = nn.Embedding(30, 16)
+        seen += [table._num_embeddings, table._embedding_dim]
+        conv._stride, conv._dilation = [1, 1], [2, 2]
+        shape = conv(paddle.zeros([2, 3, 16, 16])).shape
+    """)
+    assert names["seen"] == [3, 8, [3, 3], [2, 2], [2, 4], 2, [1, 1], 30, 16]
+    assert names["shape"] == [2, 8, 12, 12]
+
+
+def test_activations_are_found_by_name() -> None:
+    names = known("""
+        by_name = {name.lower(): name for name in nn.layer.activation.__dict__.keys()}
+        act = eval("nn.layer.activation.{}()".format(by_name["relu6"]))
+        shape = act(paddle.zeros([2, 3])).shape
+    """)
+    assert names["shape"] == [2, 3]
+
+
+def test_a_tensor_is_made_by_its_class() -> None:
+    names = known("""
+        import numpy as np
+        made = paddle.Tensor(np.zeros((2, 3), 'float32'))
+        shape, same = made.shape, isinstance(made, paddle.Tensor)
+    """)
+    assert names["shape"] == [2, 3]
+    assert names["same"] is True

@@ -73,3 +73,65 @@ def test_what_is_not_known_has_no_rank(scan: Scan, sample: str) -> None:
     assert found.memory is None
     assert not any("dimensions" in one.reason for one in found.unknowns)
     assert "x" in [ask.name for ask in found.asks]
+
+
+CROP = """
+        def crop(im, side, label=None):
+            height, width = im.shape[0], im.shape[1]
+            if height == side and width == side:
+                return (im, ) if label is None else (im, label)
+            if max(side - height, 0) > 0 or max(side - width, 0) > 0:
+                im = cv2.copyMakeBorder(im, 0, side - height, 0, side - width, 0)
+                height, width = im.shape[0], im.shape[1]
+            top, left = np.random.randint(height - side + 1), np.random.randint(width - side + 1)
+            im = im[top:(side + top), left:(left + side), :]
+            if label is None:
+                return (im, )
+            return (im, label[top:(side + top), left:(left + side)])
+
+        def flip(im, label):
+            if np.random.rand() < 0.5:
+                return im[:, ::-1], label[:, ::-1]
+            if np.random.rand() < 0.5:
+                im, label = im[::-1], label[::-1]
+            return im, label
+
+        def scaled(im, label):
+            size = int(round(np.random.uniform() * im.shape[1])), int(round(0.5 * im.shape[0]))
+            return cv2.resize(im, size), cv2.resize(label, size)
+
+        label = np.asarray(Image.open(str(i)))
+        img, label = flip(*scaled(cv2.imread(str(i)).astype('float32'), label))
+        img, label = flip(*crop(img, 24, label))
+        img = np.transpose(img / 255, (2, 0, 1)).astype('float32')
+"""
+
+
+def test_a_crop_of_a_picture_that_is_scaled_and_flipped_by_chance(scan: Scan) -> None:
+    """Neither what chance decides nor the size on disk changes the size of a crop."""
+    found = scan(TEXT.format(sample=CROP.strip(), n=SIZED)).estimate()
+    known = TEXT.format(sample="img = np.zeros((3, 24, 24), 'float32')", n=SIZED)
+    expected = scan(known).estimate()
+    assert found.errors == ()
+    assert found.memory is not None, found.unknowns
+    assert expected.memory is not None
+    assert found.memory.tensors_peak_mib == expected.memory.tensors_peak_mib
+    assert any(note.startswith("Assumed: pictures on disk are larger") for note in found.notes)
+
+
+def test_chance_that_decides_the_size_leaves_it_open(scan: Scan) -> None:
+    sample = (
+        "img = np.zeros((3, 24, 24), 'float32')\nimg = img if cv2.imread(str(i))[0, 0, 0] else 1"
+    )
+    found = scan(TEXT.format(sample=sample.replace("\n", "\n        "), n=SIZED)).estimate()
+    assert found.memory is None or "bound" in found.flags
+
+
+def test_a_product_of_sides_is_another_number(scan: Scan) -> None:
+    sample = (
+        "img = cv2.imread(str(i))\n"
+        "h, w = img.shape[:2]\n"
+        "img = np.zeros((3, 24 + h * w - h, 24), 'float32')"
+    )
+    found = scan(TEXT.format(sample=sample.replace("\n", "\n        "), n=SIZED)).estimate()
+    assert found.memory is None

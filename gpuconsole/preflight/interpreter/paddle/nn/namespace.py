@@ -57,6 +57,21 @@ _FILLERS = (
 )  # fmt: skip
 
 
+_ACTIVATIONS = (
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
+    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Maxout", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6",
+    "SELU", "Sigmoid", "Silu", "Softmax", "Softmax2D", "Softplus", "Softshrink", "Softsign",
+    "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
+)  # fmt: skip
+"""The layers of `paddle.nn.layer.activation`."""
+
+
+def _activations(space: Written) -> Namespace:
+    """Return the module of activations, which scripts look through by name."""
+    names = {name: space.find(name) for name in _ACTIVATIONS}
+    return Namespace("paddle.nn.layer.activation", {**names, "__dict__": names})
+
+
 def note_length(run: Run, length: Value) -> None:
     """Flag a long sequence."""
     if isinstance(length, int) and length > LONG_SEQUENCE:
@@ -113,6 +128,7 @@ def nn(run: Run, more: dict[str, Value]) -> Written:
         space.names[name] = space.find(other)
     # The modules in which Paddle keeps the layers, by which older scripts name them.
     space.names.update(dict.fromkeys(("layer", "loss", "norm", "common"), space))
+    space.names["activation"] = _activations(space)
     functional_space = space.names["functional"]
     functional_space.names.update(dict.fromkeys(_FUNCTION_MODULES, functional_space))
     return space

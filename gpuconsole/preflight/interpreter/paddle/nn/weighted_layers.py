@@ -39,6 +39,24 @@ class Linear(Layer):
         return self.forward(run, meant)
 
 
+def _convolution(
+    layer: Conv | ConvTranspose, in_channels: int, out_channels: int, kernel_size: Value,
+    stride: Value, padding: Value, dilation: Value, groups: int,
+) -> dict[str, Value]:  # fmt: skip
+    """Return the attributes that Paddle's convolutions have, as scripts read and set them."""
+    spread = {"_kernel_size": kernel_size, "_stride": stride, "_dilation": dilation}
+    return {
+        "_in_channels": in_channels, "_out_channels": out_channels, "_groups": groups,
+        "_padding": padding,
+        **{name: list(kernels.spread(value, layer.rank)) for name, value in spread.items()},
+    }  # fmt: skip
+
+
+def _geometry(layer: Conv | ConvTranspose) -> dict[str, Value]:
+    """Return what a convolution reads of its attributes each time that it is called."""
+    return {name: layer.attrs["_" + name] for name in ("stride", "dilation", "groups")}
+
+
 class Conv(Layer):
     """What `nn.Conv1D`, `nn.Conv2D` and `nn.Conv3D` share."""
 
@@ -63,8 +81,9 @@ class Conv(Layer):
             self.padded = [side for one in reversed(kernels.spread(padding, self.rank))
                            for side in (one, one)]  # fmt: skip
             padding = 0
-        self.geometry = {"stride": stride, "padding": padding, "dilation": dilation,
-                         "groups": groups, "data_format": data_format or "NCHW"}  # fmt: skip
+        self.padding, self.data_format = padding, data_format or "NCHW"
+        self.attrs.update(_convolution(self, in_channels, out_channels, kernel_size, stride,
+                                       padding, dilation, groups))  # fmt: skip
 
     def forward(self, run: Run, x: Tensor) -> Value:
         """Pad where the padding is not zeros, then convolve."""
@@ -72,14 +91,15 @@ class Conv(Layer):
             x = functional(run, "pad", x, self.padded)
         weight = self.tensor("weight")
         assert weight is not None
-        return kernels.conv(run, x, weight, self.tensor("bias"), **self.geometry)
+        return kernels.conv(run, x, weight, self.tensor("bias"), padding=self.padding,
+                            data_format=self.data_format, **_geometry(self))  # fmt: skip
 
     def recover(self, run: Run, *args: Value) -> Value:
         """Channels-last data: go on as if they came channels-first."""
         weight, x = self.tensor("weight"), args[0]
         if weight is None or not isinstance(x, Tensor) or len(x.shape) != len(weight.shape):
             return super().recover(run, *args)
-        channels = weight.shape[1] * int(self.geometry["groups"])
+        channels = weight.shape[1] * int(self.attrs["_groups"])
         extents = x.shape[1:-1] if x.shape[-1] == channels else x.shape[2:]
         meant = run.tensor((x.shape[0], channels, *extents))
         meant.stop_gradient = x.stop_gradient
@@ -120,16 +140,18 @@ class ConvTranspose(Layer):
         kernel = kernels.spread(kernel_size, self.rank)
         self.weight(run, "weight", (in_channels, out_channels // groups, *kernel), weight_attr)
         self.weight(run, "bias", (out_channels,), bias_attr)
-        self.geometry = {"stride": stride, "padding": padding, "output_padding": output_padding,
-                         "dilation": dilation, "groups": groups}  # fmt: skip
+        self.padding, self.output_padding = padding, output_padding
+        self.attrs.update(_convolution(self, in_channels, out_channels, kernel_size, stride,
+                                       padding, dilation, groups))  # fmt: skip
 
     def forward(self, run: Run, x: Tensor, output_size: Value = None) -> Value:
         """Convolve backwards."""
         weight = self.tensor("weight")
         assert weight is not None
         return kernels.conv_transpose(
-            run, x, weight, self.tensor("bias"), output_size=output_size, **self.geometry
-        )
+            run, x, weight, self.tensor("bias"), output_size=output_size, padding=self.padding,
+            output_padding=self.output_padding, **_geometry(self),
+        )  # fmt: skip
 
 
 class Conv1DTranspose(ConvTranspose):
@@ -162,6 +184,8 @@ class Embedding(Layer):
              **_: Value) -> None:  # fmt: skip
         """Make the table."""
         self.sparse = sparse is True
+        self.attrs.update(_num_embeddings=num_embeddings, _embedding_dim=embedding_dim,
+                          _padding_idx=padding_idx)  # fmt: skip
         self.weight(run, "weight", (num_embeddings, embedding_dim), weight_attr)
 
     def forward(self, run: Run, ids: Tensor) -> Value:

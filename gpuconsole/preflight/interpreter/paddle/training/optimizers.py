@@ -82,7 +82,7 @@ class Optimizer(Native):
         self.state: dict[int, list[Tensor]] = {}
         self.owned: list[Tensor | Storage] = []
         self.stepped = False
-        run.progress.optimizers += 1
+        run.progress.begin_training()
         self.number = len(run.progress.steps_of)
         run.progress.steps_of.append(0)
         variant = run.setting.variant

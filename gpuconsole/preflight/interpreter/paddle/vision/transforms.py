@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.libraries.cv2 import Photo
+from gpuconsole.preflight.interpreter.libraries.cv2 import Photo, unknown_side
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
@@ -25,6 +25,11 @@ from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 TURNS = (2, 4, 5, 6)
 """Of `Image.transpose`: by 90 and 270 degrees, and along the diagonals."""
 CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4, "1": 1, "P": 1, "CMYK": 4}
+
+
+ONE_CHANNEL = (
+    "Assumed: pictures that become arrays without `convert` have one channel, as masks have."
+)
 
 
 class Picture(Native):
@@ -37,6 +42,8 @@ class Picture(Native):
     ) -> None:
         super().__init__()
         self.height, self.width, self.channels = height, width, channels
+        self.sides: tuple[Value, Value] | None = None
+        """Width and height, once the script has asked for them."""
 
     def pixels(self) -> tuple[int, ...]:
         """Return the shape of the picture as an array."""
@@ -46,22 +53,34 @@ class Picture(Native):
             return (self.height, self.width)
         return (self.height, self.width, self.channels)
 
-    def unsized(self, dtype: str) -> Photo | None:
+    def unsized(self, run: Run, dtype: str) -> Photo | None:
         """Return the array that is made of a picture whose sides are not known."""
-        if self.channels is None or (self.height is not None and self.width is not None):
+        if self.height is not None and self.width is not None:
             return None
-        return Photo(None if self.channels == 1 else self.channels, dtype or "uint8")
+        if self.channels is None:
+            why = run.unknown("the mode of a picture on disk")
+            run.findings.assumed(ONE_CHANNEL, why)
+        return Photo(None if self.channels in (1, None) else self.channels, dtype or "uint8")
 
     def alike(self, other: Picture) -> bool:
         """Whether two pictures have one size, as far as it is known."""
         sizes = (self.height, self.width, self.channels)
         return None not in sizes and sizes == (other.height, other.width, other.channels)
 
+    def joined(self, other: Value) -> Picture | None:
+        """Return what is either picture; None for what is no picture of as many channels."""
+        if not isinstance(other, Picture) or other.channels != self.channels:
+            return None
+        height = self.height if self.height == other.height else None
+        width = self.width if self.width == other.width else None
+        return Picture(height, width, self.channels)
+
     def get_size(self, run: Run) -> Value:
         """Give (width, height)."""
-        unknown = run.unknown("the size of a picture that the script does not state")
-        return (unknown if self.width is None else self.width,
-                unknown if self.height is None else self.height)  # fmt: skip
+        if self.sides is None:
+            self.sides = (unknown_side(run) if self.width is None else self.width,
+                          unknown_side(run) if self.height is None else self.height)  # fmt: skip
+        return self.sides
 
     def do_convert(self, run: Run, mode: Value = "RGB") -> Value:
         """Change the channels."""
