@@ -10,7 +10,13 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserModule,
     Value,
 )
-from gpuconsole.preflight.interpreter.libraries import argparse, config_dicts, cv2, paddlenlp
+from gpuconsole.preflight.interpreter.libraries import (
+    argparse,
+    config_dicts,
+    cv2,
+    network_changes,
+    paddlenlp,
+)
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy import functions as numpy_functions
 from gpuconsole.preflight.interpreter.paddle import namespace as paddle_namespace
@@ -37,6 +43,8 @@ def _command_lines() -> Any:
 def _set_up_with(name: str, run: Run) -> Namespace | None:
     """Return a module that scripts set themselves up with; None when it is not modelled."""
     root, *path = name.split(".")
+    if root in network_changes.CHANGING:
+        return network_changes.Module(name)
     maker = _modules(run).get(root)
     found: Value = config_dicts.namespace_for(root) if maker is None else maker()
     if found is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):

@@ -19,7 +19,7 @@ SILENT = frozenset([
     "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "gc", "traceback",
     "pprint", "wandb", "tensorboardX", "swanlab", "loguru", "termcolor", "colorama", "rich",
     "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
-    "paddleslim", "nvidia", "shutil", "uuid", "platform",
+    "nvidia", "shutil", "uuid", "platform",
     "socket", "resource", "subprocess", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile",
     "pstats", "copyreg",
 ])  # fmt: skip

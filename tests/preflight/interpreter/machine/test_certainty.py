@@ -183,3 +183,20 @@ def test_a_walk_over_the_data_before_the_optimizer_is_no_training(scan: Scan) ->
         "for x in spam.load():\n    if x.ready:\n        spam.fit(net, x, opt)\n"
     )  # fmt: skip
     unknown(scan(text).estimate())
+
+
+@pytest.mark.parametrize(
+    ("change", "answered"),
+    [
+        ("import paddleslim\npaddleslim.set_log_level('x')\nnet = Net()\n", True),
+        ("import paddleslim\nnet = Net()\npaddleslim.QAT(config={}).quantize(net)\n", False),
+        ("from paddleslim.dygraph import L1NormFilterPruner as P\n"
+         "net = Net()\nP(net, [1, 64]).prune_vars({}, 0)\n", False),
+    ],
+)  # fmt: skip
+def test_a_network_that_a_library_changes_is_not_known(
+    scan: Scan, change: str, answered: bool
+) -> None:
+    found = scan(WHOLE + change + "fit(net, 32)\n").estimate()
+    assert found.errors == ()
+    assert (found.memory is not None) is answered
