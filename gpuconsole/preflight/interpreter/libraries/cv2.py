@@ -10,6 +10,7 @@ from typing import Any
 from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     OPEN,
+    Bound,
     Length,
     Namespace,
     Native,
@@ -19,6 +20,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, extents, picked, promote
+from gpuconsole.preflight.interpreter.numpy.array_methods import transposed
 
 GRAYSCALE, COLOR = 0, 1
 UNKNOWN_SIDE = 1 << 20
@@ -79,6 +81,12 @@ class Photo(Native):
     def do_astype(self, run: Run, dtype: Value, **_: Value) -> Value:
         """Convert."""
         return Photo(self.channels, dtype_name(dtype, self.dtype))
+
+    def do_transpose(self, run: Run, *order: Value) -> Value:
+        """Permute the axes: an array whose sides are not known, of which parts may be."""
+        sides = [Bound.of(side) for side in self.get_shape(run)[:2]]
+        tail = () if self.channels is None else (self.channels,)
+        return transposed(run, Array((*sides, *tail), self.dtype), *order)
 
     def do_copy(self, run: Run, *_: Value) -> Value:
         """Copy."""

@@ -327,7 +327,8 @@ def picked(run: Run, array: Array, key: Value) -> Value:
         at = next(place for place, one in enumerate(keys) if one is Ellipsis)
         used = sum(_axes(one) for one in keys if one is not None and one is not Ellipsis)
         keys[at : at + 1] = [slice(None)] * (len(array.shape) - used)
-    written = isinstance(array.data, list) and len(keys) == 1 and type(keys[0]) is int
+    exact = isinstance(keys[0], int) and not isinstance(keys[0], (bool, Bound)) if keys else False
+    written = isinstance(array.data, list) and len(keys) == 1 and exact
     if written and -len(array.data) <= keys[0] < len(array.data):
         return row(array, keys[0] % len(array.data))
     out: list[int] = []

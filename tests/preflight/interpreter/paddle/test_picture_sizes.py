@@ -43,6 +43,10 @@ SIZED = 8 * 22 * 22
         "img = T.ToTensor()(T.CenterCrop(24)(T.Resize(30)(img)))",
         "img = cv2.cvtColor(cv2.imread(str(i)), cv2.COLOR_BGR2RGB)\n"
         "img = T.Transpose()(T.RandomCrop(24)(img)).astype('float32')",
+        "img = cv2.imread(str(i)).transpose([2, 0, 1])\n"
+        "y, x = np.random.randint(0, img.shape[1] - 24), np.random.randint(0, img.shape[2] - 24)\n"
+        "img = img[:, y:y + 24, x:x + 24].astype('float32')",
+        "side = np.array([24, 24])\nimg = np.zeros((3, side[0], side[1]), 'float32')",
         "img = np.asarray(Image.open(str(i)).convert('RGB'))\n"
         "img = cv2.resize(img, (24, 24)).transpose(2, 0, 1).astype('float32')",
     ],
