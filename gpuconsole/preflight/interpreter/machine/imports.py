@@ -108,7 +108,7 @@ class Importer:
             base = Path(run.file).parent
             for _ in range(level - 1):
                 base = base.parent
-            found = self._below([base], name, spaces=True)
+            found = self._below([base], name, spaces=True, package=self._package(base))
             return found or run.unknown(f"{'.' * level}{name} is not in the project folder")
         unsupported.refuse_gone(run, name)
         root = name.split(".")[0]
@@ -123,6 +123,12 @@ class Importer:
             places = [*self._bases(), *self._roots()]
             found = self._below(places, name, spaces=True)
         return found or self._absent(name)
+
+    def _package(self, folder: Path) -> str:
+        """Return the name by which the package of a folder was imported, "" if it was not."""
+        found = source.within(self.project, folder)
+        module = self.loaded.get(found / "__init__.py") if found is not None else None
+        return module.name if module is not None else ""
 
     def _absent(self, name: str) -> Unknown:
         run = self.interp.run
@@ -192,24 +198,34 @@ class Importer:
     def inside(self, package: UserModule, name: str) -> Value:
         """Return a module of a package that lies in its folder, or None."""
         folder = Path(str(package.scope.names.get("__file__", ""))).parent
-        return self._below([folder], name)
+        return self._below([folder], name, package=package.name)
 
     def _below(
-        self, bases: Iterator[Path] | Sequence[Path], name: str, *, spaces: bool = False
+        self,
+        bases: Iterator[Path] | Sequence[Path],
+        name: str,
+        *,
+        spaces: bool = False,
+        package: str = "",
     ) -> Value:
         """Return the module `name` of the first base that has its first part, or None.
 
         `spaces`: folders without `__init__.py` are packages too, as Python has it last of all.
+        `package`: the name of the package that the bases are folders of.
         """
         parts = name.split(".") if name else [""]
+
+        def full(count: int) -> str:
+            return ".".join(filter(None, [package, *parts[:count]]))
+
         for base in bases:
-            owner: Value = self._one(base, parts[0], parts[0], spaces)
+            owner: Value = self._one(base, parts[0], full(1), spaces)
             if owner is None:
                 continue
             folder = base
             for place, part in enumerate(parts[1:], 2):
                 folder = folder / parts[place - 2]
-                nested = self._one(folder, part, ".".join(parts[:place]), True)
+                nested = self._one(folder, part, full(place), True)
                 if nested is None:
                     return self._given(owner, part)
                 if isinstance(owner, UserModule):

@@ -133,3 +133,21 @@ def test_a_recursion_ends_where_an_unknown_condition_decides_on_it(scan: Scan) -
     ).estimate()
     assert key(found) == key(scan(WHOLE + "fit(Net(9), 32)\n").estimate())
     assert not any("cannot be known" in note for note in found.notes)
+
+
+def test_a_module_of_a_package_has_its_full_name_however_it_is_imported(
+    project: Callable[..., Path],
+) -> None:
+    """Packages look their own classes up in the module of their name."""
+    look = "import importlib\nfrom .net import Net\n\ndef make(name):\n    " + (
+        "return getattr(importlib.import_module(__name__), name)()\n"
+    )
+    work = project({
+        "kit/__init__.py": "from . import arch\n",
+        "kit/arch/__init__.py": look,
+        "kit/arch/net.py": HEAD + NET,
+        "train.py": "from kit import arch\n" + HEAD + DATA + LOOP + "fit(arch.make('Net'), 32)\n",
+        "whole.py": WHOLE + "fit(Net(), 32)\n",
+    })  # fmt: skip
+    found = analyse(work / "train.py", project=work).estimate()
+    assert key(found) == key(analyse(work / "whole.py", project=work).estimate())
