@@ -66,7 +66,8 @@ def ask(entry: Entry, root: Path, tier: str, product: Product, batch: int | None
         environment = {
             **os.environ,
             "PYTHONPATH": str(product.checkout),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # An installed product is compiled once; what runs scripts leaves nothing beside them.
+            "PYTHONDONTWRITEBYTECODE": "" if tier == "static" else "1",
         }
         start = time.monotonic()
         process = subprocess.Popen(
