@@ -181,7 +181,10 @@ def run(argv: List[str], path: str) -> Tuple[int, str, str]:
         text = "%s did not answer within %d s and was ended" % (name, DEADLINE_S)
         raise FailureError(text, child.pid)
     # One that closed its output and lives on, or prints without end, is of no use either.
-    status = _kill(child)
+    try:
+        status = child.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        status = _kill(child)
     words = (err.strip() or out.strip())[-300:].decode("utf-8", "replace")
     return status, out.decode("utf-8", "replace"), words
 
@@ -212,11 +215,7 @@ def _output(child: "subprocess.Popen[bytes]", deadline: float) -> Tuple[bytes, b
 
 
 def _kill(child: "subprocess.Popen[bytes]") -> int:
-    """Return how a program ended; what of it still runs a moment later is killed."""
-    try:
-        return child.wait(timeout=0.5)
-    except subprocess.TimeoutExpired:
-        pass
+    """Kill a program and all that it started; return how it ended."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
         return child.wait(timeout=1.0)
