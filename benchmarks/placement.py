@@ -62,8 +62,8 @@ SEEDS = (0, 1, 2)
 BLIND = ("fifo_strict", "host_per_user", "fifo_skip")
 """Policies that look at no prediction: one run serves every sigma. With the first seed alone, for
 what they lose is no matter of a few percent."""
-SEEING = ("sjf_easy", "weighted")
-COMPILED = ("weighted", "rl_based")
+SEEING = (*tables.CLASSIC, "weighted")
+COMPILED = (*tables.CLASSIC, "weighted", "rl_based")
 """Policies that the compiled copy of the simulation knows."""
 
 
@@ -133,6 +133,8 @@ def played_one(
         made = metrics(simulate(lab, jobs, policy, random.Random(0)))
     assert made.mean_jct_s is not None
     assert made.p99_wait_s is not None
+    assert made.longest_wait_s is not None
+    assert made.fairness_jain is not None
     return Run(
         *cell,
         sigma,
@@ -141,6 +143,8 @@ def played_one(
         made.unfinished,
         made.mean_jct_s,
         made.p99_wait_s,
+        made.longest_wait_s,
+        made.fairness_jain,
         made.allocation_rate,
         made.device_utilisation,
         time.process_time() - began,

@@ -338,6 +338,9 @@ class LabSettings(Section):
     """How much use beyond one's share moves a job back in the queue; 0 switches it off."""
     patience: float = Field(0.1, ge=0, le=10)
     """How much waiting moves a job forward in the queue; 0 switches it off."""
+    front_after: Seconds = Field(86400.0, ge=0)
+    """A job that has waited so long, and 24 times as long as it should run, goes before all others
+    of its priority, sooner where its user has had less than their due; 0 switches that off."""
     foreign_processes: ForeignProcesses = "share"
     """What of a device on which somebody works outside the queue: `share` what is left of its
     memory, or `avoid` the device."""

@@ -16,6 +16,7 @@ from gpuconsole.placement.learned.features import FACTORS, ORDER_FEATURES, PLACE
 from gpuconsole.placement.learned.gate import Play
 from gpuconsole.placement.links import link_quality
 from gpuconsole.placement.model import Learned, Policy
+from gpuconsole.placement.order import FRONT_LEAST, FRONT_TIMES
 from gpuconsole.placement.simulate.lab import THRESHOLD, Lab
 from gpuconsole.placement.simulate.metrics import Busy, Outcome, Ran, quantile
 from gpuconsole.placement.simulate.speeds import CLASSES
@@ -48,9 +49,20 @@ class _Jobs(Structure):
     )
 
 
+_QUEUE = (
+    "fair_share",
+    "patience",
+    "front_after_s",
+    "front_times",
+    "front_least",
+    "by_time",
+    "by_devices",
+)
+
+
 class _Policy(Structure):
     _fields_ = (
-        *((name, c_double) for name in (*_WEIGHTS, "fair_share", "patience")),
+        *((name, c_double) for name in (*_WEIGHTS, *_QUEUE)),
         ("place", c_double * (len(PLACE_TERMS) * (1 + len(FACTORS)))),
         ("order", c_double * len(ORDER_FEATURES)),
         *((name, c_double) for name in ("place_clip", "order_clip")),
@@ -100,7 +112,6 @@ class Window:
 
     def starts(self, code: CDLL, policy: Policy) -> tuple[list[float], list[float]]:
         """Return when each job starts and ends under a policy (s)."""
-        assert policy.order == "area"
         assert policy.backfill == "easy"
         assert not any(policy.weights.get(name) for name in _UNKNOWN)
         learned = policy.learned or Learned()
@@ -114,6 +125,11 @@ class Window:
             *(policy.weights.get(name, 0.0) for name in _WEIGHTS),
             policy.fair_share,
             policy.patience,
+            policy.front_after_s,
+            FRONT_TIMES,
+            FRONT_LEAST,
+            float(policy.order != "fifo"),
+            float(policy.order == "area"),
             (c_double * len(place))(*place),
             (c_double * len(order))(*order),
             learned.place_clip,

@@ -1,7 +1,8 @@
 /* The simulation of gpuconsole.placement.simulate once more, compiled, for searches that play tens
- * of thousands of windows: area order with fair share and patience, EASY reservation, the weighted
- * score and its correction; hosts with equal devices, no failures, no sharing. The engine in Python
- * decides for real jobs and judges weights; a test holds both to the same start of every job.
+ * of thousands of windows: the order of submission, of time or of area with fair share, patience and
+ * age, EASY reservation, the weighted score and its correction; hosts with equal devices, no failures,
+ * no sharing. The engine in Python decides for real jobs and judges weights; a test holds both to the
+ * same start of every job.
  */
 
 #include <math.h>
@@ -72,9 +73,15 @@ static double key_of(const Run *run, int job) {
     double waited = fmax(0.0, run->now - jobs->submitted[job]);
     double features[ORDERS] = {log(seconds / 3600.0) / 10.0, log2(devices),
                                fmin(1.0, jobs->need[job] / 81920.0), devices >= 4};
+    if (!policy->by_time) return jobs->submitted[job];
+    double front = fmax(policy->front_after, policy->front_times * jobs->predicted[job])
+                   * fmax(policy->front_least, fmin(1.0, 1.0 + run->over[jobs->user[job]]));
+    if (policy->front_after && waited >= front)
+        return jobs->submitted[job] - 1e12; /* before every size, the first come first */
     double moved = 0.0;
     for (int i = 0; i < ORDERS; i++) moved += policy->order[i] * features[i];
-    return log(seconds) + log(devices) + policy->fair_share * run->over[jobs->user[job]]
+    return log(seconds) + policy->by_devices * log(devices)
+           + policy->fair_share * run->over[jobs->user[job]]
            - policy->patience * log2(1.0 + waited / seconds) + clipped(moved, policy->order_clip);
 }
 

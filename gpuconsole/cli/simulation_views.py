@@ -51,10 +51,11 @@ def _setting(found: Comparison) -> str:
 
 def _figures(found: Comparison) -> RenderableType:
     first = found.metrics[0]
-    shown = table("POLICY", "MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "ALLOCATED",
-                  "UTILISED", "MAKESPAN", "FAIRNESS", "UNFINISHED",
-                  right=("MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "ALLOCATED",
-                         "UTILISED", "MAKESPAN", "FAIRNESS", "UNFINISHED"))  # fmt: skip
+    shown = table("POLICY", "MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "LONGEST",
+                  "ALLOCATED", "UTILISED", "MAKESPAN", "FAIRNESS", "UNFINISHED",
+                  right=("MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "LONGEST",
+                         "ALLOCATED", "UTILISED", "MAKESPAN", "FAIRNESS",
+                         "UNFINISHED"))  # fmt: skip
     for one in found.metrics:
         ratio = ratios(one, first)["mean_jct_s"]
         shown.add_row(*map(text, _row(one, ratio)))
@@ -71,6 +72,7 @@ def _row(one: Metrics, ratio: float | None) -> tuple[str, ...]:
         format_duration(one.p95_jct_s),
         format_duration(one.mean_wait_s),
         format_duration(one.p99_wait_s),
+        format_duration(one.longest_wait_s),
         f"{one.allocation_rate:.0%}",
         f"{one.device_utilisation:.0%}",
         format_duration(one.makespan_s),

@@ -230,6 +230,9 @@ class Policy:
     patience: float = 0.0
     """What waiting moves a job forward: in powers of e of its area, each time the wait doubles
     beyond its own run time."""
+    front_after_s: float = 0.0
+    """A job that has waited so long (s), and `FRONT_TIMES` times its own predicted run time, goes
+    before all others of its priority; 0 switches that off."""
     host_per_user: bool = False
     """Every user keeps to one host; what many labs do today, and a baseline here."""
     sharing: bool = False

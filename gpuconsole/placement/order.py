@@ -1,15 +1,19 @@
-"""Who is next: priority first, then a size that fair share and patience correct.
+"""Who is next: priority first, then who has waited too long, then a size that fair share and
+patience correct.
 
 Jobs are ordered by the logarithm of their area (predicted run time times devices), smallest first:
 short jobs hardly delay long ones, the reverse is the common complaint. A job of which nobody knows
 how long it takes counts as of usual length, so that its devices alone order it. Waiting moves a
-job forward softly, without a hard age limit, which would let long jobs block the rest.
+job forward softly. That bounds no wait: a stream of small jobs passes a large one for ever. So a
+job that has waited for a day, and 24 times as long as it runs, goes to the front, and sooner where
+its user has had less than their due; those there are in the order in which they came, and the first
+of them has devices kept for it (EASY). `python -m benchmarks.placement_order` says what that costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import log, log2
+from math import inf, log, log2
 from typing import Protocol
 
 from gpuconsole.placement.learned import features
@@ -18,8 +22,18 @@ from gpuconsole.placement.model import Policy, Request
 USUAL_S = 3600.0
 """Run time of a job of which nothing is known: between the median (minutes) and the mean (hours)
 of public traces."""
+FRONT_TIMES = 24.0
+"""So many times its own predicted run time a job waits before its age may take it to the front: one
+that runs for days has no claim to start within a day."""
+FRONT_LEAST = 0.3
+"""Part of that wait after which the jobs of a user who has had nothing lately go to the front; who
+has had the half of their due waits for the half."""
 URGENT_S = 86400.0
 """A job whose last moment to start is closer than this goes before its size says so."""
+
+
+Key = tuple[float, bool, float, float, str]
+"""Priority, whether it is young, size, since when it waits, name: smaller goes first."""
 
 
 class Shares(Protocol):
@@ -48,12 +62,22 @@ def ordered(
     return sorted(requests, key=lambda request: sort_key(request, policy, now, shares))
 
 
-def sort_key(
-    request: Request, policy: Policy, now: float, shares: Shares = EVEN
-) -> tuple[float, float, float, str]:
+def sort_key(request: Request, policy: Policy, now: float, shares: Shares = EVEN) -> Key:
     """Return what a request is ordered by: smaller goes first."""
-    size = 0.0 if policy.order == "fifo" else size_of(request, policy, now, shares)
-    return (-request.task.priority, size, request.waiting_since, request.job)
+    young = now < front_at(request, policy, now, shares)
+    by_size = young and policy.order != "fifo"
+    size = size_of(request, policy, now, shares) if by_size else 0.0
+    return (-request.task.priority, young, size, request.waiting_since, request.job)
+
+
+def front_at(request: Request, policy: Policy, now: float, shares: Shares = EVEN) -> float:
+    """Return the moment from which a request goes before all others of its priority, by what its
+    user has had until now; inf where the policy has no such rule."""
+    if not policy.front_after_s:
+        return inf
+    wait = max(policy.front_after_s, FRONT_TIMES * (request.run_time_s or USUAL_S))
+    had = 1.0 + shares.overuse(request.user, request.task.account, now)
+    return request.waiting_since + wait * max(FRONT_LEAST, min(1.0, had))
 
 
 def size_of(request: Request, policy: Policy, now: float, shares: Shares = EVEN) -> float:

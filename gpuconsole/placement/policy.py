@@ -29,10 +29,17 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "price": 2.4,
     "bulk": 1.8,
 }
-FAIR_SHARE, PATIENCE = 0.2, 0.1
+FAIR_SHARE, PATIENCE, FRONT_AFTER_S = 0.2, 0.1, 86400.0
 """What moves jobs in the queue of a lab that says nothing else."""
 _IDLE = {"idle": 2.0}
-_WEIGHTED = Policy("weighted", weights=DEFAULT_WEIGHTS, fair_share=FAIR_SHARE, patience=PATIENCE)
+_WEIGHTED = Policy(
+    "weighted",
+    weights=DEFAULT_WEIGHTS,
+    fair_share=FAIR_SHARE,
+    patience=PATIENCE,
+    front_after_s=FRONT_AFTER_S,
+)
+_CLASSIC = Policy(weights={"speed": 1.0, "fragments": 1.0}, backfill="easy")
 _POLICIES: Mapping[str, Policy] = {
     "weighted": _WEIGHTED,
     "rl_based": replace(_WEIGHTED, name="rl_based"),
@@ -50,22 +57,22 @@ _POLICIES: Mapping[str, Policy] = {
         name="cost_performance",
         weights={**_IDLE, "price": 1.0, "speed": 1.0, "fit": 0.1},
     ),
-    # What labs do today, and the best of the classic heuristics: to be compared with.
+    # What labs do today, and the classic heuristics: to be compared with.
     "fifo_strict": Policy("fifo_strict", weights={}, order="fifo", backfill="strict"),
     "fifo_skip": Policy("fifo_skip", weights={}, order="fifo", backfill="skip"),
     "host_per_user": Policy(
         "host_per_user", weights={}, order="fifo", backfill="skip", host_per_user=True
     ),
-    "sjf_easy": Policy(
-        "sjf_easy", weights={"speed": 1.0, "fragments": 1.0}, order="time", backfill="easy"
-    ),
+    "fifo_easy": replace(_CLASSIC, name="fifo_easy", order="fifo"),
+    "sjf_easy": replace(_CLASSIC, name="sjf_easy", order="time"),
+    "saf_easy": replace(_CLASSIC, name="saf_easy", order="area"),
 }
 POLICIES = (
     *("weighted", "best_fit", "first_fit", "balanced", "fragmentation_aware"),
     *("cost_performance", "rl_based"),
 )
 """What a lab or a task may choose."""
-BASELINES = ("fifo_strict", "host_per_user", "fifo_skip", "sjf_easy")
+BASELINES = ("fifo_strict", "host_per_user", "fifo_skip", "fifo_easy", "sjf_easy", "saf_easy")
 """What the simulator can compare them with."""
 _UNTRAINED = (
     "rl_based has no trained weights that this lab's own past has confirmed, so the weighted policy"
@@ -111,4 +118,5 @@ def lab_policy(
         avoid_foreign=settings.foreign_processes == "avoid",
         fair_share=settings.fair_share,
         patience=settings.patience,
+        front_after_s=settings.front_after,
     )

@@ -47,6 +47,14 @@ def jobs(lab: str, seed: int) -> Workload:
     )
 
 
+@pytest.mark.parametrize("name", ["fifo_easy", "sjf_easy", "saf_easy"])
+def test_it_knows_the_classic_heuristics_too(name: str, code: CDLL) -> None:
+    workload, policy = jobs("lab4", 3), named_policy(name)
+    outcome = simulate(lab_of("lab4"), workload, policy, random.Random(0))
+    start, _ = Window(lab_of("lab4"), workload).starts(code, policy)
+    assert start == pytest.approx([one.started_s for one in outcome.ran])
+
+
 @pytest.mark.parametrize("lab", ["lab4", "lab8", "lab20"])
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_every_job_starts_when_the_engine_starts_it(lab: str, seed: int | None, code: CDLL) -> None:

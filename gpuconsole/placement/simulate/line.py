@@ -19,11 +19,10 @@ from math import inf
 
 from gpuconsole.placement.board import Board, Cell, Site
 from gpuconsole.placement.model import Policy, Request
-from gpuconsole.placement.order import Shares, sort_key
+from gpuconsole.placement.order import Key, Shares, sort_key
 from gpuconsole.placement.picking import host_code, shared_code
 from gpuconsole.placement.profile import Profile, profile
 
-Key = tuple[float, float, float, str]
 _LONGEST = 1e12
 """Stands for the length (s) of a job of which nothing is predicted."""
 ORDER_S = 2.0
@@ -70,7 +69,7 @@ class Line(Sequence[Request]):
         self._partners: list[Cell] = []
         self._looks = 0
         self._stale = True
-        self._fixed = not (policy.fair_share or policy.patience)
+        self._fixed = not (policy.fair_share or policy.patience or policy.front_after_s)
         self._sorted_at = 0.0
 
     def __len__(self) -> int:

@@ -64,6 +64,7 @@ class Metrics:
     mean_wait_s: float | None
     """From submission to the last start."""
     p99_wait_s: float | None
+    longest_wait_s: float | None
     allocation_rate: float
     """Share of device time with a job on it, from the first counted to the last submitted job."""
     device_utilisation: float
@@ -88,6 +89,7 @@ RATIOS = (
     "p95_jct_s",
     "mean_wait_s",
     "p99_wait_s",
+    "longest_wait_s",
     "allocation_rate",
     "device_utilisation",
     "makespan_s",
@@ -111,6 +113,7 @@ def metrics(outcome: Outcome) -> Metrics:
         quantile(completion, 0.95),
         _mean(waits),
         quantile(waits, 0.99),
+        quantile(waits, 1.0),
         held,
         working,
         last - first,
