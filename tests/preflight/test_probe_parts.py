@@ -402,6 +402,9 @@ def test_nothing_is_made_up_through_a_link(part: Any, tmp_path: Path) -> None:
         maker.fill(str(root / "link"), True)
     assert list(outside.iterdir()) == []
     assert maker.file(str(root / "new" / "deep" / "a.jpg"))
+    for hidden in (".fonts", ".local/share/fonts"):
+        assert not maker.folder(str(root / hidden))
+        assert not (root / hidden).exists()
     assert maker.folder(str(root / "classes"))
     maker.fill(str(root / "classes"), True)
     assert len(list((root / "classes").rglob("*.jpg"))) > 2

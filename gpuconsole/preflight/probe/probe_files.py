@@ -80,7 +80,10 @@ class Maker:
         note(f"{MADE_UP}: {shown} is not here; in its place: {kind}.")
 
     def folder(self, full: Any) -> Any:
-        """Make a folder; returns whether it could be."""
+        """Make a folder; returns whether it could be. Hidden ones hold settings, such as the fonts
+        of a home, and no data."""
+        if any(one.startswith(".") for one in full[len(self.root_of(full)) :].split(os.sep)):
+            return False
         try:
             with probe_below.opened(self.root_of(full), full):
                 pass
