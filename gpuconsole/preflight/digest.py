@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,42 @@ def settings_of(args: Sequence[str], batch: int | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Names:
+    """What a Python file names."""
+
+    modules: tuple[tuple[int, str], ...] = ()
+    """How many folders up, and the name from there; 0 for a name that Python looks for."""
+    configurations: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4 * MOST_FILES)
+def _names(path: Path, changed: int, size: int) -> _Names:
+    """Return what a file names; nothing where it cannot be read. It is parsed once for each state
+    that it is in: time of change and size only key the cache."""
+    try:
+        tree = source.parse(path)
+    except UsageError:
+        return _Names()
+    modules: dict[tuple[int, str], None] = {}
+    words: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules.update({(0, alias.name): None for alias in node.names})
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = f"{node.module or ''}.{alias.name}".lstrip(".")
+                modules[node.level, name] = None
+        elif isinstance(node, ast.Constant) and _is_configuration(node.value):
+            words[str(node.value)] = None
+    return _Names(tuple(modules), tuple(words))
+
+
+def _is_configuration(word: object) -> bool:
+    """Tell whether a word may be the name of a configuration file."""
+    return isinstance(word, str) and len(word) <= 255 and word.lower().endswith(CONFIG_SUFFIXES)
+
+
+@dataclass(frozen=True, slots=True)
 class _Files:
     """The files of a project, below `root`, that a script is made of."""
 
@@ -128,20 +165,12 @@ class _Files:
         """Give the files that a Python file imports, or names as its configuration."""
         if path.suffix != ".py":
             return
-        try:
-            tree = source.parse(path)
-        except UsageError:
-            return
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield from self._modules(path, 0, alias.name)
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    name = f"{node.module or ''}.{alias.name}".lstrip(".")
-                    yield from self._modules(path, node.level, name)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield from self._config(node.value)
+        status = path.stat()
+        named = _names(path, status.st_mtime_ns, status.st_size)
+        for level, name in named.modules:
+            yield from self._modules(path, level, name)
+        for name in named.configurations:
+            yield from self._config(name)
 
     def _modules(self, path: Path, level: int, name: str) -> Iterator[Path]:
         """Give the files that importing `a.b.c` runs, which are those of a and a.b too."""
@@ -162,7 +191,7 @@ class _Files:
 
     def _config(self, name: str) -> Iterator[Path]:
         """Give the small configuration files that a word may name."""
-        if len(name) > 255 or not name.lower().endswith(CONFIG_SUFFIXES):
+        if not _is_configuration(name):
             return
         for base in {self.script.parent, self.root}:
             path = base / name

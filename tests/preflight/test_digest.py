@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gpuconsole.preflight.digest import (
     settings_of,
     task_digest,
 )
+from gpuconsole.preflight.interpreter.frontend import source
 
 
 @pytest.fixture
@@ -137,3 +139,23 @@ def test_the_line_that_sets_the_batch_size_is_no_other_task(tmp_path: Path) -> N
     assert edits
     smaller = replace(plain, edits=edits, batch_size=8)
     assert task_digest(smaller, analysis) == task_digest(plain, analysis)
+
+
+def test_a_file_is_parsed_once_for_each_state_that_it_is_in(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+    parse = source.parse
+
+    def counted(path: Path) -> ast.Module:
+        parsed.append(path.name)
+        return parse(path)
+
+    monkeypatch.setattr(source, "parse", counted)
+    before = script_digest(script)
+    assert len(parsed) == 5
+    assert script_digest(script) == before
+    assert len(parsed) == 5
+    (script.parent / "model.py").write_text("import other\n")
+    assert script_digest(script) != before
+    assert parsed[5:] == ["model.py", "other.py"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from gpuconsole.preflight import request
 from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.meta import bounds, einsum, kernels, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
-from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, RISING, STEADY, Onward
+from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, MOST, RISING, STEADY, Onward
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE
 from gpuconsole.preflight.meta.values import Number
@@ -209,6 +210,13 @@ def test_a_run_goes_on_no_longer_than_it_may_and_as_long_as_another_did() -> Non
     onward = Onward(clock=lambda: next(clock))
     onward.cycle(10, 5)
     assert onward.over(4, epochs=True)
+    growing = Onward(clock=lambda: 0.0)
+    for held in range(MOST):
+        assert not growing.over(3 + held, epochs=True)
+        growing.cycle(100 * held, 100 * held)
+    growing.cycle(100 * MOST, 100 * MOST)
+    assert growing.over(4 + MOST, epochs=True)
+    assert growing.growth
     alike = Onward(until=6, clock=lambda: 0.0)
     assert [alike.over(seen, epochs=False) for seen in (5, 6)] == [False, True]
 
@@ -230,3 +238,8 @@ def test_memory_grows_where_each_cycle_holds_more_than_the_one_before(
     for one in held:
         onward.cycle(one + 500, one)
     assert onward.growth == growth
+
+
+def test_the_clock_of_a_run_is_the_time_that_it_works() -> None:
+    """A busy machine sees as much of a script as an idle one."""
+    assert Onward().clock is time.process_time

@@ -221,3 +221,64 @@ def test_the_size_asked_about_is_run_where_others_are_of_another_program(
         assert sizes == expected
         assert [one["batch"] for one in found["runs"]] == [4, 8, *expected]
     assert found["runs"][2]["request"]["until"] == 5
+
+
+def steps(count: int, block: int, tail: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a run of some cycles, each with a block of its own, and a block after the last."""
+    sizes = [block] * count + [tail] * bool(tail)
+    events = [event for one in range(len(sizes)) for event in (one, ~one)]
+    return {"batch": 64, "own_batch": 64, "events": events, "sizes": sizes, "notes": [],
+            "numbers_at": ["a.py:1"], "request": {}, "name": [0] * len(sizes),
+            "cycles": [2 * one + 2 for one in range(count)], "kind": [0] * len(sizes),
+            "inside": [0, len(sizes) - 1], "cycles_seen": count, **more}  # fmt: skip
+
+
+def test_runs_are_held_against_each_other_as_far_as_both_went() -> None:
+    far, near = steps(5, 10, 70, until=6), steps(3, 10)
+    assert not line.unmoved(far, near)
+    assert line.unmoved(*line.level(far, near))
+    assert not line.unmoved(*line.level(far, steps(3, 11)))
+    both = line.level(far, steps(5, 10, 80, until=6))
+    assert not line.unmoved(*both), "neither was cut"
+    cut = line.upto(far, 2)
+    assert (cut["sizes"], cut["inside"], cut["cycles"]) == ([10, 10], [0], [2, 4])
+    assert line.upto(far, 0)["events"] == []
+
+
+def test_a_run_with_other_numbers_that_the_clock_cut_is_no_change_of_memory(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = steps(5, 10, 70, until=6, early=3)
+    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(3, 10)})
+    answer = {"runs": [first]}
+    assert probe.with_other_numbers(answer, io.StringIO()) is answer
+
+
+def test_numbers_that_change_what_follows_training_leave_the_answer_for_training(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [steps(5, 10, 70, until=6, early=3), steps(5, 20, 70, until=6, early=3)]
+    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(5, 10, 90, until=6)})
+    found = probe.with_other_numbers({"runs": runs}, io.StringIO())["runs"]
+    assert [one["sizes"] for one in found] == [[10] * 3, [20] * 3]
+    (note,) = found[0]["notes"]
+    assert note.startswith("The peak of the first 3 steps: ")
+    assert "a.py:1" in note
+
+
+def test_numbers_that_change_training_leave_no_answer(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = steps(5, 10, 70, until=6, early=3)
+    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(5, 12, 70, until=6)})
+    error = probe.with_other_numbers({"runs": [first]}, io.StringIO())["error"]
+    assert "the memory changes with a number" in error["message"]
+
+
+def test_a_second_size_that_was_cut_leaves_the_scripts_own(probe: Any) -> None:
+    first = steps(5, 10, 70, until=6)
+    (only,) = probe.pair(first, steps(3, 20, batch=128))
+    assert (only["batch"], only["fixed"], only["sizes"]) == (64, True, first["sizes"])
+    assert only["notes"] == [probe.SHORTER]
+    other = dict(first, batch=2)
+    assert [len(one["sizes"]) for one in probe.pair(other, steps(3, 20, batch=4))] == [3, 3]

@@ -141,8 +141,11 @@ def test_lines_in_the_order_of_their_lengths_are_measured_at_the_longest(tmp_pat
 
 
 def test_a_run_that_is_held_against_another_goes_no_further_than_that(tmp_path: Path) -> None:
-    """A busy machine lets the first run see its first steps alone; the second is as short."""
-    slow = "import time; time.sleep(3 * (x.shape[0] == 16))"
+    """What takes long is seen in its first steps alone by the first run; the second is as short."""
+    slow = """held.append(0)
+        import time
+        ends = time.process_time() + 5 * (x.shape[0] == 16 and len(held) == 4)
+        while time.process_time() < ends: pass"""
     evaluated = "for (x,) in test: loss = net(x).square().mean()"
     runs = _answer(tmp_path, "pass", slow, evaluated)["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
@@ -156,3 +159,24 @@ def test_a_run_that_breaks_off_is_held_against_one_that_goes_as_far(tmp_path: Pa
     runs = _answer(tmp_path, "pass", within, after)["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
     assert runs[0]["until"] == runs[1]["until"]
+
+
+def test_an_epoch_that_is_cut_holds_no_batch_though_its_iterator_is_held(tmp_path: Path) -> None:
+    """The cut is the end of the loader's batches, which Paddle's iterators hold none of then."""
+    endless = """
+    it = iter(train)
+    held.append(it)
+    for _ in range(1000):
+        try:
+            (x,) = next(it)
+        except StopIteration:
+            it = iter(train)
+            held.append(it)
+            continue
+        net(x).square().mean().backward()
+        adam.step()
+        adam.clear_grad()
+    """
+    answer = _answer(tmp_path, "pass", "break", endless)
+    runs = answer["document"]["runs"]
+    assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2, runs[0]["notes"]

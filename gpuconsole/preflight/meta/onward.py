@@ -15,6 +15,9 @@ STEADY = 2
 EPOCHS = 2
 """Epochs that are cut."""
 LONGEST_S = 4.0
+"""Processor time for steps after the first ones, so that a busy machine sees as far as an idle."""
+MOST = 100
+"""Cycles after the first ones, at most."""
 RISING = 5
 """Cycles in a row that each hold more than the one before, until memory is said to grow."""
 LEAST = 0.001
@@ -24,7 +27,7 @@ LEAST = 0.001
 class Onward:
     """What is seen after the first steps."""
 
-    def __init__(self, until: Any = None, clock: Any = time.monotonic) -> None:
+    def __init__(self, until: Any = None, clock: Any = time.process_time) -> None:
         self.until = until
         """The cycle with which it ends, where another run has told that."""
         self.clock = clock
@@ -51,7 +54,7 @@ class Onward:
         """Tell whether enough was seen after some cycles; `epochs` where there are any to cut."""
         if self.until is not None:
             return bool(cycles >= self.until)
-        if self.clock() - self.began > LONGEST_S:
+        if len(self.held) > MOST or self.clock() - self.began > LONGEST_S:
             return True
         return self.quiet >= STEADY and (not epochs or self.epochs >= EPOCHS)
 

@@ -21,9 +21,9 @@ from .values import chosen
 MOST_PLACES = 8
 """Places that are named at which numbers of unknown data were asked for."""
 
-LAST_S = 15.0
-"""When a run ends that hangs after its answer."""
-LATER = "The peak comes after the first {} steps: {} were followed."
+LAST_S = 60.0
+"""When a run ends that hangs after its answer: far beyond what its steps take anywhere."""
+UNFOLLOWED = "What comes after its step {} was not followed: {}."
 
 
 class Recorder:
@@ -127,10 +127,14 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
                 "step: how much it takes depends on how long it runs"
             ))  # fmt: skip
         run = self.answer()
-        if most(run) <= most(self.first) and self.onward.until is None:
+        if most(run) > most(self.first) or self.onward.until is not None:
+            run.update(until=until, early=self.first["cycles_seen"])
+        elif REFUSED:
+            run = self.first
+        else:
             os._exit(0)
-        run["until"] = until
-        run["notes"].append(LATER.format(self.request["steps"], steps))
+        if REFUSED:
+            run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
 
     def answer(self) -> Any:

@@ -30,6 +30,8 @@ DOUBLINGS = (1, 4)
 OTHER_NUMBERS = (16, 2)
 """What numbers of unknown data are taken to be in place of ones; the second where the first is
 none that the script can use."""
+LATER = "The peak comes after the first {} steps: {} were followed."
+SHORTER = "With another batch size the script was not followed as far: only its own is told."
 LONGEST_ANSWER_S = 60.0
 """Longest time in which the last message of a process that has ended is read."""
 LONGEST_S = 240.0
@@ -131,8 +133,10 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
         if place == 1 and probe_line.misplaced(*runs, request["batch"]):
             loaders = {"how": "loader", "value": runs[0]["trained_on"]}
             return batches(dict(request, batch=loaders), sizes, out)
-        if place == 1 and probe_line.unmoved(*runs):
-            return {"runs": [probe_line.fixed(runs[0])]}
+        if place == 1:
+            runs = pair(*runs)
+            if len(runs) == 1:
+                break
     return {"runs": runs}
 
 
@@ -208,10 +212,9 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
         again = run(asked, stages(out, first["batch"], 0, 1))
         if "run" not in again:
             continue
-        if probe_line.unmoved(first, again["run"]):
+        if probe_line.unmoved(*probe_line.level(first, again["run"])):
             return answer
-        words = "the memory changes with a number that only data gives"
-        return {"error": fault("unsupported", f"Unsupported: {words} (asked at {places})")}
+        return of_first_steps(answer, again["run"], places)
     first["notes"].append(
         f"Taken for granted: numbers that only data gives are 1 (asked at {places}); the script "
         "did not run with others."
@@ -231,9 +234,31 @@ def as_asked(request: Any, answer: Any, out: Any) -> Any:
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
 
 
+def of_first_steps(answer: Any, again: Any, places: Any) -> Any:
+    """Return an answer for the first steps alone where other numbers of unknown data change only
+    what comes later, as an evaluation; an error where they change these steps too."""
+    first = answer["runs"][0]
+    early = first.get("early", 0)
+    words = f"the memory changes with a number that only data gives (asked at {places})"
+    if 0 < early <= len(again["cycles"]) and probe_line.unmoved(
+        probe_line.upto(first, early), probe_line.upto(again, early)
+    ):
+        runs = [probe_line.upto(one, early) for one in answer["runs"]]
+        runs[0]["notes"].append(f"The peak of the first {early} steps: in what follows {words}.")
+        return {"runs": runs}
+    return {"error": fault("unsupported", f"Unsupported: {words}")}
+
+
 def pair(small: Any, large: Any) -> Any:
-    """Return two runs, or the first alone where the batch size changes nothing."""
-    return [probe_line.fixed(small)] if probe_line.unmoved(small, large) else [small, large]
+    """Return two runs that went as far as each other, or the first alone where the batch size
+    changes nothing, or the other did not go as far and the first is of the script's own size."""
+    few, many = probe_line.level(small, large)
+    if probe_line.unmoved(few, many):
+        return [probe_line.fixed(small)]
+    if few is not small and small["own_batch"] == small["batch"]:
+        small["notes"].append(SHORTER)
+        return [probe_line.fixed(small)]
+    return [few, many]
 
 
 def as_written(request: Any, out: Any) -> Any:
@@ -275,6 +300,9 @@ def document(request: Any, runs: Any) -> Any:
     """Return the document of a finished measurement."""
     paddle = runs[0]["paddle"]
     for one in runs:
+        early = one.pop("early", 0)
+        if one.get("until"):
+            one["notes"].append(LATER.format(early, one["cycles_seen"]))
         del one["paddle"]
         one.pop("request", None)
         one.pop("options", None)

@@ -71,6 +71,31 @@ def misplaced(small: Any, large: Any, batch: Any) -> Any:
     return batch["how"] in ("argument", "edit") and before is not None and before == after
 
 
+def level(one: Any, other: Any) -> Any:
+    """Return two runs as far as both went: what ended one of them earlier is no difference."""
+    if one.get("until") == other.get("until"):
+        return one, other
+    cycles = min(len(one["cycles"]), len(other["cycles"]))
+    return upto(one, cycles), upto(other, cycles)
+
+
+def upto(run: Any, cycles: Any) -> Any:
+    """Return a run as it was when so many of its cycles had ended."""
+    events = run["events"][: run["cycles"][cycles - 1] if cycles else 0]
+    born = sum(event >= 0 for event in events)
+    return dict(
+        run,
+        events=events,
+        cycles=run["cycles"][:cycles],
+        sizes=run["sizes"][:born],
+        name=run["name"][:born],
+        kind=run["kind"][:born],
+        inside=[block for block in run["inside"] if block < born],
+        cycles_seen=cycles,
+        until=None,
+    )
+
+
 def unmoved(small: Any, large: Any) -> Any:
     """Whether another batch size has changed nothing; an engine's threads may free in any order."""
     return sorted(small["sizes"]) == sorted(large["sizes"])

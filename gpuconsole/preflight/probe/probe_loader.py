@@ -99,6 +99,8 @@ class Watched:
         """The reader lets go of its waiting batches."""
         if self.open:
             self.open = False
+            # Of an epoch that is cut the last batch would stay, as long as this is held.
+            self.inner = iter(())
             self.session.record.mark("close", self.number)
             self.session.left(self.number)
 
