@@ -286,3 +286,17 @@ def test_a_service_that_never_ends_is_left() -> None:
 
     done = run(script)
     assert counted(done, "cycle") == probe_cycles.MAX_RUNS * probe_cycles.CALLS
+
+
+def test_two_cycles_of_each_optimizer_are_enough_where_a_script_breaks_off() -> None:
+    def script(s: Script) -> None:
+        for place, _ in enumerate(s.loader("train")):
+            if place == 2:
+                return
+            s.train()
+
+    done = run(script)
+    assert (done.cycles.trained, done.cycles.enough, done.cycles.done) == (2, True, False)
+    one = probe_cycles.Cycles(3)
+    one.trained, one.steps = 2, {"often": 2, "rare": 1}
+    assert not one.enough, "the states of the other come with its first step"

@@ -35,6 +35,17 @@ def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             del sys.modules[name]
 
 
+def test_the_last_batch_of_an_epoch_is_as_large_as_the_others(part: Any) -> None:
+    """Else runs with several batch sizes would meet a short batch at different steps."""
+    filled = part("probe_loader").filled
+    assert list(filled([[0, 1, 2], [3, 4, 5], [6]])) == [[0, 1, 2], [3, 4, 5], [6, 6, 6]]
+    assert list(filled([[0, 1], [2, 3]])) == [[0, 1], [2, 3]]
+    by_length = [[0, 1, 2], [3, 4], [5]]
+    assert list(filled(by_length)) == by_length
+    assert list(filled([[0]])) == [[0]]
+    assert list(filled([])) == []
+
+
 class Counted:
     """Samples with the lengths that are given; counts what is fetched."""
 

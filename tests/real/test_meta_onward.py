@@ -180,3 +180,10 @@ def test_an_epoch_that_is_cut_holds_no_batch_though_its_iterator_is_held(tmp_pat
     answer = _answer(tmp_path, "pass", "break", endless)
     runs = answer["document"]["runs"]
     assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2, runs[0]["notes"]
+
+
+def test_an_epoch_of_two_steps_before_what_breaks_off_is_an_answer(tmp_path: Path) -> None:
+    short = "train = paddle.io.DataLoader(rows(32), batch_size=16)"
+    runs = _answer(tmp_path, short, "pass", "raise ValueError('late')")["document"]["runs"]
+    assert [len(one["cycles"]) for one in runs] == [2]
+    assert any("broke off after step 2: ValueError: late" in one for one in runs[0]["notes"])

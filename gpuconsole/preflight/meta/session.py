@@ -104,10 +104,11 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if self.onward.over(self.cycles.seen, self.cycles.training):
             self.finish(self.cycles.seen)
 
-    def broke(self) -> None:
+    def broke(self, why: Any) -> None:
         """The script broke off: what was seen before may be enough."""
-        if self.cycles.enough or self.onward is not None:
+        if self.onward is not None:
             self.finish()
+        super().broke(why)
 
     def finish(self, until: Any = None) -> None:
         """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one

@@ -133,7 +133,12 @@ class Cycles:
     @property
     def enough(self) -> Any:
         """Whether a peak is known: also where the script goes on, or breaks off."""
-        return self.seen >= self.wanted
+        return self.seen >= self.wanted or self.repeated
+
+    @property
+    def repeated(self) -> Any:
+        """Whether each optimizer has gone through a whole cycle with all its states."""
+        return self.trained > 1 and min(self.steps.values(), default=2) > 1
 
     @property
     def done(self) -> Any:

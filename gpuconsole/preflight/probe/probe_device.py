@@ -59,7 +59,7 @@ class Session:
             self.channel.fail("no-step", "The script ended and made no optimizer step.")
         self.finish()
 
-    def broke(self) -> None:
+    def broke(self, why: Any) -> None:
         """The script broke off: what was seen before is not enough."""
 
     def finish(self) -> None:

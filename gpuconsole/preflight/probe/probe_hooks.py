@@ -14,8 +14,9 @@ import probe_chance
 import probe_cycles
 import probe_loader
 import probe_record
-from probe_notes import notes
+from probe_notes import note, notes
 
+BROKEN = "The script broke off after step {}: {}. What would come later is not in this answer."
 PROGRAM = "program"
 """Stands for the optimizers of static programs, which step within them."""
 
@@ -119,9 +120,10 @@ class Session:
             self.channel.fail("no-step", "The script ended and trained or ran no network.")
         self.finish()
 
-    def broke(self) -> None:
+    def broke(self, why: Any) -> None:
         """The script broke off: what was seen before may be enough."""
         if self.cycles.enough:
+            note(BROKEN.format(self.cycles.seen, why))
             self.finish()
 
     def finish(self) -> None:

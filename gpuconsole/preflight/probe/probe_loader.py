@@ -142,9 +142,27 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
         for index in range(len(dataset)):
             yield as_tensors(paddle, collate(dataset[index]))
         return
-    for place, indices in enumerate(probe_batch.sized(sampler)):
+    lists = probe_batch.sized(sampler)
+    for place, indices in enumerate(lists if taken is list else filled(lists)):
         batch = as_tensors(paddle, collate(_fetched(Lazy(indices, dataset), taken, place)))
         yield _unknown(batch) if getattr(taken, "filled", False) else batch
+
+
+def filled(lists: Any) -> Iterator[Any]:
+    """Give lists of samples, the last as long as the others where these are of one length: with
+    another batch size the shorter one, which needs no more memory, would come at another step."""
+    sizes: set[Any] = set()
+    held: Any = None
+    for one in lists:
+        if held is not None:
+            sizes.add(len(held))
+            yield held
+        held = one
+    if held is None:
+        return
+    most = sizes.pop() if len(sizes) == 1 else 0
+    missing = max(0, most - len(held))
+    yield [*held, *itertools.islice(itertools.cycle(held), missing)] if missing else held
 
 
 def _fetched(rows: Any, taken: Any, place: Any) -> Any:

@@ -11,6 +11,9 @@ from typing import Any
 
 import probe_ahead
 
+LONGEST_WHY = 200
+"""Characters of an error that are told where the script broke off after its first steps."""
+
 
 class Channel:
     """Where answers go. The script's own standard output and error are one other stream."""
@@ -116,16 +119,16 @@ def main() -> None:
         start(script, request)
     except SystemExit as left:
         if left.code not in (None, 0):
-            session.broke()
+            session.broke("it ended itself")
             file, line = place(left, request["root"])
             words = f"The script ended itself: {left.code}"
             channel.fail("script", words, file, line, wordless=isinstance(left.code, int))
     except MemoryError:
-        session.broke()
+        session.broke("its memory was not enough")
         traceback.print_exc()
         channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
     except BaseException as error:
-        session.broke()
+        session.broke(f"{type(error).__name__}: {str(error)[:LONGEST_WHY]}")
         traceback.print_exc()
         channel.fail(*failure(error, meta), *place(error, request["root"]))
     session.ended()
