@@ -5,8 +5,8 @@
 
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
-the peak of the allocator over the second and third step. Libraries that are not here, cards, other
-ranks, what would be downloaded and names of older libraries are stood in for as preflight does; a
+the peak of the allocator from the second step on, to the third or as far as `steps` says.
+Libraries that are not here, cards, other ranks, what would be downloaded and names of older libraries are stood in for as preflight does; a
 script that computes with what a missing library makes ends. Only scripts whose memory does not
 depend on what their data holds have a truth. What was measured is printed as it goes into the
 manifest. `--refused` runs the scripts that the manifest says cannot run, and prints
@@ -43,6 +43,7 @@ WORKDIR = "BENCHMARK_WORKDIR"
 ROOT = "BENCHMARK_ROOT"
 LOOP = "BENCHMARK_LOOP"
 MADE_UP = "BENCHMARK_MADE_UP"
+WANTED = "BENCHMARK_STEPS"
 LIMIT_S = 420
 STEPS = 3
 SHOWN = ("batch", "peak_bytes")
@@ -66,6 +67,8 @@ class Plan:
     """Whether there is no loader, so that a step ends where gradients are cleared."""
     made_up: bool = False
     """Whether data that is not beside the script is made up, as preflight does."""
+    steps: int = STEPS
+    """More where the peak comes later: a user's card sees the whole run."""
 
 
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
@@ -75,7 +78,8 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
             if one["id"] == identity and "measure" in one:
                 plan = one["measure"]
                 argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
-                return Plan(tuple(plan["batches"]), plan["how"], argv, loop)
+                steps = plan.get("steps", STEPS)
+                return Plan(tuple(plan["batches"]), plan["how"], argv, loop, steps=steps)
     return None
 
 
@@ -99,7 +103,7 @@ def measure(
             "GLOG_minloglevel": "2",
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
-            MADE_UP: "1" if plan.made_up else "",
+            MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps),
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
         if not out.exists():
@@ -138,6 +142,7 @@ def child() -> None:
     import paddle
 
     harness = truth.load_harness(Path(os.environ[truth.HARNESS_AT]))
+    vars(harness)["STEPS"] = int(os.environ[WANTED])
     workdir, chdir = os.environ[WORKDIR], os.chdir
     # The harness goes to the script's folder; its user starts it in another.
     vars(os)["chdir"] = lambda _: chdir(workdir)
@@ -194,7 +199,7 @@ def main() -> None:
     for entry, plan in asked(manifest.load(), options):
         for batch in plan.batches:
             found = measure(entry, plan, batch, corpus, options)
-            good = not found.get("error") and found["cycles"] >= STEPS
+            good = not found.get("error") and found["cycles"] >= plan.steps
             named = {**found, "batch": batch}
             shown = {name: named[name] for name in (SHOWN if good else TOLD) if name in named}
             print(entry.id, json.dumps(shown, ensure_ascii=False)[-1800:], flush=True)

@@ -381,6 +381,8 @@ def test_every_entry_names_recipes_that_there_are() -> None:
             parameters = {name: recipe[name] for name in recipe if name not in ("recipe", "path")}
             inspect.signature(data.RECIPES[recipe["recipe"]]).bind(Path(), **parameters)
     assert truth.plan_of("paddleclas:FasterNet_M") == truth.Plan((2, 4), "call")
+    later = truth.plan_of("s-huabomb-dicogan-paddle:discogan/image_translation.py")
+    assert later == truth.Plan((8,), "--batch_size", steps=9), "its peak comes with the fourth step"
     assert truth.plan_of("no such script") is None
 
 
