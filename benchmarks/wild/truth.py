@@ -4,13 +4,14 @@
     python -m benchmarks.wild.truth --corpus FOLDER --refused [--batch NAME] [--only ID,ID]
 
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
-(`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size,
-the peak of the allocator from the second step on, to the third or as far as `steps` says.
-Libraries that are not here, cards, other ranks, what would be downloaded and names of older libraries are stood in for as preflight does; a
-script that computes with what a missing library makes ends. Only scripts whose memory does not
-depend on what their data holds have a truth. What was measured is printed as it goes into the
-manifest. `--refused` runs the scripts that the manifest says cannot run, and prints
-how each ends: the error that real Paddle raises is the reason that the manifest gives.
+(`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size, the
+peak of the allocator from the second step on, to the third or as far as `steps` says. Libraries
+that are not here, cards, other ranks, what would be downloaded and names of older libraries are
+stood in for as preflight does; a script that computes with what a missing library makes ends. Only
+scripts whose memory does not depend on what their data holds have a truth. What was measured is
+printed as it goes into the manifest. `--refused` runs the scripts that the manifest says cannot
+run, and prints how each ends: the error that real Paddle raises is the reason that the manifest
+gives.
 """
 
 from __future__ import annotations
