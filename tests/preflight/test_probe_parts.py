@@ -481,3 +481,192 @@ def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> Non
     assert [one["until"] for one in short] == [0, 0]
     late = ahead.changes(asked, sizes, 8, True, 12)
     assert [one["until"] for one in late] == [12, 12]
+
+
+def test_lines_of_a_made_up_list_take_the_form_in_which_they_are_read(part: Any) -> None:
+    lines = part("probe_lines")
+    lines.NUMBER["of"] = lambda number: 10 * number
+    read = lines.Lines("made4.jpg \t0\nmade5.jpg \t1\n")
+    name, kind = next(read).strip().split(",")
+    assert (str(name), int(kind), float(name)) == ("made4.jpg", 0, 40.0)
+    second = read.readline()
+    user, item, rating, when = map(int, second.split("::"))
+    assert (user, item, rating, when) == (50, 10, 10, 10)
+    assert second.split()[7] == "1"
+    assert list(map(int, second.split()[1:])) == [10]
+    assert [len(one.split()) for one in second.splitlines()] == [2]
+    with pytest.raises(IndexError):
+        second.split()[lines.MOST]
+
+
+def test_only_files_that_were_made_up_are_read_so(part: Any, tmp_path: Path) -> None:
+    source = (
+        "import sys, pathlib\nsys.path.insert(0, sys.argv[1])\nimport probe_lines\n"
+        "made, own = pathlib.Path(sys.argv[2], 'made.txt'), pathlib.Path(sys.argv[2], 'own.txt')\n"
+        "for one in (made, own):\n    one.write_text('a 1\\n')\n"
+        "probe_lines.install({str(made)})\n"
+        "a, b, c = open(made).readline().split('|')\n"
+        "assert int(made.read_text().split()[1]) == 1 and open(made, 'rb').read() == b'a 1\\n'\n"
+        "assert type(open(own).readline()) is str\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source, str(request.PROBE), str(tmp_path)],
+        capture_output=True, text=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+FILTERED = """
+import os
+
+def annotations(folder):
+    return [one for one in os.listdir(folder) if one.endswith(".xml")]
+
+def both(folder, other):
+    if other.endswith(".txt"):
+        return [one for one in os.listdir(folder) if os.path.splitext(one)[1] in (".png", ".bmp")]
+
+def any_of(folder):
+    found = []
+    for where, _, names in os.walk(folder):
+        found += sorted(names, key=lambda one: int(one.split(".")[0]))
+    return found
+"""
+
+
+def test_a_folder_is_filled_with_what_is_looked_for_in_it(part: Any, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "reader.py").write_text(FILTERED)
+    source = (
+        "import sys, os\nsys.path[:0] = sys.argv[1:3]\nimport probe_files\nimport reader\n"
+        "probe_files.install(sys.argv[2])\nos.chdir(sys.argv[2])\n"
+        "assert set(reader.annotations('notes')) == {f'{n:06d}.xml' for n in range(256)}\n"
+        "assert reader.both('masks', 'a.txt')[0].endswith('.png')\n"
+        "assert reader.any_of('pictures')[0] == '000000.jpg'\n"
+        "people = os.listdir('market/bounding_box_train')\n"
+        "assert len({one.split('_')[0] for one in people}) > 1 and '_c1s1_' in min(people)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source, str(request.PROBE), str(project)],
+        capture_output=True, text=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_vocabularies_have_words_of_tokenizers(part: Any) -> None:
+    made = part("probe_made")
+    assert made.kind_of("bert-base-vocab.txt") == made.kind_of("vocab.json") == "a vocabulary"
+    words = made.content_of("vocab.txt").decode().splitlines()
+    assert len(words) == len(set(words)) == made.WORDS
+    assert {"[PAD]", "[CLS]", "a", "##a", "word", "<s>"} <= set(words)
+    assert json.loads(made.content_of("vocab.json"))["word"] == words.index("word")
+
+
+SET = """
+class Tasks:
+    KINDS = {"one": ["yes", "no"], "pair": None, "tags": ["O", "B"]}
+
+    def __init__(self, name):
+        self.name = name
+
+    def get_labels(self):
+        return self.KINDS[self.name]
+
+    def _read(self, filename, split):
+        with open(filename) as file:
+            for line in file:
+                if self.name in ("one", "other"):
+                    yield {"text": line} if "test" in split else {"text": line, "labels": line[0]}
+                elif self.name == "tags":
+                    yield {"tokens": line.split(), "labels": line}
+                elif self.name == "pair":
+                    yield {"qid": 1, "answers": [], "score": line, "label": 0.5}
+                else:
+                    yield dict(line)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("one", {"text": 600, "labels": "yes"}),
+        ("tags", {"tokens": 600, "labels": ["O"] * 600}),
+        ("pair", {"qid": 1, "answers": ["word"], "score": 600, "label": 0.0}),
+        ("other", {"text": 600, "labels": "no"}),
+        ("unknown", None),
+    ],
+)
+def test_rows_of_a_data_set_have_the_fields_that_its_reader_gives(
+    part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, row: Any
+) -> None:
+    (tmp_path / "own_tasks.py").write_text(SET)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tasks = importlib.import_module("own_tasks").Tasks
+    monkeypatch.setitem(tasks.KINDS, "other", ["no"])
+    made = part("probe_texts").row(tasks(name))
+
+    def short(value: Any) -> Any:
+        words = value.split() if isinstance(value, str) else value
+        return len(words) if words and set(words) == {"word"} and words != ["word"] else value
+
+    if made is not None and made.get("qid"):
+        assert made["qid"] == "word"
+        made["qid"] = 1
+    assert (made and {key: short(one) for key, one in made.items()}) == row
+
+
+def test_files_that_a_hub_need_not_have_are_not_there(part: Any) -> None:
+    network = part("probe_network")
+    assert b"[CLS]" in network.answer("https://hub.example/bert/vocab.txt")
+    assert network.answer("https://hub.example/data/train.txt") is None
+
+    class HTTPAdapter:
+        def send(self, request: Any) -> str:
+            return "over the network"
+
+    adapters = types.SimpleNamespace(
+        HTTPAdapter=HTTPAdapter, Response=lambda: types.SimpleNamespace(headers={})
+    )
+    network._serve_requests(adapters)
+
+    def status(path: str) -> Any:
+        asked = types.SimpleNamespace(method="HEAD", url=f"https://hub.example/{path}")
+        reply: Any = HTTPAdapter().send(asked)
+        return getattr(reply, "status_code", reply)
+
+    assert status("bert/special_tokens_map.json") == 404
+    assert status("bert/model_state.pdparams") == 200
+    assert status("data/train.txt") == "over the network"
+
+
+def test_what_was_tried_again_without_end_is_told_by_its_own_error(part: Any) -> None:
+    run = part("probe_run")
+
+    def sample(index: int) -> Any:
+        try:
+            raise KeyError("no such note")
+        except KeyError:
+            return sample(index + 1)
+
+    with pytest.raises(RecursionError) as caught:
+        sample(0)
+    assert isinstance(run.retried(caught.value), KeyError)
+
+    def loop() -> Any:
+        return loop()
+
+    with pytest.raises(RecursionError) as caught:
+        loop()
+    assert run.retried(caught.value) is caught.value
+
+
+def test_parts_of_a_checkpoint_that_is_not_here_hold_nothing(part: Any) -> None:
+    loaded = part("probe_standins").Nothing()
+    assert loaded["state_dict"] == {} == loaded["model"]["backbone"]
+    assert (loaded["start_epoch"], loaded["best_acc"], loaded.get("epoch")) == (0, 0.0, None)
+    assert "model" not in loaded
+    assert not list(loaded)
+    made = part("probe_made")
+    assert made.is_weights(pickle.loads(made.weights()))
+    assert not made.is_weights({"a": 1})

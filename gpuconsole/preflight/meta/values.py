@@ -99,6 +99,12 @@ def noted(root: Any) -> None:
     STATE.numbers_at[place(root).rstrip(": ") or "a library"] = None
 
 
+def made(number: int, root: Any) -> int:
+    """Return what a script gets for a number of data that was made up; other runs get others."""
+    noted(root)
+    return number * STATE.number
+
+
 def place(root: Any) -> str:
     """Return file and line of the script's own code that is running, as the start of a sentence."""
     prefix = os.path.join(os.path.abspath(root), "")

@@ -37,11 +37,14 @@ class Words(list):  # type: ignore[type-arg]
     def __init__(self, name: Any, request: Any) -> None:
         super().__init__([name, *arguments(request)])
         self.request = request
+        self.seen = False
 
     def _reached(self) -> None:
         request = self.request
-        if request["batch"]["how"] == "argument" and request.get("ahead"):
+        if request["batch"]["how"] == "argument" and not self.seen:
+            self.seen = True
             probe_ahead.reached()
+            # The size may be another than when this began.
             list.__setitem__(self, slice(1, None), arguments(request))
 
     def __getitem__(self, key: Any) -> Any:

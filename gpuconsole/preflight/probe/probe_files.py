@@ -19,12 +19,16 @@ from typing import Any
 
 import probe_below
 import probe_guard
+import probe_lines
 import probe_made
 from probe_notes import note
 
 _ERRORS = ("OSError", "IOError", "EnvironmentError", "FileNotFoundError")
 _HERE = (__file__, os.path.__file__, pathlib.__file__, getattr(os.path, "genericpath").__file__)  # noqa: B009
+_WALKING = (*_HERE, os.__file__, glob.__file__)
 _PICTURES_LISTED, _NESTED = 256, 16
+_LISTED = {"a picture": 1, "annotations": 2, "a list": 3}
+"""Kinds of files of which a folder may be full, those it rather is first."""
 MADE_UP = "Data made up"
 _PICTURES = f"pictures of {probe_made.WIDTH} x {probe_made.HEIGHT}"
 
@@ -36,6 +40,8 @@ class Maker:
         self.root = os.path.join(os.path.realpath(root), "")
         self.roots = (self.root, *(os.path.join(os.path.realpath(one), "") for one in outside))
         self.folders: set[Any] = set()
+        self.lists: set[Any] = set()
+        """Files of lines that were made."""
         self.busy = False
         self.exists = os.path.lexists
 
@@ -61,6 +67,8 @@ class Maker:
             probe_below.write(self.root_of(full), full, data)
         except OSError:
             return False
+        if kind == "a list":
+            self.lists.add(full)
         self._tell(full, kind)
         return True
 
@@ -93,20 +101,23 @@ class Maker:
         self.folders.add(full)
         return True
 
-    def fill(self, full: Any, classes: Any) -> None:
-        """Put pictures into an empty folder, in folders of classes where these are looked for."""
+    def fill(self, full: Any, classes: Any, looked_for: Any = ()) -> None:
+        """Put files into an empty folder, in folders of classes where these are looked for:
+        pictures, or if others alone are `looked_for` by their endings, such as can be made."""
         if os.listdir(full):
             return
         parts = [f"class{one}" for one in range(probe_made.CLASSES)] if classes else ["."]
-        names = [
-            f"made{one}.jpg" for one in range(_NESTED if self.is_made(full) else _PICTURES_LISTED)
-        ]
+        kinds = sorted(filter(_rank, looked_for), key=_rank)
+        suffix = kinds[0] if kinds else ".jpg"
+        count = _NESTED if self.is_made(full) else _PICTURES_LISTED
+        names = [probe_made.name_of(full, one) + suffix for one in range(count)]
         paths = [os.path.join(part, name) for part in parts for name in names]
         with probe_below.opened(self.root_of(full), full) as folder:
             for part in parts:
                 if part != ".":
                     os.mkdir(part, dir_fd=folder)
-            probe_below.write_in(folder, paths[0], probe_made.picture(False))
+            held = probe_made.content_of(os.path.join(full, paths[0]))
+            probe_below.write_in(folder, paths[0], held)
             for path in paths[1:]:
                 os.link(paths[0], path, src_dir_fd=folder, dst_dir_fd=folder)
 
@@ -120,12 +131,18 @@ class Maker:
             return
         for number in range(_PICTURES_LISTED):
             names = [re.sub(r"\*+|\[[^]]*\]|\?", f"made{number}", one) for one in parts[wild:-1]]
-            name = re.sub(r"\*+|\[[^]]*\]|\?", f"made{number}", parts[-1])
+            own = probe_made.name_of(base, number)
+            name = re.sub(r"\*+|\[[^]]*\]|\?", own, parts[-1])
             self.file(os.path.join(base, *(one.replace(str(number), "") for one in names), name))
 
     def is_made(self, full: Any) -> Any:
         """Tell whether a path is below a folder that was made."""
         return any(full.startswith(os.path.join(one, "")) for one in self.folders)
+
+
+def _rank(suffix: Any) -> Any:
+    """Return the place of an ending among those of files in a folder, 0 where it has none."""
+    return _LISTED.get(probe_made.kind_of(suffix), 0)
 
 
 def install(root: Any, outside: Any = ()) -> None:
@@ -140,6 +157,7 @@ def install(root: Any, outside: Any = ()) -> None:
         _search(maker, glob, name, lambda pattern, *_: pattern)
     for name in ("glob", "rglob"):
         _search(maker, pathlib.Path, name, os.path.join)
+    probe_lines.install(maker.lists)
     when_imported("cv2", lambda module: _reads(maker, module, "imread"))
 
 
@@ -154,7 +172,7 @@ def heard(maker: Any, event: Any, args: Any) -> None:
             if isinstance(args[0], (str, bytes)) and not writes:
                 opened(maker, args[0])
         else:
-            listed(maker, args[0], _looks_for_classes(event))
+            listed(maker, args[0], _looks_for_classes(event), probe_guard.caller(_WALKING))
     except (OSError, ImportError):
         # No room, or nothing to draw pictures with: the script meets what is there.
         return
@@ -182,10 +200,10 @@ def _by_reader(frame: Any) -> Any:
     return "annotations" if os.path.join("xml", "etree") in file else None
 
 
-def listed(maker: Any, path: Any, classes: Any) -> None:
-    """Make a folder that is listed and could not be; fill one that was made."""
+def listed(maker: Any, path: Any, classes: Any, frame: Any = None) -> None:
+    """Make a folder that is listed and could not be; fill one that was made. A `frame` asks."""
     full = maker.inside(path or ".")
-    if full is not None and not probe_guard.is_caught(probe_guard.caller(_HERE), _ERRORS):
+    if full is not None and not probe_guard.is_caught(frame, _ERRORS):
         maker.folder(full)
     if not isinstance(path, (str, bytes, os.PathLike)):
         return
@@ -195,7 +213,7 @@ def listed(maker: Any, path: Any, classes: Any) -> None:
         probe_below.remove(maker.root_of(there), there)
         maker.folder(there)
     if there in maker.folders:
-        maker.fill(there, classes)
+        maker.fill(there, classes, probe_guard.suffixes(frame))
 
 
 def _looks_for_classes(event: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import re
 import sys
 from typing import Any
 
@@ -96,6 +97,42 @@ def _nodes_at(file: Any, line: Any) -> Any:
             node for node in _nodes(file) if isinstance(node, (ast.Assert, ast.If))
         ]
     return [one for one in _STATEMENTS[file] if one.lineno <= line <= (one.end_lineno or line)]
+
+
+def suffixes(frame: Any) -> Any:
+    """Return the endings of files' names that the function at a frame tests for, in their order."""
+    if frame is None:
+        return []
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    around = [one for one in _functions(file) if one.lineno <= line <= (one.end_lineno or line)]
+    tests = (
+        node
+        for node in (ast.walk(max(around, key=lambda one: one.lineno)) if around else ())
+        if isinstance(node, ast.Compare) or getattr(_called(node), "attr", "") == "endswith"
+    )
+    words = (
+        one.value
+        for test in tests
+        for one in ast.walk(test)
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    )
+    found = (re.search(r"\.?[A-Za-z][A-Za-z0-9]{1,4}$", word) for word in words)
+    return [f".{one.group().lower().lstrip('.')}" for one in found if one]
+
+
+def _called(node: Any) -> Any:
+    """Return what a call calls, None of anything else."""
+    return node.func if isinstance(node, ast.Call) else None
+
+
+_FUNCTIONS: dict[Any, Any] = {}
+
+
+def _functions(file: Any) -> Any:
+    """Return the functions and methods of a file."""
+    if file not in _FUNCTIONS:
+        _FUNCTIONS[file] = [one for one in _nodes(file) if isinstance(one, ast.FunctionDef)]
+    return _FUNCTIONS[file]
 
 
 def caller(skipped: Any) -> Any:

@@ -18,14 +18,21 @@ WEIGHTS = (".pdparams", ".pdopt", ".pdiparams", ".pdema")
 ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
 MASKS = ("label", "mask", "gt", "annot", "segmentationclass")
 """Words in the paths of pictures whose points are class numbers."""
+PEOPLE = ("bounding_box", "query", "gallery", "market", "dukemtmc", "msmt")
+"""Words in the paths of pictures of people that are to be recognised."""
 LINES, NAMES, CLASSES = 8192, 64, 2
 IMAGES, CATEGORIES, OBJECTS = 512, 80, 7
+_WEIGHT = "made.up.weight"
+WORDS = 30522
+"""Of a vocabulary: as many as BERT's, the most frequent one."""
 
 
 def kind_of(path: Any) -> Any:
     """Return what a file of this name holds, as the reader of an answer is told; None where its
     name does not say."""
     name = path.lower().strip()
+    if _is_vocabulary(name):
+        return "a vocabulary"
     for suffixes, kind in ((PICTURES, "a picture"), (LISTS, "a list"), (WEIGHTS, "weights"),
                            ((".json",), "annotations"), ((".xml",), "annotations"),
                            (ARCHIVES, "an archive")):  # fmt: skip
@@ -34,9 +41,20 @@ def kind_of(path: Any) -> Any:
     return None
 
 
+def name_of(folder: Any, number: Any) -> Any:
+    """Return the name of a file in a folder, without its ending: a number, or in folders of people
+    who are to be recognised a person's and a camera's, as in Market-1501 and those after it."""
+    words = os.sep.join(folder.lower().split(os.sep)[-3:])
+    if any(one in words for one in PEOPLE):
+        return f"{number % NAMES:04d}_c{number % 6 + 1}s1_{number:06d}_00"
+    return f"{number:06d}"
+
+
 def content_of(path: Any) -> Any:
     """Return the bytes of a file of this name."""
     name = path.lower().strip()
+    if _is_vocabulary(name):
+        return vocabulary(name.endswith(".json"))
     if name.endswith(PICTURES):
         words = os.sep.join(name.split(os.sep)[-4:])
         return picture(name.endswith(".png") and any(one in words for one in MASKS))
@@ -51,12 +69,35 @@ def content_of(path: Any) -> Any:
     return weights()
 
 
+def _is_vocabulary(name: Any) -> Any:
+    return "vocab" in os.path.basename(name) and name.endswith((".txt", ".json"))
+
+
+def vocabulary(numbered: Any) -> Any:
+    """Return words of a tokenizer, one a line or `numbered` in JSON: special ones, characters and
+    parts of words, then made-up ones."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>", "<s>", "</s>",
+               "<mask>", "<|endoftext|>", "word"]  # fmt: skip
+    latin = [chr(one) for one in range(0x21, 0x7F)]
+    chinese = [chr(one) for one in (*range(0x3001, 0x3011), *range(0x4E00, 0x9FA6))]
+    words = [*special, *latin, *(f"##{one}" for one in latin), *chinese]
+    words += [f"word{one}" for one in range(WORDS - len(words))]
+    if numbered:
+        return json.dumps({word: number for number, word in enumerate(words)}).encode()
+    return "".join(f"{word}\n" for word in words).encode()
+
+
 def weights() -> Any:
     """Return a dictionary of weights with an entry that no network has: scripts that look which of
     the entries fit find none, and some cannot do without any."""
     import numpy
 
-    return pickle.dumps({"made.up.weight": numpy.zeros([1], "float32")}, protocol=2)
+    return pickle.dumps({_WEIGHT: numpy.zeros([1], "float32")}, protocol=2)
+
+
+def is_weights(found: Any) -> Any:
+    """Tell whether what was loaded are such weights."""
+    return isinstance(found, dict) and list(found) == [_WEIGHT]
 
 
 def picture(mask: Any, size: Any = (WIDTH, HEIGHT)) -> Any:

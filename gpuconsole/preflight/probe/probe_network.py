@@ -32,7 +32,7 @@ def answer(url: Any) -> Any:
     """Return what lies at an address, None where that cannot be made up."""
     path = urllib.parse.urlsplit(url).path
     kind = probe_made.kind_of(path)
-    if kind not in ("weights", "an archive", "a picture"):
+    if kind not in _INSTEAD:
         return None
     note(f"Not downloaded: {path.rpartition('/')[2]}; {_INSTEAD[kind]}.")
     data = probe_made.content_of(path)
@@ -44,7 +44,11 @@ _INSTEAD = {
     "weights": "parameters stay as initialised, which is as large",
     "an archive": "weights in it stay as initialised, data in it is made up",
     "a picture": "another one is in its place",
+    "a vocabulary": f"one of {probe_made.WORDS} made-up words is in its place",
 }
+_OPTIONAL = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+             "chat_template.json", "generation_config.json")  # fmt: skip
+"""Files that tokenizers and networks on a hub may have or not: taken not to be there."""
 
 
 class Reply(io.BytesIO):
@@ -79,11 +83,14 @@ def _serve_requests(adapters: Any) -> None:
     send = adapters.HTTPAdapter.send
 
     def sent(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        data = answer(request.url) if request.method in ("GET", "HEAD") else None
+        fetches = request.method in ("GET", "HEAD")
+        missing = fetches and urllib.parse.urlsplit(request.url).path.endswith(_OPTIONAL)
+        data = b"" if missing else answer(request.url) if fetches else None
         if data is None:
             return send(self, request, *args, **kwargs)
         reply = adapters.Response()
-        reply.status_code, reply.reason, reply.url = 200, "OK", request.url
+        reply.status_code, reply.reason = (404, "Not Found") if missing else (200, "OK")
+        reply.url = request.url
         reply.headers["Content-Length"] = str(len(data))
         reply.raw, reply.request, reply.connection = io.BytesIO(data), request, self
         return reply

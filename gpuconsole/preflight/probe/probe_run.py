@@ -81,10 +81,12 @@ def main() -> None:
     import probe_files
     import probe_hooks
     import probe_imports
+    import probe_lines
     import probe_network
     import probe_older
     import probe_reads
     import probe_standins
+    import probe_texts
     import probe_tree
 
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
@@ -96,6 +98,7 @@ def main() -> None:
     probe_standins.install(paddle, on_device=request["mode"] == "device")
     probe_imports.install(paddle, request["root"])
     probe_network.install()
+    probe_texts.install()
     probe_alone.install(paddle, builds=meta is None)
     if request.get("source"):
         # Never in a project itself.
@@ -107,6 +110,7 @@ def main() -> None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
         meta.values.install(request["root"])
         numbered(meta, request)
+        probe_lines.NUMBER["of"] = lambda number: from_lines(meta, number, request["root"])
         session: Any = meta.session.Session(paddle, request, channel)
     else:
         watch = probe_device if request["mode"] == "device" else probe_hooks
@@ -130,13 +134,28 @@ def main() -> None:
     except BaseException as error:
         session.broke(f"{type(error).__name__}: {str(error)[:LONGEST_WHY]}")
         traceback.print_exc()
-        channel.fail(*failure(error, meta), *place(error, request["root"]))
+        first = retried(error)
+        channel.fail(*failure(first, meta), *place(first, request["root"]))
     session.ended()
 
 
 def numbered(meta: Any, request: Any) -> None:
     """Set what numbers of unknown data are in this run."""
     meta.state.STATE.number = request.get("number", 1)
+
+
+def from_lines(meta: Any, number: Any, root: Any) -> Any:
+    """Return a number of a made-up line; a run that is given others divides from this here."""
+    probe_ahead.reached()
+    return meta.values.made(number, root)
+
+
+def retried(error: Any) -> Any:
+    """Return the error that a script met each time it tried again, until Python ended that; a data
+    set may take another sample in place of one that cannot be read."""
+    while isinstance(error, RecursionError) and error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def failure(error: Any, meta: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from typing import Any
 
 import probe_datasets
 import probe_guard
+import probe_made
 from probe_notes import note
 
 NO_FILE = "gpuconsole-no-weights.pdparams"
@@ -16,6 +18,10 @@ MOST_RAISED = 16
 """Errors of a chain that are looked at."""
 CUDNN = 8907
 """The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
+CARD = types.SimpleNamespace(
+    name="GPU", major=8, minor=0, total_memory=80 << 30, multi_processor_count=108
+)
+"""What scripts are told of the card that they ask for."""
 
 
 def wants_network(error: Any) -> Any:
@@ -40,13 +46,18 @@ def install(paddle: Any, on_device: Any = False) -> None:
 
 
 def _on_the_cpu(paddle: Any) -> None:
-    set_device = paddle.set_device
+    set_device, get_device = paddle.set_device, paddle.get_device
     set_device("cpu")
+    chosen = ["gpu:0"]
 
-    def on_cpu(*_: Any, **__: Any) -> Any:
+    def on_cpu(device: Any = "cpu", *_: Any, **__: Any) -> Any:
+        chosen[0] = "gpu:0" if _is_card(device) else str(device)
         return set_device("cpu")
 
     paddle.set_device = paddle.device.set_device = on_cpu
+    _by_name(("_convert_to_place", "_get_paddle_place"), _placed)
+    told = _to_scripts(get_device, lambda: chosen[0])
+    paddle.get_device = paddle.device.get_device = told
     paddle.CUDAPlace = paddle.CUDAPinnedPlace = _no_card(paddle.CPUPlace)
     paddle.Tensor.cuda = lambda self, *_, **__: self
     engine = paddle.inference.Config
@@ -61,10 +72,32 @@ def _on_the_cpu(paddle: Any) -> None:
     for place, name, answer in (
         (paddle, "is_compiled_with_cuda", True), (paddle.device, "is_compiled_with_cuda", True),
         (cuda, "device_count", 1), (paddle, "get_cudnn_version", CUDNN),
-        (paddle.device, "get_cudnn_version", CUDNN),
+        (paddle.device, "get_cudnn_version", CUDNN), (cuda, "get_device_name", CARD.name),
+        (cuda, "get_device_capability", (CARD.major, CARD.minor)),
+        (cuda, "get_device_properties", CARD),
     ):  # fmt: skip
-        setattr(place, name, _to_scripts(getattr(place, name), answer))
+        told = _to_scripts(getattr(place, name), lambda answer=answer: answer)
+        setattr(place, name, told)
     paddle.set_flags = _of_any_build(paddle.set_flags)
+
+
+def _by_name(names: Any, instead_of: Any) -> None:
+    """Replace functions wherever Paddle's modules hold them."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("paddle"):
+            for name in names:
+                if name in vars(module):
+                    setattr(module, name, instead_of(vars(module)[name]))
+
+
+def _placed(own: Any) -> Any:
+    """Return a function that takes the CPU for the place of a card."""
+    return lambda place: own("cpu" if _is_card(place) else place)
+
+
+def _is_card(device: Any) -> Any:
+    """Tell whether the name of a device is that of a card."""
+    return isinstance(device, str) and device.lower().startswith(("gpu", "cuda", "dcu"))
 
 
 def _of_any_build(set_flags: Any) -> Any:
@@ -87,7 +120,7 @@ def _to_scripts(old: Any, answer: Any) -> Any:
     def asked(*args: Any, **kwargs: Any) -> Any:
         asking = sys._getframe(1).f_globals.get("__name__", "")
         own = asking.partition(".")[0] == "paddle"
-        return old(*args, **kwargs) if own else answer
+        return old(*args, **kwargs) if own else answer()
 
     return asked
 
@@ -100,6 +133,17 @@ def _no_card(instead: Any) -> Any:
             return instead()
 
     return Place
+
+
+class Nothing(dict):  # type: ignore[type-arg]
+    """A checkpoint in which there is nothing: what a script takes for a part of it has nothing
+    either, and what it takes for a count or a score is 0."""
+
+    def __missing__(self, key: Any) -> Any:
+        word = str(key).lower()
+        if any(one in word for one in ("epoch", "iter", "step")):
+            return 0
+        return 0.0 if any(one in word for one in ("loss", "best", "acc", "score")) else Nothing()
 
 
 def _is_pointer(path: Any) -> Any:
@@ -117,26 +161,23 @@ def _weights(paddle: Any) -> None:
     def no_weights(*_: Any, **__: Any) -> Any:
         return NO_FILE
 
-    for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("paddle") and hasattr(
-            module, "get_weights_path_from_url"
-        ):
-            setattr(module, "get_weights_path_from_url", no_weights)  # noqa: B010
+    _by_name(("get_weights_path_from_url",), lambda _: no_weights)
     load = paddle.load
 
     def loaded(path: Any, *args: Any, **kwargs: Any) -> Any:
         if path == NO_FILE:
-            return {}
+            return Nothing()
         named = isinstance(path, (str, os.PathLike))
         if named and not os.path.exists(path) and not probe_guard.is_caught(
             probe_guard.caller(()), ("ValueError", "OSError", "FileNotFoundError")
         ):  # fmt: skip
             note(f"{os.fsdecode(path)} is not here: nothing was loaded from it.")
-            return {}
+            return Nothing()
         if named and _is_pointer(path):
             note(f"{os.fsdecode(path)} stands for a file of Git LFS that was not fetched: nothing "
                  "was loaded from it.")  # fmt: skip
-            return {}
-        return load(path, *args, **kwargs)
+            return Nothing()
+        found = load(path, *args, **kwargs)
+        return Nothing(found) if probe_made.is_weights(found) else found
 
     paddle.load = loaded

@@ -29,6 +29,9 @@ _LONGEST_MESSAGE = 256 * 2**10
 _MOST_SAID = 2000
 """Bytes of a line that are looked at where it is no message."""
 
+_DATA = (
+    "Put what it reads where it looks for it, or a few samples of that kind: they decide shapes."
+)
 _OF_PLACE = ("paddle", "request", "download", "library", "data")
 """Kinds of errors of the probe that are due to where it runs: another place may not give them."""
 
@@ -154,5 +157,7 @@ def _refused(error: Mapping[str, Any], of_place: Sequence[str]) -> RefusedError:
     said = clean(f"{place}{_text(error.get('message')) or 'no reason was given'}", 500)
     tail = [clean(line, 200) for line in _text(error.get("output")).splitlines() if line.strip()]
     hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."
+    if error.get("kind") == "data":
+        hint = _DATA
     kind = NotHereError if error.get("kind") in of_place else RefusedError
     return kind("The script cannot be measured", said, hint)
