@@ -608,7 +608,8 @@ def test_rows_of_a_data_set_have_the_fields_that_its_reader_gives(
 
     def short(value: Any) -> Any:
         words = value.split() if isinstance(value, str) else value
-        return len(words) if words and set(words) == {"word"} and words != ["word"] else value
+        many = isinstance(words, list) and len(words) > 1 and set(words) == {"word"}
+        return len(words) if many else value
 
     if made is not None and made.get("qid"):
         assert made["qid"] == "word"
@@ -619,6 +620,7 @@ def test_rows_of_a_data_set_have_the_fields_that_its_reader_gives(
 def test_files_that_a_hub_need_not_have_are_not_there(part: Any) -> None:
     network = part("probe_network")
     assert b"[CLS]" in network.answer("https://hub.example/bert/vocab.txt")
+    assert network.answer("https://hub.example/resnet50.pth") == part("probe_made").weights()
     assert network.answer("https://hub.example/data/train.txt") is None
 
     class HTTPAdapter:
@@ -670,3 +672,17 @@ def test_parts_of_a_checkpoint_that_is_not_here_hold_nothing(part: Any) -> None:
     made = part("probe_made")
     assert made.is_weights(pickle.loads(made.weights()))
     assert not made.is_weights({"a": 1})
+
+
+def test_code_of_the_project_finds_what_mmcv_left_to_mmengine(
+    part: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine, mmcv = types.ModuleType("mmengine"), types.ModuleType("mmcv")
+    engine.Config = dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mmengine", engine)
+    part("probe_older")._moved(mmcv, str(tmp_path))
+    found: dict[str, Any] = {"mmcv": mmcv}
+    exec(compile("kind = mmcv.Config", str(tmp_path / "train.py"), "exec"), found)
+    assert found["kind"] is dict
+    with pytest.raises(AttributeError):
+        assert mmcv.Config

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 500, 375
 """Of a picture: the most frequent size in ImageNet, Pascal VOC and Flowers."""
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 LISTS = (".txt", ".lst", ".list")
-WEIGHTS = (".pdparams", ".pdopt", ".pdiparams", ".pdema")
+WEIGHTS = (".pdparams", ".pdopt", ".pdiparams", ".pdema", ".pth")
 ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
 MASKS = ("label", "mask", "gt", "annot", "segmentationclass")
 """Words in the paths of pictures whose points are class numbers."""

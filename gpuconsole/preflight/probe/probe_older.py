@@ -6,6 +6,7 @@ is given only to code of the project, only where the library lacks it, and the a
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import sys
@@ -67,7 +68,17 @@ def install(root: Any) -> None:
             root,
         ),
     )
+    when_imported("mmcv", lambda module: _moved(module, root))
     when_imported("yaml", lambda module: _load_without_loader(module, root))
+
+
+def _moved(mmcv: Any, root: Any) -> None:
+    """Answer for what MMCV left to MMEngine."""
+    try:
+        engine = importlib.import_module("mmengine")
+    except ImportError:
+        return
+    _offer(mmcv, {name: one for name, one in vars(engine).items() if name[0] != "_"}, root)
 
 
 def _types(numpy: Any) -> None:
