@@ -107,7 +107,7 @@ class Lines(io.StringIO):
 def install(lists: Any) -> None:
     """Open files whose full paths are among `lists` as such lines, from now on."""
     for module in (builtins, io, codecs):
-        setattr(module, "open", _opening(module.open, lists))  # type: ignore[attr-defined]  # noqa: B010
+        setattr(module, "open", _opening(module.open, lists))  # noqa: B010
 
 
 def _opening(own: Any, lists: Any) -> Any:
