@@ -150,15 +150,30 @@ def dense(draw: Draw, paddle: Any, *, names: tuple[str, ...] = ACTIVATIONS) -> D
     return Drawn(nn.Sequential(*layers), lambda n: [paddle.rand([n, width])], size, smooth)
 
 
+@dataclass(frozen=True)
+class Attending:
+    """How a network of attention is drawn."""
+
+    way: str
+    """Who computes attention: a layer of Paddle's, a fused function, or products by hand."""
+    heads: int
+    wide: int
+    long: int
+    """Tokens of a sample."""
+    causal: bool
+    dropout: float
+
+
 def attention(draw: Draw, paddle: Any) -> Drawn:
     """Blocks of attention over token ids."""
     nn, heads = paddle.nn, draw.choice([2, 4])
     wide, long = heads * draw.choice([8, 16]), draw.choice([12, 40, 64])
     way = draw.choice(["layer", "multihead", "einsum", "matmul", "fused", "paddle"])
     sparse, causal = draw.random() < 0.3, draw.random() < 0.5
-    acts = ("relu", "gelu", "silu") if way == "layer" else ("gelu",)
-    act, before = draw.choice(acts), draw.random() < 0.5
+    act = draw.choice(("relu", "gelu", "silu") if way == "layer" else ("gelu",))
+    before = draw.random() < 0.5
     dropout, depth = draw.choice([0.0, 0.1]), draw.randint(1, 3)
+    how = Attending(way, heads, wide, long, causal, dropout)
 
     class Net(nn.Layer):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -171,7 +186,7 @@ def attention(draw: Draw, paddle: Any) -> Drawn:
                 )
                 self.blocks = nn.LayerList([nn.TransformerEncoder(layer, depth)])
             else:
-                self.blocks = nn.LayerList([Block() for _ in range(depth)])
+                self.blocks = nn.LayerList([AttentionBlock(paddle, how) for _ in range(depth)])
             self.head = nn.Linear(wide, 10)
 
         def forward(self, ids: Any) -> Any:
@@ -180,48 +195,60 @@ def attention(draw: Draw, paddle: Any) -> Drawn:
                 x = block(x)
             return self.head(x.mean(axis=1))
 
+    size = draw.choice([2, 6, 16])
+    return Drawn(Net(), lambda n: [paddle.randint(0, 500, [n, long])], size)
+
+
+def AttentionBlock(paddle: Any, how: Attending) -> Any:  # noqa: N802 - makes a layer
+    """Return a layer of attention and two linear layers, each added to what it was given."""
+    nn, wide, long = paddle.nn, how.wide, how.long
+
     class Block(nn.Layer):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.norm, self.out = nn.LayerNorm(wide), nn.Linear(wide, wide)
             self.qkv = nn.Linear(wide, 3 * wide)
-            self.inner = nn.MultiHeadAttention(wide, heads, dropout) if way == "multihead" else None
-            self.tail = nn.Sequential(nn.LayerNorm(wide), nn.Linear(wide, 2 * wide), nn.GELU(),
-                                      nn.Dropout(dropout), nn.Linear(2 * wide, wide))  # fmt: skip
+            several = how.way == "multihead"
+            self.inner = nn.MultiHeadAttention(wide, how.heads, how.dropout) if several else None
+            self.tail = nn.Sequential(
+                nn.LayerNorm(wide), nn.Linear(wide, 2 * wide), nn.GELU(), nn.Dropout(how.dropout),
+                nn.Linear(2 * wide, wide),
+            )  # fmt: skip
 
         def forward(self, x: Any) -> Any:
             h = self.norm(x)
-            mask = paddle.tril(paddle.ones([long, long])) if causal else None
+            mask = paddle.tril(paddle.ones([long, long])) if how.causal else None
             if self.inner is not None:
                 bias = None if mask is None else (1.0 - mask) * -1e4
                 h = self.inner(h, h, h, bias)
             else:
-                h = self.out(attend(self.qkv(h), mask))
+                h = self.out(_attended(paddle, how, self.qkv(h), mask))
             x = x + h
             return x + self.tail(x)
 
-    def attend(qkv: Any, mask: Any) -> Any:
-        functional = paddle.nn.functional
-        n, rate = qkv.shape[0], 1.0 / (wide // heads) ** 0.5
-        q, k, v = qkv.reshape([n, long, 3, heads, wide // heads]).unbind(2)
-        if way == "fused":
-            out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-            return out.reshape([n, long, wide])
-        if way == "einsum":
-            scores = paddle.einsum("bqhd,bkhd->bhqk", q, k) * rate
-        else:
-            q, k = q.transpose([0, 2, 1, 3]), k.transpose([0, 2, 3, 1])
-            scores = paddle.matmul(q * rate, k)
-        if mask is not None:
-            scores = paddle.where(mask > 0, scores, paddle.full_like(scores, -1e4))
-        weights = functional.dropout(functional.softmax(scores, axis=-1), dropout)
-        if way == "einsum":
-            return paddle.einsum("bhqk,bkhd->bqhd", weights, v).reshape([n, long, wide])
-        out = paddle.matmul(weights, v.transpose([0, 2, 1, 3]))
-        return out.transpose([0, 2, 1, 3]).reshape([n, long, wide])
+    return Block()
 
-    size = draw.choice([2, 6, 16])
-    return Drawn(Net(), lambda n: [paddle.randint(0, 500, [n, long])], size)
+
+def _attended(paddle: Any, how: Attending, qkv: Any, mask: Any) -> Any:
+    """Return the values of all heads, each weighed by its scores."""
+    functional, wide, long = paddle.nn.functional, how.wide, how.long
+    n, rate = qkv.shape[0], 1.0 / (wide // how.heads) ** 0.5
+    q, k, v = qkv.reshape([n, long, 3, how.heads, wide // how.heads]).unbind(2)
+    if how.way == "fused":
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=how.causal)
+        return out.reshape([n, long, wide])
+    if how.way == "einsum":
+        scores = paddle.einsum("bqhd,bkhd->bhqk", q, k) * rate
+    else:
+        q, k = q.transpose([0, 2, 1, 3]), k.transpose([0, 2, 3, 1])
+        scores = paddle.matmul(q * rate, k)
+    if mask is not None:
+        scores = paddle.where(mask > 0, scores, paddle.full_like(scores, -1e4))
+    weights = functional.dropout(functional.softmax(scores, axis=-1), how.dropout)
+    if how.way == "einsum":
+        return paddle.einsum("bhqk,bkhd->bqhd", weights, v).reshape([n, long, wide])
+    out = paddle.matmul(weights, v.transpose([0, 2, 1, 3]))
+    return out.transpose([0, 2, 1, 3]).reshape([n, long, wide])
 
 
 def recurrent(draw: Draw, paddle: Any) -> Drawn:

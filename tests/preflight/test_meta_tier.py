@@ -15,7 +15,7 @@ import pytest
 
 from gpuconsole.preflight import request
 from gpuconsole.preflight.measured import Measured
-from gpuconsole.preflight.meta import bounds, einsum, kernels, values, views
+from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, MOST, RISING, STEADY, Onward
 from gpuconsole.preflight.meta.sizes import nbytes
@@ -97,7 +97,7 @@ def test_contiguous_strides_are_not_kept() -> None:
 def test_broadcasting_beyond_a_run_of_axes_takes_the_general_kernel(
     x: tuple[int, ...], y: tuple[int, ...], general: bool
 ) -> None:
-    assert kernels.crossed(x, y) is general
+    assert sizes.crossed(x, y) is general
 
 
 @pytest.mark.parametrize(

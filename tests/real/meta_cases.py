@@ -46,6 +46,19 @@ def convolutions(paddle: Any, step: Any) -> None:
 
 
 @case
+def rows_clipped_and_decayed(paddle: Any, step: Any) -> None:
+    """Gradients of rows that are scaled down and then added to a dense decay."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Embedding(500, 32, sparse=True), nn.Flatten(), nn.Linear(8 * 32, 4))
+    optimizer = paddle.optimizer.Momentum(
+        parameters=net.parameters(), weight_decay=paddle.regularizer.L2Decay(1e-4),
+        grad_clip=nn.ClipGradByGlobalNorm(1.0),
+    )  # fmt: skip
+    train(paddle, net, optimizer, lambda: (paddle.randint(0, 500, [6, 8]),),
+          lambda net, x: net(x).mean(), step)  # fmt: skip
+
+
+@case
 def sparse_batches(paddle: Any, step: Any) -> None:
     """Batches of few values, which are made dense before the first layer."""
     nn = paddle.nn

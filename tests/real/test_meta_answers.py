@@ -109,6 +109,19 @@ BLAMED = (
     ("paddle.matmul(x, paddle.rand([3, 3]))", "script"),
     ("paddle.static.Executor().run()", "unsupported"),
     ("missing_name", "script"),
+    (
+        "try:\n    x.no_such_part()\nexcept Exception as error:\n    raise ValueError(1) from error",
+        "unsupported",
+    ),
+    (
+        "import gpuconsole_meta.dispatch as tier\ntier._entry = None\ntry:\n    paddle.tanh(x)\n"
+        "except Exception:\n    raise SystemExit(3)",
+        "unsupported",
+    ),
+    ("assert float(x.sum()) > 99", "unclear"),
+    ("raise SystemExit('no progress' if x.sum().item() < 99 else 0)", "unclear"),
+    ("import math\nmath.log(0.5 - x.mean().item())", "unclear"),
+    ("import math\nmath.log(-1.0)", "script"),
     *((line, "script") for line in MIXED),
 )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from . import infer, kernels, views
 from .ledger import Block
-from .sizes import DIFFERENTIABLE, nbytes, word
-from .state import STATE, Unsupported
+from .sizes import DIFFERENTIABLE, count, nbytes, word
+from .state import STATE, Unsupported, rightly
 from .tensor import new
 
 
@@ -124,9 +124,8 @@ class OperatorNode(Node):
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the gradient's operators."""
         if self.done:
-            raise RuntimeError(
-                f"Trying to backward through {self.label} a second time: specify retain_graph=True"
-            )
+            words = f"Trying to backward through {self.label} a second time: "
+            raise rightly(RuntimeError(f"{words}specify retain_graph=True"))
         runner = _Runner(self, grads, graph, wants)
         grads.clear()
         return runner.go()
@@ -285,8 +284,6 @@ class _Runner:
         return copies
 
     def _copy(self, shape: Any, block: Any) -> Any:
-        from .sizes import count
-
         whole = block.nbytes if block is not None else 0
         return Block(STATE.ledger, min(whole, 4 * count(shape)), "contiguous", inside=True)
 
@@ -394,10 +391,12 @@ class RowsNode(PlainNode):
     """Rows looked up: the gradient holds as many rows as were asked for."""
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
-        """Make a gradient of rows."""
+        """Make a gradient of rows: one for each place that was looked up."""
         arrived = next(one for one in grads if one is not None)
         grads.clear()
-        made = new(arrived.m_shape, arrived.m_dtype, "embedding_sparse_grad")
+        wide = arrived.m_shape[-1]
+        shape = (count(arrived.m_shape) // max(1, wide), wide)
+        made = new(shape, arrived.m_dtype, "embedding_sparse_grad")
         made.m_rows = True
         return [made]
 

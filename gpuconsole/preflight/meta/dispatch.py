@@ -26,7 +26,7 @@ from . import (
 from .infer import Place, Spec
 from .ledger import Block
 from .sizes import count, word
-from .state import STATE, Unsupported
+from .state import STATE, Unsupported, rightly
 from .tensor import new
 
 ENTRIES: dict[Any, Any] = {}
@@ -100,6 +100,7 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
     sizes = known.shapes(name, args, kwargs) if name in bounds.DECIDING else None
     entry = _entry(name, places, named, tensors, sizes)
     result = Running(entry, tensors, name).go()
+    _keep_rows(tensors, result)
     _compute(name, args, kwargs, tensors, result)
     return _into(into, result) if into is not None else result
 
@@ -108,10 +109,19 @@ def _refuse_mixed(name: Any, tensors: Any) -> None:
     """Raise ValueError, as Paddle's kernels do, where floats of 32 and of 64 bits come together."""
     kinds = {word(one.m_dtype) for one in tensors}
     if {"float32", "float64"} <= kinds:
-        raise ValueError(
+        words = (
             f"(InvalidArgument) {name} is given float32 and float64: the type of data we are "
             "trying to retrieve does not match the type of data currently contained."
         )
+        raise rightly(ValueError(words))
+
+
+def _keep_rows(tensors: Any, result: Any) -> None:
+    """What an operator makes of each row is a gradient of rows too."""
+    shapes = {one.m_shape for one in tensors if one.m_rows}
+    for one in _flat(result) if shapes else ():
+        if isinstance(one, STATE.tensor) and one.m_shape in shapes:
+            one.m_rows = True
 
 
 _ROWS = frozenset({"adam_", "adamw_", "sgd_", "momentum_", "merged_adam_", "clip_by_norm",
@@ -177,8 +187,15 @@ def _entry(name: Any, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
             raise Unsupported(f"the operator {name}")
         try:
             found = infer.build(STATE.operators[name], args, kwargs, specs, sizes)
-        except TypeError as error:
-            # A script's own shapes collide with another kind of error.
+        except (ValueError, IndexError) as error:
+            # Shapes that collide, but for those of rows, which stand for whole tables.
+            if any(one.m_rows for one in tensors):
+                raise Unsupported(f"{name} of a gradient of rows") from None
+            raise rightly(error) from None
+        except MemoryError:
+            raise
+        except Exception as error:
+            # Kernels know more types and calls than what infers their shapes.
             raise Unsupported(f"this call of {name}: {str(error).strip()[:200]}") from None
         ENTRIES[key] = found
     return found

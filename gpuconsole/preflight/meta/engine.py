@@ -11,7 +11,8 @@ import weakref
 from collections import deque
 from typing import Any
 
-from .state import STATE
+from .graph import in_degrees, on_a_way, reachable
+from .state import STATE, rightly
 from .tensor import new
 
 
@@ -42,7 +43,8 @@ def run_partial_grad(
     one.go(outputs, given)
     found = one.results()
     if not allow_unused and any(each is None for each in found):
-        raise ValueError("one of the inputs has no gradient: the output does not depend on it")
+        words = "one of the inputs has no gradient: the output does not depend on it"
+        raise rightly(ValueError(words))
     return found
 
 
@@ -92,8 +94,8 @@ class Pass:
         self._at_leaf(loss, first)
 
     def _walk(self, roots: Any) -> None:
-        order = list(_reachable(roots))
-        degrees = _in_degrees(roots, order)
+        order = list(reachable(roots))
+        degrees = in_degrees(roots, order)
         needed = self._needed(order)
         del order
         ready = deque(one for one in roots if not degrees[id(one)])
@@ -187,18 +189,7 @@ class Pass:
         """Return the nodes and leaves on a way to a target; None where all are."""
         if self.targets is None:
             return None
-        wanted = {place for place, _ in self.wanted}
-        needed: set[Any] = set()
-        while True:
-            before = len(needed)
-            for node in reversed(order):
-                if id(node) not in needed and any(
-                    edge is not None and (edge.key in wanted or edge.key in needed)
-                    for edge in node.edges
-                ):
-                    needed.add(id(node))
-            if len(needed) == before:
-                return needed | wanted
+        return on_a_way(order, {place for place, _ in self.wanted})
 
     def results(self) -> Any:
         """Return the gradients that were asked for."""
@@ -231,27 +222,6 @@ def _where(tensor: Any) -> Any:
     if tensor.m_node is None:
         return ("leaf", id(weakref.ref(tensor))), 0
     return id(tensor.m_node), tensor.m_slot
-
-
-def _reachable(roots: Any) -> Any:
-    seen = {id(one) for one in roots}
-    pending = list(roots)
-    while pending:
-        node = pending.pop()
-        yield node
-        for edge in node.edges:
-            if edge is not None and edge.node is not None and id(edge.node) not in seen:
-                seen.add(id(edge.node))
-                pending.append(edge.node)
-
-
-def _in_degrees(roots: Any, order: Any) -> Any:
-    degrees: dict[Any, int] = {id(one): 0 for one in roots}
-    for node in order:
-        for edge in node.edges:
-            if edge is not None:
-                degrees[edge.key] = degrees.get(edge.key, 0) + 1
-    return degrees
 
 
 def _hooked(hook: Any, grad: Any) -> Any:

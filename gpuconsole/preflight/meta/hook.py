@@ -101,13 +101,25 @@ def replace(library: Any) -> None:
             setattr(older, name, updates.legacy(name, getattr(older, name)))
 
 
+def followed(name: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator. An error that Paddle would not raise ends the run whatever the script would
+    do about it: with data there is none."""
+    try:
+        return dispatch.call(name, args, kwargs)
+    except Exception as error:
+        if isinstance(error, MemoryError) or getattr(error, "rightly", False):
+            raise
+        words = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        raise Unsupported(f"this call of {name} ({words})") from error
+
+
 def operator(name: Any, own: Any) -> Any:
     """Return what stands for an operator: Paddle's own while a program is built."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if STATE.inside or STATE.paddle is None or not STATE.dynamic():
             return own(*args, **kwargs)
-        return dispatch.call(name, args, kwargs)
+        return followed(name, args, kwargs)
 
     run.__name__ = name
     return run

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import autograd, known
 from .sizes import count, word
-from .state import STATE
+from .state import STATE, rightly
 from .tensor import new
 
 
@@ -147,13 +147,13 @@ def _basic(x: Any, parts: Any) -> Any:
         wide = _axes(part)
         if isinstance(part, (int, slice)):
             if axis >= len(x.m_shape):
-                raise IndexError(f"too many indices for a tensor of {len(x.m_shape)} dimensions")
+                words = f"too many indices for a tensor of {len(x.m_shape)} dimensions"
+                raise rightly(IndexError(words))
             extent = x.m_shape[axis]
             if isinstance(part, int):
                 if not -extent <= part < extent:
-                    raise IndexError(
-                        f"index {part} is out of bounds for axis {axis} with size {extent}"
-                    )
+                    words = f"index {part} is out of bounds for axis {axis} with size {extent}"
+                    raise rightly(IndexError(words))
                 at = part % extent
                 begin, end, step = at, at + 1, 1
                 gone.append(axis)

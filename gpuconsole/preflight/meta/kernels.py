@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import einsum, infer
-from .sizes import count, nbytes, word
+from .sizes import count, crossed, nbytes, word
 from .state import STATE
 
 BROADCAST = frozenset({
@@ -48,22 +48,6 @@ def _general(step: Any, specs: Any) -> bool:
     if STATE.backend != "cpu" or step.name not in BROADCAST or len(specs) < 2:
         return False
     return crossed(specs[0].shape, specs[1].shape)
-
-
-def crossed(x: Any, y: Any) -> bool:
-    """Tell whether broadcasting is beyond a run of axes of the larger that the smaller fills.
-
-    Paddle's CPU kernels trim trailing ones of the smaller (of `y` at equal rank) and lay it
-    against the larger; an axis that differs then takes the general way.
-    """
-    larger, smaller = (x, y) if len(x) >= len(y) else (y, x)
-    if tuple(larger) == tuple(smaller):
-        return False
-    gap = len(larger) - len(smaller)
-    small = list(smaller)
-    while small and small[-1] == 1:
-        small.pop()
-    return any(larger[gap + place] != extent for place, extent in enumerate(small))
 
 
 def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any:

@@ -16,10 +16,7 @@ import probe_line
 from .ledger import Block
 from .onward import Onward
 from .state import REFUSED, STATE, Unsupported
-from .values import chosen
-
-MOST_PLACES = 8
-"""Places that are named at which numbers of unknown data were asked for."""
+from .values import MOST_PLACES, chosen
 
 LAST_S = 60.0
 """When a run ends that hangs after its answer: far beyond what its steps take anywhere."""

@@ -1,7 +1,8 @@
-"""Types and sizes of tensors."""
+"""Types and sizes of tensors, and how two sizes lie against each other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 ITEM = {
@@ -36,3 +37,19 @@ def count(shape: Any) -> int:
 def nbytes(shape: Any, dtype: Any) -> int:
     """Return the bytes of a tensor."""
     return count(shape) * ITEM.get(word(dtype), 4)
+
+
+def crossed(x: Sequence[int], y: Sequence[int]) -> bool:
+    """Tell whether broadcasting is beyond a run of axes of the larger that the smaller fills.
+
+    Paddle's CPU kernels trim trailing ones of the smaller (of `y` at equal rank) and lay it
+    against the larger; an axis that differs then takes the general way.
+    """
+    larger, smaller = (x, y) if len(x) >= len(y) else (y, x)
+    if tuple(larger) == tuple(smaller):
+        return False
+    gap = len(larger) - len(smaller)
+    small = list(smaller)
+    while small and small[-1] == 1:
+        small.pop()
+    return any(larger[gap + place] != extent for place, extent in enumerate(small))

@@ -21,6 +21,13 @@ class Unsupported(BaseException):
         REFUSED.append(what)
 
 
+def rightly(error: Any) -> Any:
+    """Return an error that Paddle raises too: every other error of the tier's own code says
+    nothing about the script."""
+    error.rightly = True
+    return error
+
+
 class State:
     """One run of a script on tensors without data."""
 
@@ -63,6 +70,8 @@ class State:
         """What numbers of unknown data are taken to be."""
         self.numbers_at: dict[str, None] = {}
         """Where the script asked for some that may become lengths, in order."""
+        self.made_up_at: dict[str, None] = {}
+        """Where the script was given any data that is unknown, in order."""
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}

@@ -11,7 +11,7 @@ from typing import Any
 from . import known
 from .ledger import Block
 from .sizes import ITEM, count, nbytes, word
-from .state import STATE, Unsupported
+from .state import STATE, Unsupported, rightly
 
 LARGEST_COPY = 2**28
 """Bytes."""
@@ -279,7 +279,7 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.m_shape:
-            raise TypeError("len() of a 0-D tensor")
+            raise rightly(TypeError("len() of a 0-D tensor"))
         return int(self.m_shape[0])
 
     def __hash__(self) -> int:
@@ -413,7 +413,7 @@ class Tensor:
 
     def __deepcopy__(self, memo: Any) -> Any:
         if not self.is_leaf:
-            raise RuntimeError("Only Leaf Tensor support the deepcopy at the moment")
+            raise rightly(RuntimeError("Only Leaf Tensor support the deepcopy at the moment"))
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         import copy

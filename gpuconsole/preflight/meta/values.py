@@ -18,7 +18,7 @@ from typing import Any
 
 from . import dispatch, known
 from .sizes import word
-from .state import STATE
+from .state import STATE, rightly
 
 FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
 """Operators that find nothing in plausible data."""
@@ -30,6 +30,8 @@ SIZES = {"shape", "shape64", "numel"}
 BRANCHES = ("bool",)
 WATCHED = ("item", "bool", "format")
 """What is asked of floats and needs no second run: it becomes a `Number`, a choice or a text."""
+MOST_PLACES = 8
+"""Places that are named at which data was asked for."""
 WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
 """Types of whole numbers, which a script may use as lengths."""
 
@@ -83,6 +85,7 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
     import numpy
 
     nothing = _is_nothing(tensor)
+    STATE.made_up_at[where(root)] = None
     if what in BRANCHES:
         STATE.choice(f"{place(root)}a test of unknown data is {not nothing}")
     array = known.plausible(tensor)
@@ -96,7 +99,12 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
 
 def noted(root: Any) -> None:
     """Note who asked for a number that may become a length."""
-    STATE.numbers_at[place(root).rstrip(": ") or "a library"] = None
+    STATE.numbers_at[where(root)] = None
+
+
+def where(root: Any) -> str:
+    """Return file and line of the script's own code that is running, or that a library is."""
+    return place(root).rstrip(": ") or "a library"
 
 
 def made(number: int, root: Any) -> int:
@@ -178,7 +186,10 @@ def carrying(function: Any) -> Any:
     """Return a function whose result of a `Number` is a `Number`."""
 
     def call(*args: Any) -> Any:
-        made = function(*args)
+        try:
+            made = function(*args)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise rightly(error) from None
         carried = type(made) is float and any(type(one) is Number for one in args)
         return Number(made) if carried else made
 
@@ -199,3 +210,10 @@ CARRYING = ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "pow", "fab
 def chosen() -> Any:
     """Return the choices as sentences."""
     return [f"Taken for granted: {text}." for text in sorted(STATE.choices)]
+
+
+def doubts() -> Any:
+    """Return what the run rests on that only data could tell, as sentences."""
+    places = ", ".join(list(STATE.made_up_at)[:MOST_PLACES])
+    asked = f"Data that only a real run has was asked for at {places}."
+    return [*chosen(), *([asked] if places else ())]

@@ -37,7 +37,9 @@ LONGEST_ANSWER_S = 60.0
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
-OF_SIZE = ("script", "memory")
+OF_SCRIPT = ("script", "unclear")
+"""Errors that ended the script: its fault, or perhaps that of what was made up for it."""
+OF_SIZE = (*OF_SCRIPT, "memory")
 """Errors that another batch size may avoid."""
 
 
@@ -91,7 +93,7 @@ def measured(request: Any, out: Any) -> Any:
     for factor in DOUBLINGS:
         sizes = [size * factor for size in request["batches"]]
         answer = batches(request, sizes, out)
-        if answer.get("error", {}).get("kind") != "script":
+        if answer.get("error", {}).get("kind") not in OF_SCRIPT:
             break
     else:
         # It lives with no batch but its own.
@@ -182,9 +184,10 @@ def at_its_own(request: Any, out: Any) -> Any:
             if "run" in second:
                 return {"runs": pair(first["run"], second["run"])}
     answer = batches(request, request["batches"], out)
-    if answer.get("error", {}).get("kind") == "script":
+    if answer.get("error", {}).get("kind") in OF_SCRIPT:
         whole = as_written(request, out)
-        return by_option(request, whole, out) if "runs" in whole else answer
+        # What it does with its own batch size is what it does.
+        return by_option(request, whole, out) if "runs" in whole else whole
     return answer
 
 

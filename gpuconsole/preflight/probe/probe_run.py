@@ -77,6 +77,7 @@ def main() -> None:
     # Imported before the script's folder takes this one's place.
     import probe_alone
     import probe_batch
+    import probe_blame
     import probe_device
     import probe_files
     import probe_hooks
@@ -124,9 +125,9 @@ def main() -> None:
     except SystemExit as left:
         if left.code not in (None, 0):
             session.broke("it ended itself")
-            file, line = place(left, request["root"])
-            words = f"The script ended itself: {left.code}"
-            channel.fail("script", words, file, line, wordless=isinstance(left.code, int))
+            kind, words = probe_blame.doubted(f"The script ended itself: {left.code}", meta)
+            file, line = probe_blame.place(left, request["root"])
+            channel.fail(kind, words, file, line, wordless=isinstance(left.code, int))
     except MemoryError:
         session.broke("its memory was not enough")
         traceback.print_exc()
@@ -135,7 +136,8 @@ def main() -> None:
         session.broke(f"{type(error).__name__}: {str(error)[:LONGEST_WHY]}")
         traceback.print_exc()
         first = retried(error)
-        channel.fail(*failure(first, meta), *place(first, request["root"]))
+        found = probe_blame.failure(first, meta, request["root"])
+        channel.fail(*found, *probe_blame.place(first, request["root"]))
     session.ended()
 
 
@@ -156,28 +158,6 @@ def retried(error: Any) -> Any:
     while isinstance(error, RecursionError) and error.__context__ is not None:
         error = error.__context__
     return error
-
-
-def failure(error: Any, meta: Any) -> Any:
-    """Return kind and words for an error that ended the script."""
-    import probe_files
-    import probe_imports
-    import probe_notes
-    import probe_standins
-
-    words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
-    words = words.replace("NeededError: ", "The script ")
-    kind = "download" if probe_standins.wants_network(error) else "script"
-    if probe_imports.reached_an_operator(words):
-        kind = "library"
-    elif unsupported(meta, error):
-        kind = "unsupported"
-    elif isinstance(error, (ImportError, probe_imports.NeededError)):
-        kind = "library"
-    elif isinstance(error, FileNotFoundError):
-        kind = "data"
-    made = [one for one in probe_notes.notes() if one.startswith(probe_files.MADE_UP)]
-    return kind, words + probe_imports.blamed(words) + (f" ({made[0]})" if made else "")
 
 
 def tensors_without_data() -> Any:
@@ -201,21 +181,6 @@ def tensors_without_data() -> Any:
     return package
 
 
-def unsupported(meta: Any, error: Any) -> Any:
-    """Tell whether an error is the meta tier's: what it does not follow, a fault of its own, or a
-    part of Paddle's tensor that it lacks. The script is not to blame for any of these."""
-    if meta is None:
-        return False
-    if isinstance(error, meta.state.Unsupported):
-        return True
-    if isinstance(getattr(error, "obj", None), meta.state.STATE.tensor):
-        return isinstance(error, AttributeError)
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = bool(frames) and frames[-1].filename.startswith(meta.__path__[0] + os.sep)
-    slips = (AttributeError, TypeError, KeyError, IndexError, NameError, AssertionError)
-    return inside and isinstance(error, slips)
-
-
 def start(script: Any, request: Any) -> None:
     """Run the script as `python script args` would, typed in the working folder."""
     import types
@@ -233,14 +198,3 @@ def start(script: Any, request: Any) -> None:
     sys.modules["__main__"] = module
     # Not `runpy`, which shows the script another name of itself than its user typed.
     exec(probe_batch.code_of(script), module.__dict__)
-
-
-def place(error: Any, root: Any) -> Any:
-    """Return file and line of the innermost frame that is the project's own."""
-    root = os.path.abspath(root)
-    found: Any = ("", 0)
-    for frame in traceback.extract_tb(error.__traceback__):
-        # Names like `<frozen posixpath>` are of no file.
-        if os.path.isabs(frame.filename) and frame.filename.startswith(root + os.sep):
-            found = (frame.filename, frame.lineno)
-    return found

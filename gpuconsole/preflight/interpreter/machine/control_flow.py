@@ -206,12 +206,18 @@ def _vain(interp: Interpreter, networks: int, turns: int) -> bool:
 
 def _cut(interp: Interpreter, items: Iterator[Value]) -> None:
     """End a loop that the script would go on with: the steady state is known."""
+    _left(interp)
     close = getattr(items, "close", None)
     interp.run.batch.cutting = True
     if close is not None:
         close()
     del items, close
     interp.run.batch.cutting = False
+
+
+def _left(interp: Interpreter) -> None:
+    """Remember that a loop was left early: what it would have filled and counted is not."""
+    interp.run.doubted(interp.run.unknown("a loop that is followed until its memory is known"))
 
 
 def _rest(
@@ -295,8 +301,11 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
             return None
         if _vain(interp, networks, turn):
             return None
+        if end is BREAK:
+            return None
         # A condition nobody knows: one pass, or as many as give the steady state.
-        if end is BREAK or (run.progress.cycles >= CYCLES and run.progress.cycles > cycles):
+        if run.progress.cycles >= CYCLES and run.progress.cycles > cycles:
+            _left(interp)
             return None
         if truth is None and (run.progress.cycles == cycles or run.progress.cycles >= CYCLES):
             return None

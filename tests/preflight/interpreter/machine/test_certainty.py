@@ -42,6 +42,24 @@ def test_a_fault_behind_an_unknown_is_an_unknown(scan: Scan, before: str) -> Non
     assert "uncertain: train.py" in reason
 
 
+@pytest.mark.parametrize(
+    "loop",
+    ["for step in range(8):\n", "step = 0\nwhile step < 8:\n    step += 1\n"],
+)
+def test_no_fault_is_made_of_what_a_loop_would_have_filled(scan: Scan, loop: str) -> None:
+    head = WHOLE.partition("def fit")[0]
+    body = (
+        "    loss = net(paddle.rand([32, 64])).mean()\n    loss.backward()\n    opt.step()\n"
+        "    opt.clear_grad()\n    rates.append(opt.get_lr())\n"
+    )
+    start = (
+        "net = Net()\nopt = paddle.optimizer.SGD(0.1, parameters=net.parameters())\nrates = []\n"
+    )
+    found = scan(f"{head}{start}{loop}{body}assert rates[0] <= rates[6]\n").estimate()
+    assert found.errors == ()
+    assert found.memory is not None
+
+
 def test_a_module_that_is_only_imported_makes_no_fault_uncertain(scan: Scan) -> None:
     assert scan("import spam\n" + WHOLE + WRONG).estimate().errors
 

@@ -8,7 +8,7 @@ the nodes that lie on a way to what it is asked for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -20,6 +20,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     Parameter,
     Tensor,
 )
+from gpuconsole.preflight.meta.graph import in_degrees, on_a_way, reachable
 from gpuconsole.preflight.trace import Kind, Storage
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class _Pass:
         run = self.run
         run.tape.ledger.backwards.append(len(run.tape.ledger.events))
         around, run.tape.moment = (run.tape.moment, run.tape.layer), "backward"
-        degrees = _in_degrees(roots)
+        degrees = in_degrees(roots, reachable(roots))
         needed = self._needed(roots)
         ready = deque(one for one in roots if not degrees[id(one)])
         del roots
@@ -252,17 +253,7 @@ class _Pass:
         """Return the nodes and leaves on a way to a target; None where all are."""
         if self.targets is None:
             return None
-        wanted = {place for place, _ in self.wanted}
-        needed: set[int] = set()
-        order = list(_reachable(roots))
-        for _ in order:
-            before = len(needed)
-            for node in reversed(order):
-                if any(edge.key in wanted or edge.key in needed for edge in node.edges):
-                    needed.add(id(node))
-            if len(needed) == before:
-                break
-        return needed | wanted
+        return on_a_way(list(reachable(roots)), {place for place, _ in self.wanted})
 
     def results(self) -> list[Tensor | None]:
         """Return the gradients that were asked for."""
@@ -283,7 +274,7 @@ class _Pass:
 
 def saving_nodes(loss: Tensor) -> list[Node]:
     """Return the nodes behind a tensor."""
-    return list(_reachable([loss.node])) if loss.node is not None else []
+    return list(reachable([loss.node])) if loss.node is not None else []
 
 
 def parameters_of(loss: Tensor) -> list[Parameter]:
@@ -305,26 +296,6 @@ def _as_gradient(tensor: Tensor) -> Gradient:
     made = Gradient(tensor.storage)
     made.rows = tensor.rows
     return made
-
-
-def _reachable(roots: Sequence[Node]) -> Iterator[Node]:
-    seen = {id(one) for one in roots}
-    pending = list(roots)
-    while pending:
-        node = pending.pop()
-        yield node
-        for edge in node.edges:
-            if edge.node is not None and id(edge.node) not in seen:
-                seen.add(id(edge.node))
-                pending.append(edge.node)
-
-
-def _in_degrees(roots: Sequence[Node]) -> dict[int, int]:
-    degrees: dict[int, int] = {id(one): 0 for one in roots}
-    for node in _reachable(roots):
-        for edge in node.edges:
-            degrees[edge.key] = degrees.get(edge.key, 0) + 1
-    return degrees
 
 
 def _hooked(run: Run, hook: object, grad: Gradient | None, nbytes: int) -> Gradient | None:

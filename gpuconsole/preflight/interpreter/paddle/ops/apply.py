@@ -20,6 +20,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     Tensor,
     broadcast,
 )
+from gpuconsole.preflight.meta.sizes import crossed
 from gpuconsole.preflight.trace import Storage
 
 
@@ -183,22 +184,6 @@ def binary(run: Run, name: str, x: Tensor, y: Tensor) -> Tensor:
         work = float(sum(one.nbytes for one in (x, y) if one.needs_grad))
         mode = "new"
     return apply(run, name, (x, y), shape, dtype, work=work, mode=mode, flops=prod(shape))
-
-
-def crossed(x: Sequence[int], y: Sequence[int]) -> bool:
-    """Tell whether broadcasting is beyond a run of axes of the larger that the smaller fills.
-
-    Paddle's CPU kernels trim trailing ones of the smaller (of `y` at equal rank) and lay it
-    against the larger; an axis that differs then takes the general way.
-    """
-    larger, smaller = (x, y) if len(x) >= len(y) else (y, x)
-    if tuple(larger) == tuple(smaller):
-        return False
-    gap = len(larger) - len(smaller)
-    small = list(smaller)
-    while small and small[-1] == 1:
-        small.pop()
-    return any(larger[gap + place] != extent for place, extent in enumerate(small))
 
 
 def promote(x: Tensor, y: Tensor) -> str:

@@ -1,0 +1,49 @@
+"""The graph of a backward pass, as Paddle's engine walks it: which nodes there are, how many edges
+lead to each, which lie on a way to what is asked for.
+
+A node has `edges`, of which some may be None; an edge has a `node`, None where it leads to a leaf,
+and a `key` that tells its end from others: `id(node)` where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+
+def reachable(roots: Iterable[Any]) -> Iterator[Any]:
+    """Give the nodes behind some, each once, those that were found last first."""
+    pending = list(roots)
+    seen = {id(one) for one in pending}
+    while pending:
+        node = pending.pop()
+        yield node
+        for edge in node.edges:
+            if edge is not None and edge.node is not None and id(edge.node) not in seen:
+                seen.add(id(edge.node))
+                pending.append(edge.node)
+
+
+def in_degrees(roots: Iterable[Any], order: Iterable[Any]) -> dict[Any, int]:
+    """Return how many edges of the nodes `order` lead to each node and leaf, by key."""
+    degrees: dict[Any, int] = {id(one): 0 for one in roots}
+    for node in order:
+        for edge in node.edges:
+            if edge is not None:
+                degrees[edge.key] = degrees.get(edge.key, 0) + 1
+    return degrees
+
+
+def on_a_way(order: Sequence[Any], wanted: set[Any]) -> set[Any]:
+    """Return the keys of the nodes from which a way leads to one that is wanted, and of those."""
+    needed: set[Any] = set()
+    while True:
+        before = len(needed)
+        for node in reversed(order):
+            if id(node) not in needed and any(
+                edge is not None and (edge.key in wanted or edge.key in needed)
+                for edge in node.edges
+            ):
+                needed.add(id(node))
+        if len(needed) == before:
+            return needed | wanted
