@@ -18,9 +18,12 @@ ROOT = Path("/project")
 TIER = Path("/tier/meta")
 LIBRARY = Path("/site-packages/paddle")
 CALLING = "def run(call):\n    return call()\n"
-HANDLING = (
-    "def run(call):\n    try:\n        call()\n    except ValueError:\n        raise KeyError(1)\n"
-)
+HANDLING = """def run(call):
+    try:
+        call()
+    except ValueError:
+        raise KeyError(1)
+"""
 
 
 @pytest.fixture

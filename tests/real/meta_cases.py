@@ -59,6 +59,26 @@ def rows_clipped_and_decayed(paddle: Any, step: Any) -> None:
 
 
 @case
+def written_into_and_retained(paddle: Any, step: Any) -> None:
+    """A graph that stays holds the gradient of a tensor that was written into and is gone."""
+    net = paddle.nn.LayerList([paddle.nn.Linear(48, 48) for _ in range(2)])
+
+    def shifted(x: Any) -> Any:
+        made = paddle.zeros_like(x)
+        made[:, :24] = x[:, 24:]
+        return made + x
+
+    for _ in range(3):
+        out = net[1](shifted(net[0](paddle.rand([32, 48]))))
+        first, second = out.mean(), out.square().mean()
+        first.backward(retain_graph=True)
+        step()
+        second.backward()
+        for one in net.parameters():
+            one.clear_grad()
+
+
+@case
 def sparse_batches(paddle: Any, step: Any) -> None:
     """Batches of few values, which are made dense before the first layer."""
     nn = paddle.nn

@@ -110,7 +110,7 @@ BLAMED = (
     ("paddle.static.Executor().run()", "unsupported"),
     ("missing_name", "script"),
     (
-        "try:\n    x.no_such_part()\nexcept Exception as error:\n    raise ValueError(1) from error",
+        "try:\n    x.no_such_part()\nexcept Exception as error:\n    raise KeyError(1) from error",
         "unsupported",
     ),
     (

@@ -15,13 +15,15 @@ from .tensor import new
 class Edge:
     """Where the gradient of an input goes: to another node's output, or to a leaf."""
 
-    __slots__ = ("dtype", "leaf", "node", "parameter", "shape", "slot")
+    __slots__ = ("dtype", "keeper", "leaf", "node", "parameter", "shape", "slot")
 
     def __init__(self, tensor: Any) -> None:
         self.node = tensor.m_node
         self.slot = tensor.m_slot
         # As in Paddle a graph keeps no leaf alive that nothing else holds.
-        self.leaf = weakref.ref(tensor.source) if tensor.m_node is None else None
+        alone = tensor.m_node is None
+        self.leaf = weakref.ref(tensor.source) if alone else None
+        self.keeper = weakref.ref(tensor.source.keeper()) if alone else None
         self.shape, self.dtype = tensor.m_shape, tensor.m_dtype
         self.parameter = tensor.m_node is None and tensor.persistable
 
@@ -65,6 +67,8 @@ class Node:
         self.hooks: dict[int, dict[int, Any]] = {}
         self.retained: dict[int, Any] = {}
         self.done = False
+        self.keepers: Any = ()
+        """The places of the gradients of the tensors that it reads."""
         for slot, one in enumerate(outputs):
             one.m_node, one.m_slot, one.stop_gradient = self, slot, False
 
@@ -86,7 +90,7 @@ class Node:
 
     def retain(self, tensor: Any) -> None:
         """Keep the gradient of an output in its tensor."""
-        self.retained[tensor.m_slot] = weakref.ref(tensor)
+        self.retained[tensor.m_slot] = weakref.ref(tensor.keeper())
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Return the gradients of the inputs, in the order of the edges; clears `grads`.
@@ -97,6 +101,7 @@ class Node:
 
     def release(self) -> None:
         """Let go of what was saved."""
+        self.keepers = ()
         self.done = True
 
 
@@ -120,6 +125,7 @@ class OperatorNode(Node):
             if tensor is not None:
                 self.saved[number] = Saved(tensor)
         super().__init__(step.name, edges, outputs)
+        self.keepers = _keepers(tensors.get(number) for number in gradient.touched)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the gradient's operators."""
@@ -144,7 +150,7 @@ class OperatorNode(Node):
         """Let go of what was saved."""
         self.saved.clear()
         self.kept = ()
-        self.done = True
+        super().release()
 
 
 BILINEAR = frozenset({"matmul_double_grad", "multiply_double_grad", "conv2d_grad_grad",
@@ -330,6 +336,10 @@ class _Runner:
         return {}
 
 
+def _keepers(tensors: Any) -> Any:
+    return [one.m_keeper for one in tensors if one is not None and one.m_keeper is not None]
+
+
 def _bytes(spec: Any) -> int:
     return nbytes(spec.shape, spec.dtype)
 
@@ -362,6 +372,7 @@ class PlainNode(Node):
     def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = ()) -> None:
         self.saved = [Saved(one) for one in saved]
         super().__init__(name, [edge_of(one) for one in inputs], outputs)
+        self.keepers = _keepers(saved)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Make the gradients."""
@@ -384,7 +395,7 @@ class PlainNode(Node):
     def release(self) -> None:
         """Let go of what was saved."""
         self.saved.clear()
-        self.done = True
+        super().release()
 
 
 class RowsNode(PlainNode):

@@ -91,7 +91,7 @@ class Pass:
             return
         first = new(loss.m_shape, loss.m_dtype, "full_like")
         del start
-        self._at_leaf(loss, first)
+        self._at_leaf(loss, loss.source.keeper(), first)
 
     def _walk(self, roots: Any) -> None:
         order = list(reachable(roots))
@@ -129,7 +129,7 @@ class Pass:
                 else:
                     self.arrived.pop(id(edge.node), None)
             else:
-                self._at_leaf(edge.leaf(), self.arrived.pop(edge.key, [None])[0])
+                self._at_leaf(edge.leaf(), edge.keeper(), self.arrived.pop(edge.key, [None])[0])
 
     def _step(self, node: Any, needed: Any) -> Any:
         """Run one node; its output gradients are dropped."""
@@ -141,9 +141,9 @@ class Pass:
             if (id(node), slot) in self.wanted and grad is not None:
                 self.found[id(node), slot] = grad
             kept = node.retained.get(slot)
-            tensor = kept() if kept is not None else None
-            if tensor is not None and self.targets is None:
-                tensor.m_grad = grad
+            keeper = kept() if kept is not None else None
+            if keeper is not None and self.targets is None:
+                keeper.grad = grad
             grad = None
         if all(one is None for one in grads):
             return deque([None] * len(node.edges))
@@ -165,23 +165,24 @@ class Pass:
         elif self.graph:
             slots[slot] = STATE.call("add", (grad, before), {})
 
-    def _at_leaf(self, leaf: Any, grad: Any) -> None:
-        """Put a leaf's whole gradient in place, or add it into the one kept from before."""
-        if grad is None or leaf is None:
+    def _at_leaf(self, leaf: Any, keeper: Any, grad: Any) -> None:
+        """Put a leaf's whole gradient in place, or add it into the one kept from before: where that
+        is still there, though the leaf may be gone."""
+        if grad is None:
             return
-        for key, hook in list((leaf.m_hooks or {}).items()):
+        hooks = list((leaf.m_hooks or {}).items()) if leaf is not None else []
+        for key, hook in hooks:
             if not isinstance(key, tuple):
                 grad = _hooked(hook, grad)
         if self.targets is not None:
-            if _where(leaf) in self.wanted:
+            if leaf is not None and _where(leaf) in self.wanted:
                 self.found[_where(leaf)] = grad
             return
-        kept = leaf.m_grad
-        if kept is None:
-            leaf.m_grad = _alone(grad)
-        elif kept.m_rows or grad.m_rows:
-            leaf.m_grad = _joined(kept, grad)
-        for key, hook in list((leaf.m_hooks or {}).items()):
+        if keeper is not None and keeper.grad is None:
+            keeper.grad = _alone(grad)
+        elif keeper is not None and (keeper.grad.m_rows or grad.m_rows):
+            keeper.grad = _joined(keeper.grad, grad)
+        for key, hook in hooks:
             if isinstance(key, tuple):
                 hook()
 

@@ -36,7 +36,7 @@ def put(x: Any, index: Any, value: Any) -> Any:
         if before.stop_gradient and before.m_node is None and autograd.needed([value]):
             # Paddle takes what is written into for a leaf then, whose gradient it keeps.
             before.stop_gradient = False
-            x.m_before = before
+            before.m_keeper = x.keeper()
     if autograd.needed(given):
         autograd.PlainNode("set_value", given, [x], saved=saved)
     del saved

@@ -68,7 +68,7 @@ class Entry:
 class Gradient:
     """The gradient of one step: its operators, and which value is each input's gradient."""
 
-    __slots__ = ("given", "results", "saved", "steps")
+    __slots__ = ("given", "results", "saved", "steps", "touched")
 
     def __init__(self) -> None:
         self.steps: list[Any] = []
@@ -76,6 +76,8 @@ class Gradient:
         """By operand and place: the number of its gradient, or None."""
         self.saved: list[Any] = []
         """Numbers of the forward pass whose memory is read."""
+        self.touched: list[Any] = []
+        """Those that are given, whether or not their memory is read."""
         self.given: dict[Any, Any] = {}
         """The number that stands for the gradient of each output slot."""
 
@@ -378,11 +380,12 @@ def _needed(made: Any, step: Any) -> None:
     forward = {number for numbers in step.inputs for number in numbers if number is not None}
     forward |= {number for numbers in step.outputs for number in numbers if number is not None}
     saved: dict[Any, Any] = {}
+    touched: dict[Any, Any] = {}
     for back in made.steps:
         for place, numbers in enumerate(back.inputs):
-            if place in back.unneeded:
-                continue
             for number in numbers:
                 if number in forward:
-                    saved[number] = True
-    made.saved = list(saved)
+                    touched[number] = True
+                    if place not in back.unneeded:
+                        saved[number] = True
+    made.saved, made.touched = list(saved), list(touched)

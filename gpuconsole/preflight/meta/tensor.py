@@ -17,12 +17,21 @@ LARGEST_COPY = 2**28
 """Bytes."""
 
 
+class Keeper:
+    """The place of a gradient, which outlives its tensor while a node holds it."""
+
+    __slots__ = ("__weakref__", "grad")
+
+    def __init__(self) -> None:
+        self.grad: Any = None
+
+
 class Tensor:
     """A tensor without data."""
 
     # Not in `__dict__`, which scripts and Paddle copy.
-    __slots__ = ("__dict__", "__weakref__", "m_before", "m_block", "m_dtype", "m_grad", "m_hooks",
-                 "m_known", "m_name", "m_node", "m_parts", "m_place", "m_retained", "m_rows",
+    __slots__ = ("__dict__", "__weakref__", "m_block", "m_dtype", "m_hooks", "m_keeper", "m_known",
+                 "m_name", "m_node", "m_parts", "m_place", "m_retained", "m_rows",
                  "m_shape", "m_slot", "m_strides", "m_version", "persistable",
                  "stop_gradient")  # fmt: skip
 
@@ -33,7 +42,8 @@ class Tensor:
     m_known: Any
     """Paddle's own tensor with the data, where it is small and does not come from unknowns."""
     m_node: Any
-    m_grad: Any
+    m_keeper: Any
+    """What holds its gradient, once it may have one: nodes that read the tensor share it."""
     m_hooks: Any
     m_rows: Any
     """Whether it holds only some rows of a table, as gradients of sparse embeddings do."""
@@ -41,8 +51,6 @@ class Tensor:
     """Values and indices, where it is sparse."""
     m_name: Any
     m_place: Any
-    m_before: Any
-    """What it was before a subscript wrote into it, where that was a leaf."""
     m_source: Any
     """The leaf whose gradient is its own too."""
     m_slot: Any
@@ -54,7 +62,7 @@ class Tensor:
     def __new__(cls, *_: Any, **__: Any) -> Any:
         made = object.__new__(cls)
         made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
-        made.m_grad = made.m_hooks = made.m_place = made.m_before = None
+        made.m_keeper = made.m_hooks = made.m_place = None
         made.m_source = made.m_parts = None
         made.m_shape = ()
         made.m_name = ""
@@ -437,6 +445,22 @@ class Tensor:
         return
 
     # -- gradients
+
+    @property
+    def m_grad(self) -> Any:
+        """The gradient that it holds itself."""
+        return None if self.m_keeper is None else self.m_keeper.grad
+
+    @m_grad.setter
+    def m_grad(self, value: Any) -> None:
+        if value is not None or self.m_keeper is not None:
+            self.keeper().grad = value
+
+    def keeper(self) -> Any:
+        """Return what holds its gradient."""
+        if self.m_keeper is None:
+            self.m_keeper = Keeper()
+        return self.m_keeper
 
     @property
     def grad(self) -> Any:
