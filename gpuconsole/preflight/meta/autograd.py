@@ -131,7 +131,7 @@ class OperatorNode(Node):
         """Run the gradient's operators."""
         if self.done:
             words = f"Trying to backward through {self.label} a second time: "
-            raise rightly(RuntimeError(f"{words}specify retain_graph=True"))
+            raise rightly(SystemError(f"{words}specify retain_graph=True"))
         runner = _Runner(self, grads, graph, wants)
         grads.clear()
         return runner.go()

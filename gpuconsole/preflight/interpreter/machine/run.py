@@ -122,6 +122,9 @@ class Run:
         """
         exact = not any(type(extent) is Bound for shape in shapes for extent in shape)
         if self.findings.doubt is None and exact:
+            if self.interp.trying:
+                # The script may be prepared for it.
+                return self.interp.lacking(message, "ValueError")
             self.accuse(message, shapes)
             return self.unknown(message)
         failed = self.gap(f"{message}; uncertain: {self.findings.why_unsure()}")

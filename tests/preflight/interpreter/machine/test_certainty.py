@@ -60,6 +60,18 @@ def test_no_fault_is_made_of_what_a_loop_would_have_filled(scan: Scan, loop: str
     assert found.memory is not None
 
 
+def test_no_fault_is_made_of_what_the_script_catches(scan: Scan) -> None:
+    tried = (
+        "def fits(x):\n    try:\n        Net()(x)\n        return True\n    except ValueError:\n"
+        "        return False\nassert fits(paddle.rand([2, 64]))\n"
+        "assert not fits(paddle.rand([2, 7]))\nfit(Net(), 32)\n"
+    )
+    found = scan(WHOLE + tried).estimate()
+    assert found.errors == ()
+    assert found.memory is not None
+    assert scan(WHOLE + tried.replace("ValueError", "KeyError")).estimate().errors
+
+
 def test_a_module_that_is_only_imported_makes_no_fault_uncertain(scan: Scan) -> None:
     assert scan("import spam\n" + WHOLE + WRONG).estimate().errors
 
