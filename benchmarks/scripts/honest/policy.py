@@ -26,7 +26,7 @@ for step in range(40):
         q = net(paddle.to_tensor(s)).gather(paddle.to_tensor(a), 1).diag()
         with paddle.no_grad():
             goal = paddle.to_tensor(r.astype("float32")) + 0.9 * net(paddle.to_tensor(n)).max(1)
-        loss = (q - goal).square().mean() - 0.01 * Normal(0.0, spread.abs()).entropy().mean()
+        loss = (q - goal).square().mean() - 0.01 * Normal(paddle.zeros([1]), spread.abs()).entropy().mean()
         loss.backward()
         opt.step()
         opt.clear_grad()
