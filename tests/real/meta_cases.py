@@ -390,6 +390,22 @@ def curved(paddle: Any, step: Any) -> None:
 
 
 @case
+def curved_by_parts(paddle: Any, step: Any) -> None:
+    """Second derivatives that Paddle makes of other operators."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(40, 64, bias_attr=False), nn.Silu(), nn.Linear(64, 10))
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+
+    def loss_of(net: Any, x: Any) -> Any:
+        x.stop_gradient = False
+        out = net(x)
+        (slope,) = paddle.grad((out * out).sum(), x, create_graph=True)
+        return slope.square().mean()
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([256, 40]),), loss_of, step)
+
+
+@case
 def curved_pictures(paddle: Any, step: Any) -> None:
     nn = paddle.nn
     net = nn.Sequential(nn.Conv2D(3, 8, 3, padding=1), nn.LeakyReLU(), nn.Conv2D(8, 4, 3))

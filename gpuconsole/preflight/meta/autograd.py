@@ -125,7 +125,7 @@ class OperatorNode(Node):
             if tensor is not None:
                 self.saved[number] = Saved(tensor)
         super().__init__(step.name, edges, outputs)
-        self.keepers = _keepers(tensors.get(number) for number in gradient.touched)
+        self.keepers = keepers(tensors.get(number) for number in gradient.touched)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the gradient's operators."""
@@ -153,15 +153,15 @@ class OperatorNode(Node):
         super().release()
 
 
-BILINEAR = frozenset({"matmul_double_grad", "multiply_double_grad", "conv2d_grad_grad",
-                      "depthwise_conv2d_double_grad", "conv3d_double_grad"})  # fmt: skip
+BILINEAR = frozenset({"conv2d_grad_grad", "depthwise_conv2d_double_grad", "conv3d_double_grad"})
 """Second derivatives of products: operands x, y, the gradient, and what arrived for both."""
-
-
-COMPOSED = frozenset({"matmul_double_grad", "multiply_double_grad"})
-"""Those of them that Paddle makes of other operators."""
-UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad"})
-"""Gradients whose derivative Paddle makes of operators that its representation does not show."""
+SECOND: dict[str, Any] = {}
+"""By operator of a gradient: what hangs the node of its own derivative behind its results, where
+Paddle makes that of other operators (see `composites`)."""
+UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "tanh_double_grad",
+                    "sigmoid_double_grad"})  # fmt: skip
+"""Gradients whose derivative Paddle makes of operators that its representation does not show, or in
+memory that it reuses in ways that are not known."""
 SUMS = frozenset({"add_grad", "subtract_grad"})
 
 
@@ -220,17 +220,10 @@ class _Runner:
         made = sum(one.nbytes for one in outputs.values())
         needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
         STATE.ledger.scratch(needs, step.name)
-        terms = [] if lacking or step.name not in COMPOSED else self._terms(step)
-        del copies, terms
+        del copies
         self.env.update(outputs)
         if self.graph:
             self._hang(step)
-
-    def _terms(self, step: Any) -> Any:
-        """Return the two products that a second derivative adds up into its last result."""
-        spec = step.specs[-1][0]
-        size = 0 if spec is None else _bytes(spec)
-        return [Block(STATE.ledger, size, step.name) for _ in range(2)]
 
     def _lacking(self, step: Any) -> Any:
         """Return the results of a second derivative of a product that cannot be made: each needs
@@ -246,8 +239,13 @@ class _Runner:
         flowing = any(one is not None and not one.stop_gradient for row in inputs for one in row)
         if not flowing:
             return
+        if step.name in SECOND:
+            flat = [one for row in inputs for one in row]
+            SECOND[step.name](step, flat, [one for row in outputs for one in row])
+            return
         if step.name in UNLIKE or not STATE.core.has_vjp(step.op):
-            raise Unsupported(f"the second derivative of {self.node.label}")
+            order = "third" if step.name.endswith("_double_grad") else "second"
+            raise Unsupported(f"the {order} derivative of {self.node.label.removesuffix('_grad')}")
         numbers = {number: one for row, shown in zip(step.inputs, inputs)
                    for number, one in zip(row, shown) if one is not None}  # fmt: skip
         numbers.update(self.env)
@@ -267,7 +265,7 @@ class _Runner:
         if leaf is not None:
             return leaf
         spec = self.node.specs[number]
-        made = _in_block(self.opened.get(number), spec)
+        made = in_block(self.opened.get(number), spec)
         if node is not None:
             made.m_node, made.m_slot, made.stop_gradient = node, slot, False
         return made
@@ -330,13 +328,14 @@ class _Runner:
                 None,
             )
             if block is not None:
-                return {first_out: _in_block(block, spec)}
+                return {first_out: in_block(block, spec)}
         if mode == "inplace" and arrived.m_block is not None and arrived.nbytes >= _bytes(spec):
             return {first_out: _shared(arrived, spec, arrived.m_strides)}
         return {}
 
 
-def _keepers(tensors: Any) -> Any:
+def keepers(tensors: Any) -> Any:
+    """Return what holds the gradients of some tensors, where they may have any."""
     return [one.m_keeper for one in tensors if one is not None and one.m_keeper is not None]
 
 
@@ -344,14 +343,15 @@ def _bytes(spec: Any) -> int:
     return nbytes(spec.shape, spec.dtype)
 
 
-def _in_block(block: Any, spec: Any) -> Any:
+def in_block(block: Any, spec: Any) -> Any:
+    """Return a tensor of a shape and type that lies in some memory."""
     made = STATE.tensor.__new__(STATE.tensor)
     made.m_shape, made.m_dtype, made.m_block = spec.shape, spec.dtype, block
     return made
 
 
 def _shared(tensor: Any, spec: Any, strides: Any) -> Any:
-    made = _in_block(tensor.m_block, spec)
+    made = in_block(tensor.m_block, spec)
     made.m_strides = strides
     return made
 
@@ -372,7 +372,7 @@ class PlainNode(Node):
     def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = ()) -> None:
         self.saved = [Saved(one) for one in saved]
         super().__init__(name, [edge_of(one) for one in inputs], outputs)
-        self.keepers = _keepers(saved)
+        self.keepers = keepers(saved)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Make the gradients."""

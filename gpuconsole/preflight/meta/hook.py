@@ -8,7 +8,7 @@ import importlib.util
 import sys
 from typing import Any
 
-from . import device, dispatch, engine, indexing, operators, pylayer, updates
+from . import composites, device, dispatch, engine, indexing, operators, pylayer, updates
 from .state import STATE, Unsupported
 from .tensor import Tensor
 
@@ -68,6 +68,7 @@ def replace(library: Any) -> None:
     eager = library.eager
     STATE.real, STATE.real_init = eager.Tensor, eager.Tensor.__init__
     STATE.tensor, STATE.call = Tensor, dispatch.call
+    composites.install()
     STATE.sized = hasattr(library, "Size")
     operators.install(Tensor)
     STATE.subscript = indexing
