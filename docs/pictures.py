@@ -33,7 +33,7 @@ async def take(folder: Path) -> None:
     app = ConsoleApp(session, Look(site="demo"))
     async with app.run_test(size=SIZE, notifications=False) as pilot:
         await _until(lambda: app.opened)
-        await submit_demo_jobs(session)
+        await submit_demo_jobs(session.queue)
         await _until(lambda: any(job.state is JobState.OOM for job in session.jobs()))
         await pilot.pause(2)
         _save(app, folder / "fleet.svg", "the fleet")

@@ -117,7 +117,7 @@ class LabSession:
         """
         task = task_of(what, options)
         await self._session.first_frames(_FLEET_WAIT_S)
-        return await self._session.preflight(task, tier=tier)
+        return await self._session.preflight.report(task, tier=tier)
 
     async def submit(
         self,
@@ -133,7 +133,7 @@ class LabSession:
         """
         task = task_of(what, options)
         await self._session.first_frames(_FLEET_WAIT_S)
-        return await self._session.submit(task, force=force, hold=hold)
+        return await self._session.queue.submit(task, force=force, hold=hold)
 
     def jobs(self) -> tuple[Job, ...]:
         """Return every job of the queue, oldest first."""
@@ -214,7 +214,7 @@ class LabSession:
         """End a job: it leaves the queue, or gets SIGTERM, a grace time, SIGKILL."""
         for part in self._parts(reference):
             await self._session.first_frames(_REACH_S, part)
-        return await self._session.cancel(reference)
+        return await self._session.queue.cancel(reference)
 
     async def fetch(self, reference: str, folder: str | os.PathLike[str] = ".") -> Path:
         """Copy a job's results into `folder/<job id>`; returns that folder."""

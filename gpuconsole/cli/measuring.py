@@ -61,7 +61,7 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
 
         async def work(session: Session) -> None:
             await session.first_frames(_FLEET_WAIT_S)
-            await session.measure(task, mode, telling, host=host)
+            await session.preflight.measure(task, mode, telling, host=host)
 
         drive(work)
     telling.done()
@@ -131,7 +131,7 @@ def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
 
     async def work(session: Session) -> Report:
         await session.first_frames(_FLEET_WAIT_S)
-        return await _unless_interrupted(session.climb(task, user, report=found), found)
+        return await _unless_interrupted(session.preflight.climb(task, user, report=found), found)
 
     try:
         return drive(work)

@@ -82,9 +82,9 @@ def _sweep() -> tuple[Task, ...]:
     )
 
 
-async def submit_demo_jobs(session: Submits) -> tuple[Job, ...]:
-    """Queue the demo's jobs through a session."""
-    return tuple([await session.submit(task, force=True) for task in demo_tasks()])
+async def submit_demo_jobs(queue: Submits) -> tuple[Job, ...]:
+    """Queue the demo's jobs."""
+    return tuple([await queue.submit(task, force=True) for task in demo_tasks()])
 
 
 def _task(name: str, script: str, *args: str) -> Task:

@@ -24,9 +24,7 @@ from gpuconsole.core.observation import HostCalibration
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.preflight.cost import work_of
-from gpuconsole.session.acting import Acting
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.asking import Asking
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.dispatch.oom_retry import Retrying, is_due
@@ -34,7 +32,7 @@ from gpuconsole.session.dispatch.prune import prune_hosts
 from gpuconsole.session.dispatch.slurm_jobs import decision_there, hand_over, without_clusters
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
-from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.events import News
 from gpuconsole.session.export.render import rendered, unqueued
 from gpuconsole.session.export.slurm_script import batch_file
@@ -52,12 +50,13 @@ from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.processes import Processes
-from gpuconsole.session.queue import commands as queue
+from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.forecast import Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Why, placed_by
 from gpuconsole.session.queue.policies import Policies
+from gpuconsole.session.queue.service import JobQueue
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
 from gpuconsole.session.recording.recorder import FOLDER, ring
@@ -76,7 +75,7 @@ __all__ = ["Context", "Event", "Session", "Why"]
 LOOK_EVERY_S = 0.5
 
 
-class Session(Acting, Asking):
+class Session:
     """Drive the fleet, the queue and preflight. Use as `async with Session(...) as session`."""
 
     def __init__(self, context: Context) -> None:
@@ -116,10 +115,11 @@ class Session(Acting, Asking):
         self._outlook = Outlook(self._context, steps, self._leases)
         self.foresight = Foresight(self._context, self._placer, self._leases)
         spare = SpareDevices(self._context, self._placer, self._leases, self._outlook)
-        self._estimating = Estimating(self._context, spare)
-        self._submitting = Submitting(self._context, self._estimating)
-        self.processes = Processes(self._context, self.cancel)
-        self.retrying = Retrying(self._context, self._estimating)
+        self.preflight = Preflight(self._context, spare)
+        self.retrying = Retrying(self._context, self.preflight)
+        submitting = Submitting(self._context, self.preflight)
+        self.queue = JobQueue(self._context, submitting, self.retrying, self._dispatch)
+        self.processes = Processes(self._context, self.queue.cancel)
         self._forgetting = Forgetting(self._context)
         self._backing = Backing(self._context)
         self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
@@ -183,9 +183,13 @@ class Session(Acting, Asking):
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
         return self._journal.jobs()
 
+    def job(self, reference: str) -> Job:
+        """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
+        return self.queue.job(reference)
+
     def group(self, reference: str) -> tuple[Job, ...]:
         """Return the jobs of a sweep by its name, or the one job that is meant."""
-        return queue.find_all(self.jobs(), reference)
+        return commands.find_all(self.jobs(), reference)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` on the event loop for each event; the result unsubscribes."""
@@ -262,7 +266,7 @@ class Session(Acting, Asking):
     async def logs(self, reference: str, *, follow: bool, rank: int = 0) -> AsyncIterator[str]:
         """Give cleaned log lines of the latest attempt; with `follow`, until the job has ended and
         its log is here."""
-        job_id = queue.require_rank(self.job(reference), rank).id
+        job_id = commands.require_rank(self.job(reference), rank).id
         if follow:
             self._dispatch()
         lines = tail(
@@ -285,7 +289,7 @@ class Session(Acting, Asking):
         job = self.job(reference)
         self._dispatch()
         while not job.state.ended or is_due(job):
-            queue.require_not_held(job)
+            commands.require_not_held(job)
             await self._clock.sleep(LOOK_EVERY_S)
             job = self._as_it_is(job.id)
         return job
@@ -329,7 +333,7 @@ class Session(Acting, Asking):
         self, host: str, device: int | None, image: str, progress: Callable[[str], None]
     ) -> HostCalibration:
         """Measure what a process costs on a host's device, and keep it where that worked."""
-        self._require_writable("Calibrating")
+        self._context.require_writable("Calibrating")
         found = await calibrate(self._context, host, device, image, progress)
         if found.context_mib is not None:
             self._journal.calibrate(found)
@@ -340,7 +344,7 @@ class Session(Acting, Asking):
 
         Hosts named in `without` are taken as asked: nothing of this queue ran there.
         """
-        self._require_writable("Adopting")
+        self._context.require_writable("Adopting")
         unknown = set(without) - {host.name for host in self.snapshot().hosts}
         if unknown:
             raise UsageError(
@@ -352,7 +356,7 @@ class Session(Acting, Asking):
 
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""
-        self._require_writable("Pruning")
+        self._context.require_writable("Pruning")
         if self._journal.restoration() is not None:
             raise RefusedError(
                 "Hosts were not all asked",
@@ -399,7 +403,7 @@ class Session(Acting, Asking):
             await self._leases.close()
             await self.hosts.close()
         finally:
-            await self._estimating.close()
+            await self.preflight.close()
             self._journal.close()
             self._context.on_close()
         for task in tasks:

@@ -35,7 +35,7 @@ def held_by(session: Session, name: str) -> float:
 async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_path: Path) -> None:
     lab = DemoOptions(speed=20.0)
     async with open_session(None, tmp_path / "state", demo=lab) as session:
-        jobs = await submit_demo_jobs(session)
+        jobs = await submit_demo_jobs(session.queue)
         assert len(jobs) == len(demo_tasks())
         wanted = {
             "smoke-test": JobState.SUCCEEDED,

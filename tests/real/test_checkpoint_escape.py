@@ -77,7 +77,7 @@ async def attacked(desk: Desk, session: Session) -> Job:
     """Return the job once its first attempt has laid its links."""
     await seen(session)
     task = replace(desk.task(ATTACK, "attack"), checkpoint_dir="runs/ckpt")
-    job = await session.submit(task, force=True)
+    job = await session.queue.submit(task, force=True)
     done = await session.wait(job.id)
     assert "laid" in log(session, job, 1), done.cause
     return done
@@ -110,7 +110,7 @@ async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
     async with desk.session() as session:
         job = await attacked(desk, session)
         assert "refused rename" in log(session, job, 1)
-        await session.retry(job.id)
+        await session.queue.retry(job.id)
         await job_is(session, job, JobState.SUCCEEDED)
         said = log(session, job, 2)
         assert "found home key latest mark newest pipe" in said
@@ -145,7 +145,7 @@ async def test_no_link_is_followed_on_the_way_to_another_host(
         assert job.attempt is not None
         first = job.attempt.host
         session.drains.drain(first, "the next attempt runs elsewhere", session.user)
-        await session.retry(job.id)
+        await session.queue.retry(job.id)
         done = await job_is(session, job, JobState.SUCCEEDED)
         assert done.attempt is not None
         assert done.attempt.host != first

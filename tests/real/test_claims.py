@@ -204,7 +204,7 @@ async def test_a_frozen_engine_is_named_at_the_job_and_at_the_host(
 ) -> None:
     desk = desk_of(docker_lab, tmp_path / "desk")
     async with desk.session() as session:
-        job = await session.submit(desk.task(COUNT))
+        job = await session.queue.submit(desk.task(COUNT))
         await job_is(session, job, JobState.RUNNING, within_s=PATIENCE_S)
         place.engine.freeze()
         try:

@@ -70,7 +70,7 @@ async def test_a_job_wakes_its_host_which_sleeps_again(docker_lab: Lab, tmp_path
         # sshd and every session of it are gone; the claim that kept others away is still there.
         assert host.run(["ss", "-ltn"]).stdout.count(b":22 ") == 0
         assert len(engine.client().containers(all=True)) == 1
-        job = await session.submit(desk.task(COUNT))
+        job = await session.queue.submit(desk.task(COUNT))
         why = ""
 
         def waking() -> bool:
@@ -112,7 +112,7 @@ async def test_a_wake_command_that_fails_is_shown_at_its_host(
         await seen(session)
         await asyncio.to_thread(host.stop_sshd)
         await until(lambda: only(session).power == "asleep", what="asleep")
-        await session.submit(desk.task("print('never')"))
+        await session.queue.submit(desk.task("print('never')"))
         await until(lambda: "did not wake" in only(session).error, what="the fault is shown")
         assert "no card" in only(session).error
         assert "\x1b" not in only(session).error
@@ -160,9 +160,9 @@ async def test_a_host_taken_away_gives_its_job_back(
     desk.inventory.write_text(text.replace(place, place + "    interruptible: true\n"))
     async with desk.session() as session:
         await seen(session)
-        plain = await session.submit(desk.task("print('plain')", "plain"))
+        plain = await session.queue.submit(desk.task("print('plain')", "plain"))
         task = replace(desk.task(CHECKPOINTED), checkpoint_dir="checkpoints")
-        job = await session.submit(task)
+        job = await session.queue.submit(task)
         job = await job_is(session, job, JobState.RUNNING)
         why = session.why(plain.id)
         assert "may be taken away" in why.reason

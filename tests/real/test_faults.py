@@ -70,8 +70,8 @@ async def test_a_host_cut_off_hides_its_jobs_and_brings_them_back(
     host.start_engine()
     desk = Desk(docker_lab, tmp_path / "desk", WATCHFUL)
     async with desk.session() as session:
-        short = await session.submit(desk.task(COUNT, "short"))
-        long = await session.submit(desk.task(COUNT, "long"))
+        short = await session.queue.submit(desk.task(COUNT, "short"))
+        long = await session.queue.submit(desk.task(COUNT, "long"))
         for job in (short, long):
             await job_is(session, job, JobState.RUNNING)
         host.cut()
@@ -106,8 +106,8 @@ async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
     engine = host.start_engine()
     desk = Desk(docker_lab, tmp_path / "desk", WATCHFUL)
     async with desk.session() as session:
-        job = await session.submit(replace(desk.task(COUNT), retries=0))
-        again = await session.submit(desk.task(COUNT, "again"))
+        job = await session.queue.submit(replace(desk.task(COUNT), retries=0))
+        again = await session.queue.submit(desk.task(COUNT, "again"))
         for one in (job, again):
             await job_is(session, one, JobState.RUNNING)
             path = session.log_path(one.id)
@@ -117,7 +117,7 @@ async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
             away = await job_is(session, one, JobState.UNKNOWN)
             assert "Docker" in away.detail
         # One that is submitted meanwhile waits for the engine, and nothing of it is lost.
-        waiting = await session.submit(desk.task(COUNT, "second"))
+        waiting = await session.queue.submit(desk.task(COUNT, "second"))
         await job_is(session, waiting, JobState.QUEUED)
         await asyncio.to_thread(engine.start)
         ended = await job_is(session, job, JobState.FAILED)
@@ -149,7 +149,7 @@ async def test_an_engine_that_keeps_containers_alive_costs_a_job_nothing(
     engine = host.start_engine(live_restore=True)
     desk = Desk(docker_lab, tmp_path / "desk", WATCHFUL)
     async with desk.session() as session:
-        job = await session.submit(desk.task(COUNT))
+        job = await session.queue.submit(desk.task(COUNT))
         await job_is(session, job, JobState.RUNNING)
         await asyncio.to_thread(engine.stop)
         await job_is(session, job, JobState.UNKNOWN)
@@ -180,13 +180,13 @@ async def test_broken_devices_are_marked_alone_and_get_no_job(
         assert [device.lost for device in seen_host.devices] == [False, True, False]
         assert [device.ecc_uncorrected for device in seen_host.devices] == [3, None, 0]
 
-        holding = await session.submit(desk.task(COUNT, "holding"))
-        behind = await session.submit(desk.task(ON_DEVICE, "behind"))
+        holding = await session.queue.submit(desk.task(COUNT, "holding"))
+        behind = await session.queue.submit(desk.task(ON_DEVICE, "behind"))
         held = await job_is(session, holding, JobState.RUNNING)
         assert held.attempt is not None
         assert held.attempt.device_uuids == (host.uuids[2],)
         task = desk.task(ON_DEVICE, "asked")
-        decision = await session.placements(task, await session.preflight(task))
+        decision = await session.placements(task, await session.preflight.report(task))
         assert decision.chosen is None
         reasons = {refused.uuid: refused.reason for refused in decision.rejections}
         assert "3 uncorrected memory errors" in reasons[host.uuids[0]]
@@ -214,8 +214,8 @@ async def test_memory_that_runs_out_is_named_with_its_sizes(
     docker_lab.add().start_engine()
     desk = Desk(docker_lab, tmp_path / "desk", WATCHFUL)
     async with desk.session() as session:
-        on_device = await session.submit(desk.task(NO_GPU_MEMORY, "device"))
-        on_host = await session.submit(desk.task(HOG, "host"))
+        on_device = await session.queue.submit(desk.task(NO_GPU_MEMORY, "device"))
+        on_host = await session.queue.submit(desk.task(HOG, "host"))
         ended = await job_is(session, on_device, JobState.OOM)
         assert ended.cause == "Out of memory on GPU 0: 2.2 GiB requested, 512 MiB available."
         assert ended.attempt is not None

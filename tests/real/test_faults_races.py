@@ -77,7 +77,7 @@ async def test_one_gpu_never_has_two_containers(
                 await seen(session)
             for number in range(LAUNCHES // 2):
                 for session, desk in zip((ann, bob), desks, strict=True):
-                    await session.submit(desk.task(NOTE, f"n{number}"))
+                    await session.queue.submit(desk.task(NOTE, f"n{number}"))
 
             def over() -> bool:
                 return all(job.state.ended for job in (*ann.jobs(), *bob.jobs()))

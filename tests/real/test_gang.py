@@ -97,7 +97,7 @@ def gang(desk: Desk, text: str, name: str = "train", **changes: Any) -> Task:
 async def test_a_gang_trains_to_the_same_loss_as_one_process(
     desk: Desk, session: Session, engines: list[LabDocker], tmp_path: Path
 ) -> None:
-    job = await session.submit(gang(desk, TRAIN), force=True)
+    job = await session.queue.submit(gang(desk, TRAIN), force=True)
     done = await session.wait(job.id)
     logs = [await log_of(session, job, rank) for rank in (0, 1)]
     assert done.state is JobState.SUCCEEDED, (done.cause, logs)
@@ -119,7 +119,7 @@ async def test_a_gang_trains_to_the_same_loss_as_one_process(
     ]
     assert all("--nnodes 2" in line for line in lines if not line.startswith("#"))
 
-    alone = await session.submit(replace(desk.task(TRAIN, "alone"), env=ON_CPU), force=True)
+    alone = await session.queue.submit(replace(desk.task(TRAIN, "alone"), env=ON_CPU), force=True)
     assert (await session.wait(alone.id)).state is JobState.SUCCEEDED
     together = (await session.fetch(job.id, tmp_path / "together")).folder
     apart = (await session.fetch(alone.id, tmp_path / "alone")).folder
@@ -139,7 +139,7 @@ async def test_a_gang_trains_to_the_same_loss_as_one_process(
 async def test_the_host_that_fails_first_is_named_and_the_other_is_stopped(
     desk: Desk, session: Session, engines: list[LabDocker]
 ) -> None:
-    job = await session.submit(gang(desk, FAILS, "fails"), force=True)
+    job = await session.queue.submit(gang(desk, FAILS, "fails"), force=True)
     done = await session.wait(job.id)
     assert done.state is JobState.FAILED
     assert done.attempt is not None
@@ -178,8 +178,8 @@ async def test_a_killed_console_leaves_a_gang_that_its_heir_takes_over(
 ) -> None:
     async with desk.session() as first:
         await seen(first)
-        job = await first.submit(gang(desk, COUNT, "count"), force=True, hold=True)
-        await first.release(job.id)
+        job = await first.queue.submit(gang(desk, COUNT, "count"), force=True, hold=True)
+        await first.queue.release(job.id)
     await asyncio.to_thread(dispatch_until_it_runs, desk, job.id)
     async with desk.session() as heir:
         await job_is(heir, job, JobState.RUNNING)
@@ -232,7 +232,7 @@ def running(journal: Journal, job_id: str) -> bool:
 async def test_a_cut_host_makes_a_gang_unknown_and_it_comes_back(
     desk: Desk, session: Session, docker_lab: Lab
 ) -> None:
-    job = await session.submit(gang(desk, COUNT, "count"), force=True)
+    job = await session.queue.submit(gang(desk, COUNT, "count"), force=True)
     await both_count(session, job)
     docker_lab.hosts[1].cut()
     await job_is(session, job, JobState.UNKNOWN)

@@ -67,7 +67,7 @@ async def test_a_broken_gpu_runtime_loses_no_job_and_its_host_comes_back(
     async with desk.session() as session:
         await seen(session)
         began = session.now()
-        jobs = [await session.submit(desk.task(SHORT, f"job{number}")) for number in range(8)]
+        jobs = [await session.queue.submit(desk.task(SHORT, f"job{number}")) for number in range(8)]
         await ended_well(session, jobs, tmp_path / "out")
         # Each pause that has passed by then allowed one more.
         lasted = session.now() - began
@@ -88,7 +88,7 @@ async def test_a_broken_gpu_runtime_loses_no_job_and_its_host_comes_back(
         later: list[Job] = []
         while session.snapshot().hosts[0].faults:
             # A trial needs a job.
-            more = [await session.submit(desk.task(SHORT, "more")) for _ in range(2)]
+            more = [await session.queue.submit(desk.task(SHORT, "more")) for _ in range(2)]
             await ended_well(session, more, tmp_path / "out")
             later += more
             assert len(later) < 200
@@ -112,7 +112,7 @@ async def test_a_full_disk_of_docker_loses_no_job(docker_lab: Lab, tmp_path: Pat
     desk = Desk(docker_lab, tmp_path / "desk")
     async with desk.session() as session:
         await seen(session)
-        jobs = [await session.submit(desk.task(SHORT, f"job{number}")) for number in range(6)]
+        jobs = [await session.queue.submit(desk.task(SHORT, f"job{number}")) for number in range(6)]
         await until(lambda: tried(session, jobs, full), PATIENT_S, "a try on the full disk")
         await ended_well(session, jobs, tmp_path / "out")
         causes = [one.cause for job in jobs for one in session.job(job.id).attempts if one.at_fault]
@@ -133,13 +133,15 @@ async def test_a_registry_that_does_not_resolve_holds_back_its_image_alone(
     image = "registry.invalid:5000/team/tool:1"
     async with desk.session() as session:
         await seen(session)
-        far = await session.submit(Task("far", str(desk.script(SHORT, "far.py")), image=image))
+        far = await session.queue.submit(
+            Task("far", str(desk.script(SHORT, "far.py")), image=image)
+        )
         await until(
             lambda: session.job(far.id).attempts and session.job(far.id).attempts[0].at_fault,
             PATIENT_S,
             "its first try to end",
         )
-        near = await session.submit(desk.task(SHORT, "near"))
+        near = await session.queue.submit(desk.task(SHORT, "near"))
         await ended_well(session, [near], tmp_path / "out")
         waiting = session.job(far.id)
         assert waiting.state in (JobState.QUEUED, JobState.LAUNCHING)

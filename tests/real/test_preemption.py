@@ -68,7 +68,7 @@ def desk_of(lab: Lab, folder: Path, hosts: int, settings: str = "") -> Desk:
 async def submitted(desk: Desk, session: Session) -> Job:
     """Return the training job once it has saved its third checkpoint."""
     task = replace(desk.task(TRAIN), checkpoint_dir="runs/ckpt")
-    job = await session.submit(task, force=True)
+    job = await session.queue.submit(task, force=True)
     path = session.log_path(job.id, 1)
 
     def saved() -> bool:
@@ -142,10 +142,10 @@ async def test_a_job_that_goes_first_takes_the_device_and_the_checkpoint_moves(
     async with desk.session() as session:
         await seen(session)
         job = await submitted(desk, session)
-        busy = await session.submit(desk.task(COUNT, "busy"), force=True)
+        busy = await session.queue.submit(desk.task(COUNT, "busy"), force=True)
         await job_is(session, busy, JobState.RUNNING)
         urgent = replace(desk.task(COUNT, "urgent"), priority=500)
-        first = await session.submit(urgent, force=True)
+        first = await session.queue.submit(urgent, force=True)
         await job_is(session, first, JobState.RUNNING)
         waiting = session.job(job.id)
         assert waiting.state is JobState.QUEUED

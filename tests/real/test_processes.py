@@ -119,7 +119,7 @@ async def test_containers_are_stopped_and_a_job_is_cancelled(
         with pytest.raises(RefusedError, match="no container"):
             await session.processes.stop_container(host.name, "f" * 64)
 
-        job = await session.submit(desk.task(COUNT), force=True)
+        job = await session.queue.submit(desk.task(COUNT), force=True)
         job = await job_is(session, job, JobState.RUNNING)
         assert job.attempt is not None
         ended = await session.processes.stop_container(host.name, job.attempt.container_id)

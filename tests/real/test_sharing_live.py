@@ -65,12 +65,12 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
     async with desk.session() as session:
         await seen(session)
         task = replace(desk.task(TRAIN), share=True)
-        first = await session.submit(task)
+        first = await session.queue.submit(task)
         await job_is(session, first, JobState.RUNNING)
         # Its steps alone have to be known before another comes beside it.
         watch = session._dispatcher._crowding
         await until(lambda: (p := watch._paces.get(first.id)) and p.solo_s, what="steps alone")
-        later = await session.submit(task)
+        later = await session.queue.submit(task)
         beside = await job_is(session, later, JobState.RUNNING)
         assert beside.attempt is not None
         assert beside.attempt.shared

@@ -107,7 +107,7 @@ def desk(cluster: slurm.LabSlurm, tmp_path: Path) -> Iterator[Desk]:
 
 
 async def submitted(session: Session, task: Task) -> Job:
-    return await session.submit(task, force=True)
+    return await session.queue.submit(task, force=True)
 
 
 def _file(desk: Desk, content: str) -> IO[bytes]:
@@ -162,7 +162,7 @@ time.sleep(60)
         await until(lambda: session.log_path(job.id).exists(), what="its log")
         await until(lambda: "begun" in session.log_path(job.id).read_text(), what="its begin")
         assert "Slurm runs it as job" in session.why(job.id).reason
-        await session.cancel(job.id)
+        await session.queue.cancel(job.id)
         assert session.job(job.id).state is JobState.CANCELLED
         said = await lines(session, job)
         # Slurm itself says between the two that it was cancelled.
@@ -192,7 +192,7 @@ async def test_a_waiting_job_says_why_in_plain_words_and_can_be_cancelled(desk: 
             assert why.state == "launching"
             assert "Its partition takes no jobs now" in why.reason
             assert "Slurm decides" in why.reason
-            await session.cancel(waiting.id)
+            await session.queue.cancel(waiting.id)
             assert session.job(waiting.id).state is JobState.CANCELLED
         finally:
             desk.cluster.say("scontrol", "update", "partitionname=debug", "state=up")
@@ -249,7 +249,7 @@ async def test_what_comes_after_a_job_is_slurms_own_dependency(desk: Desk) -> No
 async def test_a_sweep_is_one_array(desk: Desk) -> None:
     async with desk.session() as session:
         task = desk.task(HELLO, "swept")
-        jobs = await session.sweep(task, (Axis("seed", ("1", "2", "3")),), force=True)
+        jobs = await session.queue.sweep(task, (Axis("seed", ("1", "2", "3")),), force=True)
         for job in jobs:
             await job_is(session, job, JobState.SUCCEEDED)
         said = [(await lines(session, job))[1] for job in jobs]
@@ -315,7 +315,7 @@ async def test_a_login_node_is_checked(desk: Desk) -> None:
 async def test_a_rendered_sweep_runs_when_a_person_hands_it_over(desk: Desk) -> None:
     async with desk.session() as session:
         task = desk.task("import sys; print('seed', sys.argv[2])", "byhand")
-        await session.sweep(task, (Axis("seed", ("5", "6")),), force=True, hold=True)
+        await session.queue.sweep(task, (Axis("seed", ("5", "6")),), force=True, hold=True)
         text = session.render("byhand", "slurm")
     home = f"/home/{USER}/byhand"
     host = desk.cluster.host
@@ -391,7 +391,7 @@ async def test_secrets_reach_the_script_and_are_not_left_on_the_cluster(desk: De
     task = desk.task(script, secrets={"HF_TOKEN": value}, env=env)
     async with desk.session() as session:
         alone = await submitted(session, task)
-        swept = await session.sweep(task, (Axis("seed", ("1", "2")),), force=True)
+        swept = await session.queue.sweep(task, (Axis("seed", ("1", "2")),), force=True)
         for job in (alone, *swept):
             await job_is(session, job, JobState.RUNNING)
             await until(lambda job=job: session.log_path(job.id).exists(), what="its log")

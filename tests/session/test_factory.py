@@ -38,7 +38,7 @@ async def test_the_demo_runs_a_job_from_submit_to_its_results(script: Path, tmp_
     assert state.is_dir()
     async with session:
         assert session.simulated
-        job = await session.submit(Task("demo", script=str(script), args=("--steps", "5")))
+        job = await session.queue.submit(Task("demo", script=str(script), args=("--steps", "5")))
         ended = await asyncio.wait_for(session.wait(job.id), DEADLINE_S)
         assert ended.state is JobState.SUCCEEDED
         lines = [line async for line in session.logs(job.id, follow=False)]
@@ -54,7 +54,7 @@ async def test_the_demo_keeps_its_state_where_it_is_told_to(script: Path, tmp_pa
         async with open_session(None, tmp_path, demo=options, dispatch=False) as session:
             assert len(session.jobs()) == expected
             if not expected:
-                await session.submit(Task("demo", script=str(script)))
+                await session.queue.submit(Task("demo", script=str(script)))
 
 
 async def test_the_journal_alone_needs_no_inventory_and_contacts_nobody(tmp_path: Path) -> None:

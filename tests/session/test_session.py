@@ -129,7 +129,7 @@ async def opened(room: Room, **options: bool) -> AsyncIterator[Session]:
 
 async def test_a_submitted_job_runs_to_its_end_and_its_log_is_read(room: Room) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         assert job.state is JobState.QUEUED
         assert job.estimate_mib == 1000.0
         assert job.estimate is not None
@@ -160,7 +160,7 @@ async def test_events_reach_every_session_of_the_journal(room: Room) -> None:
         heard: list[Event] = []
         unsubscribe = other.subscribe(heard.append)
         await room.clock.pass_time(2)
-        await session.submit(room.task())
+        await session.queue.submit(room.task())
         await room.until(lambda: any("running" in event.message for event in heard))
         assert [event.message for event in heard] == [
             "train: queued",
@@ -181,18 +181,18 @@ async def test_what_will_not_fit_is_refused_unless_forced(room: Room) -> None:
     room.report = report_of(verdict="will-not-fit")
     async with opened(room, dispatch=False) as session:
         with pytest.raises(RefusedError, match="1000 MiB are needed") as refused:
-            await session.submit(room.task())
+            await session.queue.submit(room.task())
         assert "A batch of 4 would fit" in refused.value.hint
         assert session.jobs() == ()
         assert not list((room.state / "bundles").glob("*"))
-        assert (await session.submit(room.task(), force=True)).state is JobState.QUEUED
+        assert (await session.queue.submit(room.task(), force=True)).state is JobState.QUEUED
 
 
 async def test_a_script_that_will_fail_is_refused_with_its_line(room: Room) -> None:
     room.report = report_of(errors=(ScriptFault("t.py", 12, "3 columns meet 4 rows"),))
     async with opened(room, dispatch=False) as session:
         with pytest.raises(RefusedError, match=r"t\.py:12: 3 columns meet 4 rows"):
-            await session.submit(room.task())
+            await session.queue.submit(room.task())
 
 
 async def test_an_unknown_estimate_is_allowed_and_told(room: Room) -> None:
@@ -202,7 +202,7 @@ async def test_an_unknown_estimate_is_allowed_and_told(room: Room) -> None:
         heard: list[Event] = []
         session.subscribe(heard.append)
         await room.clock.pass_time(1)
-        assert (await session.submit(room.task())).estimate_mib is None
+        assert (await session.queue.submit(room.task())).estimate_mib is None
         await room.clock.pass_time(1)
         assert [event.severity for event in heard] == ["information", "warning", "warning"]
 
@@ -221,7 +221,7 @@ async def test_bad_tasks_are_refused(room: Room, changes: dict[str, object], wor
     values: dict[str, object] = {"script": str(room.script)}
     async with opened(room, dispatch=False) as session:
         with pytest.raises(UsageError, match=words):
-            await session.submit(Task("x", **values | changes))  # type: ignore[arg-type]
+            await session.queue.submit(Task("x", **values | changes))  # type: ignore[arg-type]
 
 
 async def test_a_journal_that_cannot_be_written_leaves_no_bundle(
@@ -234,7 +234,7 @@ async def test_a_journal_that_cannot_be_written_leaves_no_bundle(
 
         monkeypatch.setattr(session._journal, "add_all", full)
         with pytest.raises(JournalError):
-            await session.submit(room.task())
+            await session.queue.submit(room.task())
         assert not list((room.state / "bundles").iterdir())
 
 
@@ -244,7 +244,7 @@ async def test_trouble_that_no_journal_can_hold_is_told_here(
     async with opened(room) as session:
         heard: list[Event] = []
         session.subscribe(heard.append)
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.clock.pass_time(0.5)
 
         def full(*_: object, **__: object) -> None:
@@ -262,7 +262,7 @@ async def test_trouble_that_no_journal_can_hold_is_told_here(
 async def test_a_command_that_asks_once_waits_for_hosts_and_leases(room: Room) -> None:
     room.docker.leases["GPU-a-0"] = Lease("GPU-a-0", "x", "x-1", "bob", "bob's journal", 1.0)
     async with opened(room, dispatch=False) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         assert isinstance(session.hosts, FakeHosts)
         session.hosts.connecting = True
         looking = asyncio.ensure_future(session.look_around())
@@ -275,33 +275,33 @@ async def test_a_command_that_asks_once_waits_for_hosts_and_leases(room: Room) -
 
 async def test_queued_jobs_are_cancelled_held_released_and_reordered(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
-        first = await session.submit(room.task("one"), hold=True)
-        second = await session.submit(room.task("two"))
+        first = await session.queue.submit(room.task("one"), hold=True)
+        second = await session.queue.submit(room.task("two"))
         assert session.job("one").state is JobState.HELD
-        assert (await session.hold("one")).state is JobState.QUEUED
-        assert (await session.hold("one")).state is JobState.HELD
+        assert (await session.queue.hold("one")).state is JobState.QUEUED
+        assert (await session.queue.hold("one")).state is JobState.HELD
         assert session.why("one").options
-        assert (await session.hold("one")).state is JobState.QUEUED
-        assert (await session.set_priority(second.id, 7)).task.priority == 7
+        assert (await session.queue.hold("one")).state is JobState.QUEUED
+        assert (await session.queue.set_priority(second.id, 7)).task.priority == 7
         with pytest.raises(UsageError, match="no priority"):
-            await session.set_priority(second.id, 10**30)
-        cancelled = await session.cancel(first.id)
+            await session.queue.set_priority(second.id, 10**30)
+        cancelled = await session.queue.cancel(first.id)
         assert cancelled.state is JobState.CANCELLED
         assert "ada" in cancelled.cause
         with pytest.raises(RefusedError, match="ended"):
-            await session.cancel(first.id)
+            await session.queue.cancel(first.id)
         with pytest.raises(RefusedError):
-            await session.hold(first.id)
+            await session.queue.hold(first.id)
         with pytest.raises(RefusedError):
-            await session.retry(second.id)
+            await session.queue.retry(second.id)
 
 
 async def test_cancel_waits_for_the_end_even_without_another_dispatcher(room: Room) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
     async with opened(room, dispatch=False) as session:
-        done = await room.done(session.cancel(job.id))
+        done = await room.done(session.queue.cancel(job.id))
         assert isinstance(done, Job)
         assert done.state is JobState.CANCELLED
         assert not room.docker.leases
@@ -309,11 +309,11 @@ async def test_cancel_waits_for_the_end_even_without_another_dispatcher(room: Ro
 
 async def test_a_retry_is_a_new_attempt_with_its_own_container_and_log(room: Room) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         room.docker.finish(3, b"first\n")
         await room.done(session.wait(job.id))
-        await session.retry(job.id)
+        await session.queue.retry(job.id)
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         room.docker.finish(0, b"second\n")
         ended = await room.done(session.wait(job.id))
@@ -325,14 +325,14 @@ async def test_a_retry_is_a_new_attempt_with_its_own_container_and_log(room: Roo
         assert session.log_path(job.id).read_bytes() == b"second\n"
         (room.state / "bundles" / f"{job.id}.tar.gz").unlink()
         with pytest.raises(UsageError, match="was removed"):
-            await session.retry(job.id)
+            await session.queue.retry(job.id)
 
 
 async def test_jobs_are_found_by_id_prefix_and_name(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
-        one = await session.submit(room.task("same"))
-        two = await session.submit(room.task("same"))
-        three = await session.submit(room.task("other"))
+        one = await session.queue.submit(room.task("same"))
+        two = await session.queue.submit(room.task("same"))
+        three = await session.queue.submit(room.task("other"))
         assert session.job(one.id) == one
         assert session.job("other") == three
         with pytest.raises(UsageError, match=two.id):
@@ -346,9 +346,9 @@ async def test_jobs_are_found_by_id_prefix_and_name(room: Room) -> None:
 
 async def test_why_names_who_holds_the_device(room: Room) -> None:
     async with opened(room) as session:
-        running = await session.submit(room.task("first"))
+        running = await session.queue.submit(room.task("first"))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
-        waiting = await session.submit(room.task("second"))
+        waiting = await session.queue.submit(room.task("second"))
         why = session.why(waiting.id)
         assert why.state == "queued"
         assert [blocker["job"] for blocker in why.blockers] == [running.id]
@@ -359,8 +359,8 @@ async def test_why_names_who_holds_the_device(room: Room) -> None:
 
 async def test_a_job_after_another_waits_for_its_success(room: Room) -> None:
     async with opened(room) as session:
-        first = await session.submit(room.task("first"))
-        second = await session.submit(room.task("second", after=("first",)))
+        first = await session.queue.submit(room.task("first"))
+        second = await session.queue.submit(room.task("second", after=("first",)))
         assert second.task.after == (first.id,)
         await room.until(lambda: session.job(first.id).state is JobState.RUNNING)
         assert "comes after job" in session.why(second.id).reason
@@ -373,7 +373,7 @@ async def test_a_job_after_another_waits_for_its_success(room: Room) -> None:
 
 async def test_results_are_fetched_into_a_folder_of_the_job(room: Room, tmp_path: Path) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         with pytest.raises(RefusedError, match="has not run"):
             await session.fetch(job.id, tmp_path)
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
@@ -389,7 +389,7 @@ async def test_results_are_fetched_into_a_folder_of_the_job(room: Room, tmp_path
 
 async def test_the_docker_line_is_what_was_run(room: Room) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         before = session.render(job.id)
         assert before.startswith("docker run")
         assert before.endswith("paddle python train.py")
@@ -411,16 +411,16 @@ async def test_the_docker_line_is_what_was_run(room: Room) -> None:
 
 async def test_read_only_looks_and_refuses(room: Room) -> None:
     async with opened(room, dispatch=False) as writer:
-        job = await writer.submit(room.task())
+        job = await writer.queue.submit(room.task())
         async with opened(room, read_only=True) as session:
             assert session.job(job.id) == job
             assert session.why(job.id).state == "queued"
             for action in (
-                session.submit(room.task()),
-                session.cancel(job.id),
-                session.retry(job.id),
-                session.hold(job.id),
-                session.set_priority(job.id, 1),
+                session.queue.submit(room.task()),
+                session.queue.cancel(job.id),
+                session.queue.retry(job.id),
+                session.queue.hold(job.id),
+                session.queue.set_priority(job.id, 1),
                 session.prune(),
             ):
                 with pytest.raises(ReadOnlyError):
@@ -433,7 +433,7 @@ async def test_read_only_looks_and_refuses(room: Room) -> None:
 async def test_a_closed_session_leaves_no_task_and_the_role_free(room: Room) -> None:
     before = asyncio.all_tasks()
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         assert session.dispatching
         assert session.dispatcher.startswith("ada@")
@@ -452,7 +452,7 @@ async def test_prune_asks_every_host_and_survives_one_that_is_away(room: Room) -
 
 async def test_prune_removes_files_of_jobs_that_ended_long_ago(room: Room) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         room.docker.finish(0, b"x")
         await room.done(session.wait(job.id))
@@ -468,7 +468,7 @@ async def test_prune_removes_files_of_jobs_that_ended_long_ago(room: Room) -> No
 
 async def test_wait_dispatches_when_nobody_else_does(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.clock.pass_time(10)
         assert session.job(job.id).state is JobState.QUEUED
         room.docker.on_start = lambda container: None
@@ -481,7 +481,7 @@ async def test_wait_dispatches_when_nobody_else_does(room: Room) -> None:
 
 async def test_why_says_when_no_console_starts_jobs(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         why = session.why(job.id)
         assert "no console is open" in why.reason
         assert "gpuconsole dispatch" in why.options[0]
@@ -489,7 +489,7 @@ async def test_why_says_when_no_console_starts_jobs(room: Room) -> None:
 
 async def test_waiting_for_a_held_job_ends_at_once_and_says_how_to_release_it(room: Room) -> None:
     async with opened(room) as session:
-        job = await session.submit(room.task(), hold=True)
+        job = await session.queue.submit(room.task(), hold=True)
         with pytest.raises(RefusedError, match="is held") as caught:
             await room.done(session.wait(job.id))
         assert caught.value.exit_code == 1
@@ -499,13 +499,13 @@ async def test_waiting_for_a_held_job_ends_at_once_and_says_how_to_release_it(ro
 async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Room) -> None:
     room.docker.pull_blocks = True
     async with opened(room) as session:
-        job = await session.submit(room.task())
+        job = await session.queue.submit(room.task())
         await room.until(lambda: "43 %" in session.job(job.id).detail)
         room.docker.reachable = room.docker.pull_blocks = False
         room.docker.notify()
         await room.until(lambda: session.job(job.id).state is JobState.QUEUED)
         assert "went out of sight before it could start" in session.job(job.id).detail
-        ended = await room.done(session.cancel(job.id))
+        ended = await room.done(session.queue.cancel(job.id))
         assert isinstance(ended, Job)
         assert ended.state is JobState.CANCELLED
 
@@ -513,10 +513,10 @@ async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Ro
 async def test_answers_are_remembered_for_a_script_and_kept_with_the_job(room: Room) -> None:
     async with room.session() as session:
         script = room.task().script
-        assert session.assume(script, {"width": "32"}) == {"width": "32"}
-        assert session.assumptions(script) == {"width": "32"}
+        assert session.preflight.assume(script, {"width": "32"}) == {"width": "32"}
+        assert session.preflight.assumptions(script) == {"width": "32"}
         with pytest.raises(UsageError):
-            session.assume(script, {"width": "[3"})
-        job = await session.submit(room.task())
+            session.preflight.assume(script, {"width": "[3"})
+        job = await session.queue.submit(room.task())
         assert job.task.assumptions == {"width": "32"}
-        assert session.assume(script, {"width": ""}) == {}
+        assert session.preflight.assume(script, {"width": ""}) == {}

@@ -31,7 +31,7 @@ async def test_all_that_a_console_makes_is_private_whatever_the_umask(tmp_path: 
     script.write_text("import paddle\nlayer = paddle.nn.Linear(4, 4)\n")
     state = tmp_path / "missing" / "state"
     async with open_session(None, state, demo=DemoOptions(speed=200.0)) as session:
-        job = await session.submit(Task("demo", script=str(script), args=("--steps", "5")))
+        job = await session.queue.submit(Task("demo", script=str(script), args=("--steps", "5")))
         ended = await asyncio.wait_for(session.wait(job.id), 120)
         assert ended.state is JobState.SUCCEEDED
         beside = {"journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"}

@@ -382,10 +382,20 @@ class FakeSession:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
-    async def expect_scripts(self) -> None:
+    @property
+    def queue(self) -> FakeSession:
+        """What is done to the queue."""
+        return self
+
+    @property
+    def preflight(self) -> FakeSession:
+        """What is asked about scripts."""
+        return self
+
+    async def expect(self) -> None:
         pass
 
-    async def preflight(self, task: Task, *, tier: str = "") -> Report:
+    async def report(self, task: Task, tier: str = "") -> Report:
         self.calls.append(("preflight", task))
         if self.gate is not None:
             await self.gate.wait()

@@ -58,7 +58,7 @@ async def test_a_newcomer_finds_by_keys_alone(
         # What the lab's jobs report would lie over what the tour shows.
         opened(session, size, toasts=False) as console,
     ):
-        await submit_demo_jobs(session)
+        await submit_demo_jobs(session.queue)
         await console.until(lambda: any(job.state is JobState.OOM for job in session.jobs()))
         for words, expected in zip(tour(), FOUND, strict=True):
             await walk(console, words)

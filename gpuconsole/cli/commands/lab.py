@@ -136,9 +136,9 @@ async def _fill(lab: Laboratory) -> None:
     few = replace(lab, hosts=min(lab.hosts, _JUDGED_HOSTS))
     async with few.session(dispatching=False) as session:
         if not session.jobs():
-            await submit_demo_jobs(session)
+            await submit_demo_jobs(session.queue)
             for task in cluster_tasks() if lab.slurm else ():
-                await session.submit(task, force=True)
+                await session.queue.submit(task, force=True)
 
 
 async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]:
@@ -149,8 +149,8 @@ async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]
         await session.first_frames(2.0)
         task = main_task()
         note(f"preflight of {Path(task.script).name}")
-        report = await session.preflight(task)
-        job = await session.submit(task, force=True)
+        report = await session.preflight.report(task)
+        job = await session.queue.submit(task, force=True)
         note(f"queued as {job.id}")
         job = await followed(session, job, seconds, asyncio.get_running_loop().time)
         gave_up = None if job.state.ended else _awaited(session, job, seconds)

@@ -288,7 +288,7 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool,
     async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
         with measuring.watching(yes=yes) as user:
-            jobs = await session.sweep(task, crossed, force=force, hold=hold, user=user)
+            jobs = await session.queue.sweep(task, crossed, force=force, hold=hold, user=user)
         return jobs, not session.dispatcher, session.warnings(jobs[0].id)
 
     jobs, nobody, warnings = drive(work)
@@ -320,7 +320,7 @@ def _queue(task: Task, *, force: bool, hold: bool, yes: bool) -> tuple[Job, bool
     async def work(session: Session) -> tuple[Job, bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
         with measuring.watching(yes=yes) as user:
-            job = await session.submit(task, force=force, hold=hold, user=user)
+            job = await session.queue.submit(task, force=force, hold=hold, user=user)
         return job, not session.dispatcher, session.warnings(job.id)
 
     return drive(work)

@@ -179,7 +179,7 @@ def cancel(job: str) -> int:
         found = session.group(job)
         # Of a sweep, what has ended stays; one job that has ended is a mistake worth telling.
         left = [one for one in found if not one.state.ended] or found
-        return await session.cancel_all(one.id for one in left)
+        return await session.queue.cancel_all(one.id for one in left)
 
     _tell_all(job, drive(work))
     return 0
@@ -204,7 +204,7 @@ def retry(job: str, env_file: tuple[Path, ...]) -> int:
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
         bad = [one for one in found if one.state.ended and one.state is not JobState.SUCCEEDED]
-        return [await session.retry(one.id, secrets=secrets) for one in bad or found[:1]]
+        return [await session.queue.retry(one.id, secrets=secrets) for one in bad or found[:1]]
 
     # Only the inventory tells that a host is gone for good.
     _tell_all(job, drive(work, fleet=drive(lost, fleet=False)))
@@ -218,7 +218,7 @@ def preempt(job: str) -> int:
     """Stop a running job; it goes on later from its checkpoint."""
 
     async def work(session: Session) -> Job:
-        return await session.preempt(job)
+        return await session.queue.preempt(job)
 
     _tell(drive(work))
     return 0
@@ -234,7 +234,7 @@ def hold(job: str) -> int:
         found = session.group(job)
         queued = [one for one in found if one.state is JobState.QUEUED]
         held = [one for one in found if one.state is JobState.HELD]
-        return await session.hold_all(one.id for one in queued or held or found[:1])
+        return await session.queue.hold_all(one.id for one in queued or held or found[:1])
 
     _tell_all(job, drive(work, fleet=False))
     return 0
@@ -249,7 +249,7 @@ def release(job: str) -> int:
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
         held = [one for one in found if one.state is JobState.HELD] or found[:1]
-        return await session.release_all(one.id for one in held)
+        return await session.queue.release_all(one.id for one in held)
 
     _tell_all(job, drive(work, fleet=False))
     return 0
@@ -269,7 +269,7 @@ def priority(job: str, number: int) -> int:
         found = session.group(job)
         waiting = (JobState.QUEUED, JobState.HELD)
         able = [one for one in found if one.state in waiting] or found[:1]
-        return await session.set_priority_all([one.id for one in able], number)
+        return await session.queue.set_priority_all([one.id for one in able], number)
 
     _tell_all(job, drive(work, fleet=False), f", priority {number}")
     return 0

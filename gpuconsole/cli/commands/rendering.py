@@ -79,5 +79,5 @@ async def _of_job(session: Session, job: str, target: str) -> tuple[str, str]:
 
 
 async def _of_task(session: Session, task: Task, target: str) -> str:
-    report = await session.preflight(task)
+    report = await session.preflight.report(task)
     return session.render_task(task, target, report=report)

@@ -20,7 +20,7 @@ from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
-from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.submit.validate import pack_task, refuse_hopeless
 
 
@@ -58,9 +58,9 @@ class Offer:
 class Retrying:
     """Looks for jobs that ran out of memory and puts them back with a smaller batch."""
 
-    def __init__(self, context: Context, estimating: Estimating) -> None:
+    def __init__(self, context: Context, preflight: Preflight) -> None:
         self._context = context
-        self._estimating = estimating
+        self._preflight = preflight
         self._looked: Sequence[Job] = ()
         self._working: dict[str, asyncio.Task[None]] = {}
 
@@ -99,18 +99,18 @@ class Retrying:
         attempt, task = job.attempt, job.task
         if attempt is None:
             raise RefusedError("It has not run", "It has not run.")
-        report = await self._estimating.report(task, empty=True, fleet=self._where(attempt))
+        report = await self._preflight.report(task, empty=True, fleet=self._where(attempt))
         batch = report.estimate.batch_size
         if report.estimate.digest != str((job.estimate or {}).get("digest") or ""):
             raise RefusedError("The script has changed", "its script has changed since.")
         if batch is None:
             raise RefusedError("No batch size", "its batch size cannot be told.")
         size, why = _smaller(report, batch)
-        change = await self._estimating.rebatched(task, size)
+        change = await self._preflight.rebatched(task, size)
         if change.args is None and not change.edits:
             raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
         smaller = _with_batch(task, change, size)
-        fresh = await self._estimating.report(smaller, empty=True)
+        fresh = await self._preflight.report(smaller, empty=True)
         if fresh.estimate.batch_size != size:
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
         refuse_hopeless(smaller, fresh)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gpuconsole import preflight
@@ -28,7 +29,7 @@ from gpuconsole.session.estimate.measurement_sites import (
 )
 from gpuconsole.session.estimate.measurement_store import Measurements, Spot, choose_host
 from gpuconsole.session.estimate.preflight_runner import Preflights
-from gpuconsole.session.estimate.tier_ladder import Climb, Effects, Watching
+from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Climb, Effects, Watching
 from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Declaring, Rebatching
@@ -39,7 +40,7 @@ from gpuconsole.state.consent import LocalConsent
 from gpuconsole.state.images import ImageNotes
 
 
-class Estimating:
+class Preflight:
     """What a session knows of scripts, and how it comes to know more."""
 
     def __init__(self, context: Context, spare: SpareDevices) -> None:
@@ -100,6 +101,7 @@ class Estimating:
 
         UsageError for one that cannot be read.
         """
+        self._context.require_writable("Answering")
         for name, value in given.items():
             if value.strip():
                 preflight.read_assumption(name, value)
@@ -109,12 +111,20 @@ class Estimating:
         """Return the remembered answers for a script: name to value."""
         return self._assumptions.of(script)
 
+    @property
+    def isolation(self) -> str:
+        """What keeps a script in that is measured on this machine, as a sentence."""
+        # Imported with the first question: most sessions measure nothing here.
+        from gpuconsole.remote.sandbox import Sandbox
+
+        return Sandbox().isolation
+
     async def climb(
         self,
         task: Task,
-        ask: Callable[[str], Awaitable[Report]],
-        user: Watching,
+        user: Watching = UNWATCHED,
         *,
+        ask: Callable[[str], Awaitable[Report]] | None = None,
         report: Report | None = None,
         insist: bool = False,
         limit_s: float | None = None,
@@ -122,12 +132,17 @@ class Estimating:
         """Return what is known of a task, after measuring it where that is needed and allowed.
 
         Args:
-            ask: Estimates the task by a tier, or with "" by the best that is known.
             user: Hears how measuring goes on, and is asked where a script runs only with consent.
+            ask: Estimates the task by a tier, or with "" by the best that is known; `report` if
+                None.
             report: What is known already, where it was asked for.
             insist: Measure also where the memory is known, or measuring failed before.
             limit_s: Longest time for measuring; None means the lab's.
+
+        The report tells which tiers were tried and how each ended; what fails is a trial, not an
+        error.
         """
+        ask = ask or partial(self.report, task)
         begun = time.monotonic()
         known = report or await ask("")
         seconds = 0.0 if report is not None else round(time.monotonic() - begun, 3)
@@ -198,8 +213,8 @@ class Estimating:
         mode: Mode,
         progress: Progress,
         *,
-        host: str,
-        local: bool,
+        host: str = "",
+        local: bool = False,
         patient: bool = True,
         agreed: Isolation = "bubblewrap",
     ) -> None:
@@ -210,6 +225,7 @@ class Estimating:
         measured, HostBusyError where the host measures and is not waited for, UsageError without
         a host.
         """
+        self._context.require_writable("Measuring")
         task = with_pin(completed(task), self._notes)
         if local:
             await self._measurements.here(task, mode, progress, agreed)

@@ -21,7 +21,7 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.container_spec import require_gang_network
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of, reach, resolved
-from gpuconsole.session.estimate.service import Estimating
+from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.queue import commands as queue
@@ -48,16 +48,16 @@ _TRIED = 3
 class Submitting:
     """Packs projects, asks preflight, and writes new jobs into the journal."""
 
-    def __init__(self, context: Context, estimating: Estimating) -> None:
+    def __init__(self, context: Context, preflight: Preflight) -> None:
         self._context = context
         self._journal = context.journal
-        self._estimating = estimating
+        self._preflight = preflight
         self._bundle = context.bundle
         self._secrets = context.secrets
         self._notes = ImageNotes(context.journal.folder)
 
     async def submit(self, task: Task, *, force: bool, hold: bool, user: Watching) -> Job:
-        """Queue one task; see `Session.submit`."""
+        """Queue one task; see `JobQueue.submit`."""
         task = self._resolved(task)
         reports = await self._reports((task,), (), {}, self._reporter(user, force=force))
         (job,) = await self._queue(task, reports, hold=hold)
@@ -66,10 +66,10 @@ class Submitting:
     async def sweep(
         self, task: Task, axes: Sequence[Axis], *, force: bool, hold: bool, user: Watching
     ) -> tuple[Job, ...]:
-        """Queue a task once for each combination of values; see `Session.sweep`."""
+        """Queue a task once for each combination of values; see `JobQueue.sweep`."""
         task = self._resolved(task)
         name = _free_name(task.name, self._journal.jobs())
-        options = await self._estimating.options(Path(task.script))
+        options = await self._preflight.options(Path(task.script))
         made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
         report = self._reporter(user, force=force)
         reports = await self._reports(list(made.values()), axes, made, report)
@@ -93,9 +93,9 @@ class Submitting:
     async def _queue(
         self, base: Task, reports: Sequence[tuple[Task, Report]], *, hold: bool
     ) -> tuple[Job, ...]:
-        remembered = self._estimating.assumptions(base.script)
+        remembered = self._preflight.assumptions(base.script)
         if base.assumptions:
-            self._estimating.assume(base.script, base.assumptions)
+            self._preflight.assume(base.script, base.assumptions)
         now, settings = self._context.clock.now(), self._context.settings
         ids = _new_ids(now, len(reports))
         first = self._bundle(ids[0])
@@ -159,9 +159,9 @@ class Submitting:
                 return known[task.args]
             # What others hold now they will give back: only what never fits is refused.
             fleet = reach(task, self._context.hosts.snapshot())
-            ask = partial(self._estimating.report, task, empty=True, fleet=fleet)
+            ask = partial(self._preflight.report, task, empty=True, fleet=fleet)
             left_s = settings.measure_limit - spent_s
-            found = await self._estimating.climb(task, ask, user, limit_s=left_s)
+            found = await self._preflight.climb(task, user, ask=ask, limit_s=left_s)
             spent_s += sum(trial.seconds for trial in found.trials[1:])
             if not force:
                 refuse_hopeless(task, found)

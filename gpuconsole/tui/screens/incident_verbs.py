@@ -81,11 +81,11 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
 
         _ask(screen, undrained, f"{target} takes jobs again.")
     elif action.kind == "cancel":
-        _ask(screen, lambda: session.cancel(target), "The job is being cancelled.")
+        _ask(screen, lambda: session.queue.cancel(target), "The job is being cancelled.")
     elif action.kind == "preempt":
-        _ask(screen, lambda: session.preempt(target), "The job is queued again.")
+        _ask(screen, lambda: session.queue.preempt(target), "The job is queued again.")
     elif action.kind == "retry":
-        _ask(screen, lambda: session.retry(target), "The job is queued again.")
+        _ask(screen, lambda: session.queue.retry(target), "The job is queued again.")
     elif action.kind == "end-process":
         told = partial(session.processes.signal, incident.host, int(target), "TERM")
         _ask(screen, told, f"Process {target} was told to end.")

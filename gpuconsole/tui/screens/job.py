@@ -201,7 +201,7 @@ class JobScreen(LogScreen):
             return
         name = clean(offer.job.task.name)
         self.ask_session(
-            lambda: self.session.retry(offer.job.id, offer),
+            lambda: self.session.queue.retry(offer.job.id, offer),
             lambda _: self.tell(f"{name} is queued again with batch size {offer.batch}."),
         )
 

@@ -56,7 +56,7 @@ class MeasuringScreen(ConsoleScreen):
     def action_measure(self) -> None:
         """Measure the script, also where its memory is known; a second press cancels."""
         if self._measuring:
-            self.session.stop_measuring()
+            self.session.preflight.stop_measuring()
             return
         task = self.measurable()
         if task is not None:
@@ -81,7 +81,7 @@ class MeasuringScreen(ConsoleScreen):
         asked = report is None
         user = Watching(self.tell_progress, self._agree if asked else refuses)
         try:
-            found = await self.session.climb(task, user, report=report, insist=asked)
+            found = await self.session.preflight.climb(task, user, report=report, insist=asked)
         except ConsoleError as error:
             self.console.tell_error(error)
         else:
@@ -104,7 +104,7 @@ class MeasuringScreen(ConsoleScreen):
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         words = (
             "No host can measure now. On this machine the script would be run for a few steps, "
-            f"{self.session.isolation}."
+            f"{self.session.preflight.isolation}."
         )
 
         def answered(yes: bool | None) -> None:

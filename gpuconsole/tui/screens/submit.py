@@ -96,7 +96,7 @@ class SubmitScreen(RecallingScreen):
 
     def on_mount(self) -> None:
         """Get ready for the script that will be named."""
-        aside(self, self.session.expect_scripts, group="reading")
+        aside(self, self.session.preflight.expect, group="reading")
 
     def body(self) -> ComposeResult:
         """Form over placement, preflight beside them; tabs on a narrow terminal."""
@@ -269,7 +269,7 @@ class SubmitScreen(RecallingScreen):
 
     async def _estimate(self, task: Task) -> None:
         try:
-            report = await self.session.preflight(task)
+            report = await self.session.preflight.report(task)
         except ConsoleError as error:
             self._answered(Answer(task, error=error))
             return
@@ -313,7 +313,9 @@ class SubmitScreen(RecallingScreen):
 
     async def _submit(self, task: Task, *, force: bool = False) -> None:
         try:
-            job = await self.session.submit(task, force=force, user=Watching(self.tell_progress))
+            job = await self.session.queue.submit(
+                task, force=force, user=Watching(self.tell_progress)
+            )
         except RefusedError as error:
             if force:
                 self.console.tell_error(error)

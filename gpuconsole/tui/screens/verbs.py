@@ -35,7 +35,7 @@ def cancel(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
         consequence = f"{_it(able)} the queue. Nothing runs yet, so nothing is lost."
     _ask(
         screen, able, "Cancel", "Cancel job" if len(able) == 1 else "Cancel jobs", consequence,
-        lambda job: screen.session.cancel(job.id), "being cancelled",
+        lambda job: screen.session.queue.cancel(job.id), "being cancelled",
     )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def preempt(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
     )
     _ask(
         screen, able, "Preempt", "Preempt", consequence,
-        lambda job: screen.session.preempt(job.id), "queued again",
+        lambda job: screen.session.queue.preempt(job.id), "queued again",
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def retry(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
     if not able:
         screen.tell(f"{_names(jobs)} {_have(jobs)} not ended; only an ended job can be retried.")
         return
-    _each(screen, able, lambda job: screen.session.retry(job.id), "queued again")
+    _each(screen, able, lambda job: screen.session.queue.retry(job.id), "queued again")
 
 
 def hold(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
@@ -78,7 +78,7 @@ def hold(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
         return
     queued = [job for job in able if job.state is JobState.QUEUED]
     words = "held" if queued else "free to start again"
-    _each(screen, queued or able, lambda job: screen.session.hold(job.id), words)
+    _each(screen, queued or able, lambda job: screen.session.queue.hold(job.id), words)
 
 
 def priority(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
@@ -95,7 +95,7 @@ def priority(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
         if typed is not None:
             wanted = int(typed)
             _each(
-                screen, able, lambda job: screen.session.set_priority(job.id, wanted),
+                screen, able, lambda job: screen.session.queue.set_priority(job.id, wanted),
                 f"at priority {wanted}",
             )  # fmt: skip
 
@@ -111,7 +111,7 @@ def pass_by(screen: ConsoleScreen, job: Job, other: Job, step: int) -> None:
     wanted = other.task.priority - step
     side = "before" if step < 0 else "behind"
     _each(
-        screen, (job,), lambda job: screen.session.set_priority(job.id, wanted),
+        screen, (job,), lambda job: screen.session.queue.set_priority(job.id, wanted),
         f"{side} {clean(other.task.name)} now, at priority {wanted}",
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ async def test_a_session_says_so_and_nobody_waits_for_ever(tmp_path: Path) -> No
     told: list[Event] = []
     async with open_session(None, state, demo=DemoOptions(speed=1.0)) as session:
         session.subscribe(told.append)
-        job = await session.submit(Task("demo", script=str(script)))
+        job = await session.queue.submit(Task("demo", script=str(script)))
         waiting = asyncio.ensure_future(session.wait(job.id))
         await until(lambda: session.dispatching)
         remove(state / "journal.sqlite")
@@ -79,5 +79,5 @@ async def test_a_session_says_so_and_nobody_waits_for_ever(tmp_path: Path) -> No
         assert session.lost is not None
         assert [one.id for one in session.jobs()] == [job.id]
         with pytest.raises(JournalLostError):
-            await session.submit(Task("late", script=str(script)))
+            await session.queue.submit(Task("late", script=str(script)))
     assert not (state / "journal.sqlite").exists()

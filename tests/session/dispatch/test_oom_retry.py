@@ -48,9 +48,9 @@ OUT_OF_MEMORY = (
 
 async def submitted(session: Session, room: Room, text: str, **task: object) -> Job:  # noqa: F811
     room.script.write_text(text)
-    estimating = session._estimating
+    estimating = session.preflight
     estimating._preflights = Preflights(estimating._reader)
-    return await session.submit(room.task(**task))
+    return await session.queue.submit(room.task(**task))
 
 
 async def run_out(session: Session, room: Room, job: Job) -> None:  # noqa: F811
@@ -155,7 +155,7 @@ async def test_what_goes_wrong_meanwhile_is_told_and_nobody_waits_for_ever(
             raise ValueError("a fault of ours")
 
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
-        monkeypatch.setattr(session._estimating, "report", broken)
+        monkeypatch.setattr(session.preflight, "report", broken)
         room.docker.finish(1, OUT_OF_MEMORY)
         await room.until(waiting.done)
         assert waiting.result().state is JobState.OOM

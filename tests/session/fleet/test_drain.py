@@ -94,10 +94,10 @@ def test_a_second_drain_keeps_the_reason_unless_it_has_another(tmp_path: Path) -
 
 async def test_a_drained_host_takes_no_new_job_and_keeps_what_runs(room: Room) -> None:  # noqa: F811
     async with opened(room) as session:
-        first = await session.submit(room.task("first"))
+        first = await session.queue.submit(room.task("first"))
         await room.until(lambda: session.job(first.id).state is JobState.RUNNING)
         session.drains.drain("a", "update", session.user)
-        second = await session.submit(room.task("second"))
+        second = await session.queue.submit(room.task("second"))
         room.docker.finish(0)
         await room.until(lambda: session.job(first.id).state is JobState.SUCCEEDED)
         await room.clock.pass_time(30)

@@ -39,11 +39,11 @@ def test_what_is_not_a_change_is_refused_with_the_forms(typed: str) -> None:
 
 async def test_looking_ahead_changes_nothing(room: Room) -> None:  # noqa: F811
     async with opened(room) as session:
-        running = await session.submit(room.task("first", run_time_s=600.0))
+        running = await session.queue.submit(room.task("first", run_time_s=600.0))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
-        one = await session.submit(room.task("second", run_time_s=300.0))
+        one = await session.queue.submit(room.task("second", run_time_s=300.0))
         await room.clock.pass_time(5)  # equal jobs go by age
-        two = await session.submit(room.task("third", run_time_s=300.0))
+        two = await session.queue.submit(room.task("third", run_time_s=300.0))
         known = await session.foresight.renew()
         assert known[one.id].starts_at == pytest.approx(session.now() + 600, abs=30)
         assert known[two.id].starts_at == pytest.approx(session.now() + 900, abs=30)
@@ -71,12 +71,12 @@ async def test_looking_far_ahead_rests_afterwards(
     monkeypatch.setattr(forecast, "FELT_S", -1.0)
     monkeypatch.setattr(forecast, "REST", 1e9)
     async with opened(room) as session:
-        running = await session.submit(room.task("first", run_time_s=600.0))
+        running = await session.queue.submit(room.task("first", run_time_s=600.0))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
-        one = await session.submit(room.task("second", run_time_s=300.0))
+        one = await session.queue.submit(room.task("second", run_time_s=300.0))
         known = await session.foresight.renew()
         assert list(known) == [one.id]
-        await session.submit(room.task("third", run_time_s=300.0))
+        await session.queue.submit(room.task("third", run_time_s=300.0))
         assert await session.foresight.renew() is known
         session.foresight._rest_until = 0.0
         assert len(await session.foresight.renew()) == 2
@@ -87,10 +87,10 @@ async def test_reasons_of_many_jobs_cost_one_look_at_the_journal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with opened(room) as session:
-        running = await session.submit(room.task("first", run_time_s=600.0))
+        running = await session.queue.submit(room.task("first", run_time_s=600.0))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
         for number in range(5):
-            await session.submit(room.task(f"waiting-{number}"))
+            await session.queue.submit(room.task(f"waiting-{number}"))
         await session.look_around()
         looks = []
         asked = Journal.role

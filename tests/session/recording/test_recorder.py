@@ -250,7 +250,7 @@ async def test_a_session_records_itself_and_can_be_looked_back_at(tmp_path: Path
             assert past.snapshot() is then
             assert past.jobs() == ()
             with pytest.raises(ReadOnlyError):
-                await past.cancel("anything")
+                await past.queue.cancel("anything")
             with pytest.raises(UnreachableError):
                 await past.hosts.engine(then.hosts[0].name)
             # What is newer than the recording is cut and found.

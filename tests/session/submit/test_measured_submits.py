@@ -47,7 +47,7 @@ class Bench(Room):
 
     def session(self, **options: Any) -> Session:
         session = super().session(dispatch=False, **options)
-        session._estimating.measure = self.measure  # type: ignore[method-assign]
+        session.preflight.measure = self.measure  # type: ignore[method-assign]
         return session
 
 
@@ -58,7 +58,7 @@ def bench(tmp_path: Path) -> Bench:
 
 async def test_it_is_measured_on_a_host_before_it_is_queued(bench: Bench) -> None:
     async with bench.session() as session:
-        job = await session.submit(bench.task())
+        job = await session.queue.submit(bench.task())
         assert job.state is JobState.QUEUED
         assert job.estimate_mib == FITS.high_mib
         assert bench.runs == [("meta", "a", False)]
@@ -70,7 +70,7 @@ async def test_it_is_measured_on_a_host_before_it_is_queued(bench: Bench) -> Non
 async def test_what_is_known_is_not_measured(bench: Bench) -> None:
     bench.report = KNOWN
     async with bench.session() as session:
-        job = await session.submit(bench.task())
+        job = await session.queue.submit(bench.task())
     assert bench.runs == []
     assert job.estimate is not None
     assert [tier["tier"] for tier in job.estimate["tiers"]] == ["static"]
@@ -78,7 +78,7 @@ async def test_what_is_known_is_not_measured(bench: Bench) -> None:
 
 async def test_a_task_that_is_never_to_be_measured_is_queued_as_unknown(bench: Bench) -> None:
     async with bench.session() as session:
-        job = await session.submit(bench.task(measure="never"))
+        job = await session.queue.submit(bench.task(measure="never"))
         assert job.estimate_mib is None
         assert "waits for an empty device" in session.warnings(job.id)[0]
     assert bench.runs == []
@@ -87,8 +87,8 @@ async def test_a_task_that_is_never_to_be_measured_is_queued_as_unknown(bench: B
 async def test_a_task_cannot_be_measured_where_the_lab_says_never(bench: Bench) -> None:
     bench.settings = LabSettings(measure="never")
     async with bench.session() as session:
-        await session.submit(bench.task(measure="auto"))
-        await session.climb(bench.task(measure="auto"), insist=True)
+        await session.queue.submit(bench.task(measure="auto"))
+        await session.preflight.climb(bench.task(measure="auto"), insist=True)
     assert bench.runs == []
 
 
@@ -96,31 +96,33 @@ async def test_a_lab_may_refuse_what_no_tier_can_tell(bench: Bench) -> None:
     bench.settings = LabSettings(unknown_memory="refuse", measure="never")
     async with bench.session() as session:
         with pytest.raises(RefusedError, match="no model") as refused:
-            await session.submit(bench.task())
+            await session.queue.submit(bench.task())
         assert "measure: never" in refused.value.message
-        assert (await session.submit(bench.task("forced"), force=True)).estimate_mib is None
+        assert (await session.queue.submit(bench.task("forced"), force=True)).estimate_mib is None
 
 
 async def test_cancelling_queues_it_as_unknown_and_is_remembered(bench: Bench) -> None:
     bench.goes_on.clear()
     async with bench.session() as session:
-        work = asyncio.ensure_future(session.submit(bench.task()))
+        work = asyncio.ensure_future(session.queue.submit(bench.task()))
         await bench.begun.wait()
-        session.stop_measuring()
+        session.preflight.stop_measuring()
         assert (await work).estimate_mib is None
-        assert (await session.submit(bench.task("again"))).estimate_mib is None
+        assert (await session.queue.submit(bench.task("again"))).estimate_mib is None
         assert len(bench.runs) == 1
         bench.goes_on.set()
-        found = await session.climb(bench.task(), insist=True)
+        found = await session.preflight.climb(bench.task(), insist=True)
         assert found.estimate.tier == "meta"
 
 
 async def test_of_two_at_once_the_second_uses_what_the_first_measured(bench: Bench) -> None:
     bench.goes_on.clear()
     async with bench.session() as session:
-        both = [asyncio.ensure_future(session.submit(bench.task(name))) for name in ("x", "y")]
+        both = [
+            asyncio.ensure_future(session.queue.submit(bench.task(name))) for name in ("x", "y")
+        ]
         await bench.begun.wait()
-        await bench.until(lambda: len(session._estimating._climbs) == 2)
+        await bench.until(lambda: len(session.preflight._climbs) == 2)
         bench.goes_on.set()
         jobs = await asyncio.gather(*both)
     assert len(bench.runs) == 1
@@ -131,7 +133,7 @@ async def test_read_only_measures_nothing(bench: Bench) -> None:
     async with bench.session():
         pass
     async with bench.session(read_only=True) as session:
-        found = await session.climb(bench.task())
+        found = await session.preflight.climb(bench.task())
     assert bench.runs == []
     assert found.estimate.memory is None
     assert {trial.outcome for trial in found.trials} == {"unknown", "impossible"}
@@ -155,8 +157,8 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
     monkeypatch.setattr("gpuconsole.session.estimate.service.host_sites", sites)
     room = Room(tmp_path)
     async with room.session(dispatch=False) as session:
-        session._estimating._on_host = on_host  # type: ignore[method-assign]
-        work = session.measure(room.task(), "meta", lambda share, stage: None)
+        session.preflight._on_host = on_host  # type: ignore[method-assign]
+        work = session.preflight.measure(room.task(), "meta", lambda share, stage: None)
         if "b" in busy:
             with pytest.raises(HostBusyError):
                 await work
@@ -167,7 +169,7 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
 
 async def test_recordings_are_asked_for_the_images_that_the_job_may_get(bench: Bench) -> None:
     async with bench.session() as session:
-        images = session._estimating._images
+        images = session.preflight._images
         assert images(bench.task()) == {"paddle"}
         assert images(bench.task(image="own:1")) == {"own:1"}
         pin = Pin("own:1", "own@sha256:" + "0" * 64)

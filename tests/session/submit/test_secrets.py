@@ -48,7 +48,7 @@ async def test_a_value_reaches_the_container_and_nothing_else(room: Room) -> Non
     async with opened(room) as session:
         told: list[str] = []
         session.subscribe(lambda event: told.append(event.message))
-        job = await session.submit(room.task(secrets=SECRETS, env={"LR": "0.1"}))
+        job = await session.queue.submit(room.task(secrets=SECRETS, env={"LR": "0.1"}))
         assert job.task.secrets == {"HF_TOKEN": ""}
         assert kept(room.state) == [job.id]
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
@@ -67,7 +67,7 @@ async def test_a_value_reaches_the_container_and_nothing_else(room: Room) -> Non
 
 async def test_values_survive_the_console_that_took_them(room: Room) -> None:  # noqa: F811
     async with opened(room, dispatch=False) as session:
-        job = await session.submit(room.task(secrets=SECRETS))
+        job = await session.queue.submit(room.task(secrets=SECRETS))
     async with opened(room) as session:
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         assert room.docker.only().spec.secrets == SECRETS
@@ -75,36 +75,36 @@ async def test_values_survive_the_console_that_took_them(room: Room) -> None:  #
 
 async def test_a_sweep_shares_them_and_a_cancelled_job_loses_its_own(room: Room) -> None:  # noqa: F811
     async with opened(room, dispatch=False) as session:
-        jobs = await session.sweep(room.task(secrets=SECRETS), read_axes(("seed=0..2",)))
+        jobs = await session.queue.sweep(room.task(secrets=SECRETS), read_axes(("seed=0..2",)))
         assert kept(room.state) == sorted(job.id for job in jobs)
-        await session.cancel(jobs[0].id)
+        await session.queue.cancel(jobs[0].id)
         assert kept(room.state) == sorted(job.id for job in jobs[1:])
         assert traces(room.state) == []
 
 
 async def test_a_retry_asks_for_what_was_removed(room: Room) -> None:  # noqa: F811
     async with opened(room) as session:
-        job = await session.submit(room.task(secrets=SECRETS, env={"X": "1"}))
+        job = await session.queue.submit(room.task(secrets=SECRETS, env={"X": "1"}))
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         room.docker.finish(1)
         await room.until(lambda: session.job(job.id).state.ended and not kept(room.state))
         with pytest.raises(UsageError, match="HF_TOKEN") as refused:
-            await session.retry(job.id)
+            await session.queue.retry(job.id)
         assert refused.value.hint == f"Give them: gpuconsole retry {job.id} --env-file FILE"
         assert session.job(job.id).state is JobState.FAILED
         with pytest.raises(UsageError, match="OTHER"):
-            await session.retry(job.id, secrets={**SECRETS, "OTHER": "x"})
+            await session.queue.retry(job.id, secrets={**SECRETS, "OTHER": "x"})
         assert kept(room.state) == []
-        await session.retry(job.id, secrets={"HF_TOKEN": "another-value", "X": "2"})
+        await session.queue.retry(job.id, secrets={"HF_TOKEN": "another-value", "X": "2"})
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         assert room.docker.only().spec.secrets == {"HF_TOKEN": "another-value"}
 
 
 async def test_a_try_that_follows_by_itself_has_them(room: Room) -> None:  # noqa: F811
     async with opened(room) as session:
-        job = await session.submit(room.task(secrets=SECRETS, checkpoint_dir="out"))
+        job = await session.queue.submit(room.task(secrets=SECRETS, checkpoint_dir="out"))
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
-        await room.done(session.preempt(job.id))
+        await room.done(session.queue.preempt(job.id))
         await room.until(lambda: len(session.job(job.id).attempts) == 2
                          and session.job(job.id).state is JobState.RUNNING)  # fmt: skip
         assert room.docker.only().spec.secrets == SECRETS
@@ -114,7 +114,7 @@ async def test_a_try_that_follows_by_itself_has_them(room: Room) -> None:  # noq
 async def test_a_task_without_a_value_is_not_queued(room: Room, secrets: dict[str, str]) -> None:  # noqa: F811
     async with opened(room, dispatch=False) as session:
         with pytest.raises(UsageError, match="needs HF_TOKEN"):
-            await session.submit(room.task(secrets=secrets))
+            await session.queue.submit(room.task(secrets=secrets))
         assert session.jobs() == ()
         assert kept(room.state) == []
 
@@ -124,7 +124,7 @@ async def test_an_engine_that_quotes_a_value_is_not_quoted(room: Room) -> None: 
     async with opened(room) as session:
         told: list[str] = []
         session.subscribe(lambda event: told.append(event.message))
-        job = await session.submit(room.task(secrets=SECRETS))
+        job = await session.queue.submit(room.task(secrets=SECRETS))
         await room.until(
             lambda: session.job(job.id).attempts and session.job(job.id).attempts[-1].ended_at
         )
@@ -138,7 +138,7 @@ async def test_values_that_cannot_be_read_once_are_hidden_from_the_next_text_on(
     room: Room,  # noqa: F811
 ) -> None:
     async with opened(room) as session:
-        job = await session.submit(
+        job = await session.queue.submit(
             room.task(secrets=SECRETS, env={"API_TOKEN": "plain-0123456789"}), hold=True
         )
         entry = Entry(session._context, 1, job.id)
@@ -152,7 +152,7 @@ async def test_values_that_cannot_be_read_once_are_hidden_from_the_next_text_on(
 
 async def test_values_that_are_gone_end_the_job_with_the_next_step(room: Room) -> None:  # noqa: F811
     async with opened(room, dispatch=False) as session:
-        job = await session.submit(room.task(secrets=SECRETS))
+        job = await session.queue.submit(room.task(secrets=SECRETS))
     (room.state / "secrets" / job.id).unlink()
     async with opened(room) as session:
         await room.until(lambda: session.job(job.id).state is JobState.FAILED)
@@ -162,7 +162,7 @@ async def test_values_that_are_gone_end_the_job_with_the_next_step(room: Room) -
 
 async def test_pruning_removes_what_a_killed_submission_left(room: Room) -> None:  # noqa: F811
     async with opened(room, dispatch=False) as session:
-        job = await session.submit(room.task(secrets=SECRETS))
+        job = await session.queue.submit(room.task(secrets=SECRETS))
         store = session._context.secrets
         store.put(["never-queued"], SECRETS)
         await session.prune()
@@ -187,7 +187,7 @@ def test_a_secret_looking_value_of_an_ordinary_variable_is_not_shown(
 async def test_lines_that_an_earlier_version_wrote_are_shown_without_values(room: Room) -> None:  # noqa: F811
     async with opened(room) as session:
         task = room.task(env={"WANDB_API_KEY": f"{VALUE} 'x'"})
-        job = await session.submit(task)
+        job = await session.queue.submit(task)
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
         (path,) = room.state.rglob("*.docker")
         line = path.read_text()

@@ -67,7 +67,7 @@ def room(tmp_path: Path) -> Room:
 
 def sized(session: Session) -> ByWidth:
     answers = ByWidth()
-    session._estimating._preflights = answers
+    session.preflight._preflights = answers
     return answers
 
 
@@ -75,7 +75,7 @@ async def test_a_sweep_is_queued_with_names_arguments_and_one_project(room: Room
     async with opened(room, dispatch=False) as session:
         answers = sized(session)
         axes = read_axes(["lr=1e-3,1e-4", "seed=0..3", "width=8,16"])
-        jobs = await session.sweep(room.task(), axes)
+        jobs = await session.queue.sweep(room.task(), axes)
         assert len(jobs) == len({job.id for job in jobs}) == 16
         assert [job.task.name for job in jobs[:3]] == [
             "train[lr=1e-3,seed=0,width=8]",
@@ -99,11 +99,11 @@ async def test_the_whole_sweep_is_refused_when_one_of_it_can_never_fit(room: Roo
     async with opened(room, dispatch=False) as session:
         sized(session)
         with pytest.raises(RefusedError, match=r"train\[seed=0,width=4000\]"):
-            await session.sweep(room.task(), read_axes(["seed=0..1", "width=8,4000"]))
+            await session.queue.sweep(room.task(), read_axes(["seed=0..1", "width=8,4000"]))
         assert session.jobs() == ()
         bundles = room.state / "bundles"
         assert not bundles.exists() or not list(bundles.iterdir())
-        forced = await session.sweep(
+        forced = await session.queue.sweep(
             room.task(), read_axes(["width=8,4000"]), force=True, hold=True
         )
         assert [job.state for job in forced] == [JobState.HELD] * 2
@@ -114,8 +114,8 @@ async def test_a_second_sweep_has_a_name_of_its_own_and_a_sweep_is_found_whole(
 ) -> None:
     async with opened(room, dispatch=False) as session:
         sized(session)
-        first = await session.sweep(room.task(), read_axes(["seed=0..2"]))
-        second = await session.sweep(room.task(), read_axes(["seed=0..1"]))
+        first = await session.queue.sweep(room.task(), read_axes(["seed=0..2"]))
+        second = await session.queue.sweep(room.task(), read_axes(["seed=0..1"]))
         assert second[0].task.sweep == "train-2"
         assert [job.id for job in session.group("train")] == [job.id for job in first]
         assert session.group(first[0].id) == (first[0],)
@@ -125,15 +125,15 @@ async def test_a_second_sweep_has_a_name_of_its_own_and_a_sweep_is_found_whole(
 
 async def test_a_sweep_is_changed_in_one_write(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
-        jobs = await session.sweep(room.task(), read_axes(["seed=0..9"]))
+        jobs = await session.queue.sweep(room.task(), read_axes(["seed=0..9"]))
         ids = [job.id for job in jobs]
         statements: list[str] = []
         session._journal._database._connection.set_trace_callback(statements.append)
         for change in (
-            session.set_priority_all(ids, 3),
-            session.hold_all(ids),
-            session.release_all(ids),
-            session.cancel_all(ids),
+            session.queue.set_priority_all(ids, 3),
+            session.queue.hold_all(ids),
+            session.queue.release_all(ids),
+            session.queue.cancel_all(ids),
         ):
             statements.clear()
             changed = await change
@@ -145,8 +145,8 @@ async def test_a_sweep_is_changed_in_one_write(room: Room) -> None:
 async def test_a_job_after_a_sweep_starts_when_all_of_it_ended_well(room: Room) -> None:
     async with opened(room) as session:
         sized(session)
-        sweep = await session.sweep(room.task(), read_axes(["seed=0..1"]))
-        last = await session.submit(room.task("last", after=("train", sweep[0].id)))
+        sweep = await session.queue.sweep(room.task(), read_axes(["seed=0..1"]))
+        last = await session.queue.submit(room.task("last", after=("train", sweep[0].id)))
         assert last.task.after == ("train", sweep[0].id)
         for expected in ("0 of its 2 jobs have ended well", "1 of its 2 jobs"):
             await room.until(lambda: room.docker.running)
@@ -160,8 +160,8 @@ async def test_a_job_after_a_sweep_starts_when_all_of_it_ended_well(room: Room) 
 async def test_a_job_after_a_sweep_that_failed_says_which(room: Room) -> None:
     async with opened(room) as session:
         sized(session)
-        await session.sweep(room.task(), read_axes(["seed=0..1"]))
-        last = await session.submit(room.task("last", after=("train",)))
+        await session.queue.sweep(room.task(), read_axes(["seed=0..1"]))
+        last = await session.queue.submit(room.task("last", after=("train",)))
         await room.until(lambda: room.docker.running)
         room.docker.finish(1)
         await room.until(lambda: any(job.state is JobState.FAILED for job in session.jobs()))
@@ -173,31 +173,31 @@ async def test_a_job_after_a_sweep_that_failed_says_which(room: Room) -> None:
 async def test_a_whole_sweep_is_held_released_and_cancelled(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
         sized(session)
-        jobs = await session.sweep(room.task(), read_axes(["seed=0..2"]), hold=True)
+        jobs = await session.queue.sweep(room.task(), read_axes(["seed=0..2"]), hold=True)
 
         async def each(action: str) -> list[Job]:
-            return await asyncio.gather(*(getattr(session, action)(job.id) for job in jobs))
+            return await asyncio.gather(*(getattr(session.queue, action)(job.id) for job in jobs))
 
         assert {job.state for job in await each("release")} == {JobState.QUEUED}
         assert {job.state for job in await each("hold")} == {JobState.HELD}
         assert {job.state for job in await each("cancel")} == {JobState.CANCELLED}
         with pytest.raises(RefusedError, match="is cancelled"):
-            await session.release(jobs[0].id)
+            await session.queue.release(jobs[0].id)
 
 
 async def test_a_deadline_must_be_a_time_to_come(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
         sized(session)
         with pytest.raises(UsageError, match="is past"):
-            await session.submit(room.task(deadline="2020-01-31T18:00:00.000Z"))
-        job = await session.submit(room.task(deadline="2090-01-31T18:00:00.000Z"))
+            await session.queue.submit(room.task(deadline="2020-01-31T18:00:00.000Z"))
+        job = await session.queue.submit(room.task(deadline="2090-01-31T18:00:00.000Z"))
         assert "deadline of 2090-01-31 18:00 UTC" in session.why(job.id).reason
 
 
 async def test_an_argument_that_is_no_number_is_tried_with_each_of_its_values(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
         answers = sized(session)
-        jobs = await session.sweep(room.task(), read_axes(["net=a,b,c,d,e", "seed=0..9"]))
+        jobs = await session.queue.sweep(room.task(), read_axes(["net=a,b,c,d,e", "seed=0..9"]))
         assert len(jobs) == 50
         # Five nets, and two more seeds: the first combination is in both.
         assert len(answers.asked) == 7

@@ -110,4 +110,4 @@ async def test_a_viewers_session_reads_the_queue_and_refuses_to_write(tmp_path: 
             assert not session.dispatching
             assert not session.recorder.on
             with pytest.raises(ReadOnlyError):
-                await session.cancel("any")
+                await session.queue.cancel("any")

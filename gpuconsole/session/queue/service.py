@@ -1,4 +1,4 @@
-"""`Acting`: what a session does to the queue on a user's word."""
+"""`JobQueue`: what a user does to the queue."""
 
 from __future__ import annotations
 
@@ -15,20 +15,27 @@ from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Watching
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.submit.secrets import given_again
 from gpuconsole.session.submit.submit import Submitting
-from gpuconsole.session.writing import Writing
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 STOP_MARGIN_S = 20.0
 """How much longer than the grace time `cancel` waits for the end."""
 
 
-class Acting(Writing):
-    """Submit, cancel, retry, hold, preempt."""
+class JobQueue:
+    """Submit, cancel, retry, hold, preempt. Read-only sessions refuse."""
 
-    user: str
-    retrying: Retrying
-    _context: Context
-    _submitting: Submitting
+    def __init__(
+        self,
+        context: Context,
+        submitting: Submitting,
+        retrying: Retrying,
+        dispatch: Callable[[], None],
+    ) -> None:
+        """`dispatch` takes part in dispatching where nobody else does."""
+        self._context = context
+        self._submitting = submitting
+        self._retrying = retrying
+        self._dispatch = dispatch
 
     async def submit(
         self,
@@ -45,7 +52,7 @@ class Acting(Writing):
         `force` is not set; where that cannot be told, a warning, or RefusedError if the lab wants
         no such jobs.
         """
-        self._require_writable("Submitting")
+        self._context.require_writable("Submitting")
         return await self._submitting.submit(task, force=force, hold=hold, user=user)
 
     async def sweep(
@@ -58,7 +65,7 @@ class Acting(Writing):
         user: Watching = UNWATCHED,
     ) -> tuple[Job, ...]:
         """Queue a task once for each combination of values, all or none; as `submit`."""
-        self._require_writable("Submitting")
+        self._context.require_writable("Submitting")
         return await self._submitting.sweep(task, axes, force=force, hold=hold, user=user)
 
     async def cancel(self, reference: str) -> Job:
@@ -70,9 +77,9 @@ class Acting(Writing):
 
     async def cancel_all(self, references: Iterable[str]) -> list[Job]:
         """End several jobs, as `cancel`."""
-        self._require_writable("Cancelling")
+        self._context.require_writable("Cancelling")
         jobs = self._changed(
-            references, lambda job: queue.cancel(self._context.journal, job, self.user)
+            references, lambda job: queue.cancel(self._context.journal, job, self._context.user)
         )
         return list(await asyncio.gather(*(self._cancelled(job) for job in jobs)))
 
@@ -85,11 +92,11 @@ class Acting(Writing):
         `secrets` are the values of its secret variables, which are not kept after its end;
         UsageError names those that are missing.
         """
-        self._require_writable("Retrying")
+        self._context.require_writable("Retrying")
         job = self.job(reference)
         with given_again(self._context, job, secrets):
             if offer is not None:
-                return await self.retrying.accept(offer)
+                return await self._retrying.accept(offer)
             hosts = [host.name for host in self._context.hosts.snapshot().hosts]
             bundle, now = self._context.bundle(job.id), self._context.clock.now()
             return queue.retry(self._context.journal, job, bundle, now, hosts)
@@ -100,7 +107,7 @@ class Acting(Writing):
 
     async def hold_all(self, references: Iterable[str]) -> list[Job]:
         """Keep several jobs from starting, as `hold`, all or none."""
-        self._require_writable("Holding")
+        self._context.require_writable("Holding")
         now = self._context.clock.now()
         return self._changed(references, lambda job: queue.hold(self._context.journal, job, now))
 
@@ -110,7 +117,7 @@ class Acting(Writing):
 
     async def release_all(self, references: Iterable[str]) -> list[Job]:
         """Let several held jobs join the queue again, all or none."""
-        self._require_writable("Releasing")
+        self._context.require_writable("Releasing")
         now = self._context.clock.now()
         return self._changed(references, lambda job: queue.release(self._context.journal, job, now))
 
@@ -119,8 +126,10 @@ class Acting(Writing):
 
         Returns once it has stopped. RefusedError when it does not run or keeps no checkpoints.
         """
-        self._require_writable("Preempting")
-        job = preempt(self._context.journal, self.job(reference), f"Preempted by {self.user}.")
+        self._context.require_writable("Preempting")
+        job = preempt(
+            self._context.journal, self.job(reference), f"Preempted by {self._context.user}."
+        )
         return await self._stopped(job, lambda now: is_over(job, now))
 
     async def set_priority(self, reference: str, priority: int) -> Job:
@@ -129,7 +138,7 @@ class Acting(Writing):
 
     async def set_priority_all(self, references: Iterable[str], priority: int) -> list[Job]:
         """Change the priority of several jobs, all or none."""
-        self._require_writable("Changing a priority")
+        self._context.require_writable("Changing a priority")
         journal = self._context.journal
         return self._changed(references, lambda job: queue.set_priority(journal, job, priority))
 
@@ -149,10 +158,6 @@ class Acting(Writing):
             return await self._stopped(job, lambda now: now.state.ended)
         self._context.secrets.discard(job.id)
         return job
-
-    def _dispatch(self) -> None:
-        """Take part in dispatching."""
-        raise NotImplementedError
 
     async def _stopped(self, job: Job, over: Callable[[Job], bool]) -> Job:
         """Return a job that is to be stopped once it is, or its host is out of sight."""
