@@ -36,7 +36,7 @@ class Source:
         self.hosts = SimpleNamespace(snapshot=lambda: self.now)
         self.settings = LabSettings(memory_threshold=0.7)
         self.simulated = True
-        self._parts = SimpleNamespace(default_image=lambda host: f"image-of-{host}")
+        self._context = SimpleNamespace(default_image=lambda host: f"image-of-{host}")
         self._leases = SimpleNamespace(seen=lambda: dict(self.leases))
 
 
