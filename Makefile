@@ -15,7 +15,7 @@ SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 .PHONY: demo test nightly check lint types layers real reliability bench bench-preflight docs clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
-	$(BIN)/gpuconsole demo $(ARGS)
+	@$(BIN)/gpuconsole demo $(ARGS)
 
 test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
 	$(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
@@ -56,15 +56,18 @@ docs: $(VENV)/.dev              ## write the generated pages anew
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 	  || { echo "gpuconsole needs Python 3.10 or newer: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "making an environment in $(VENV)" >&2
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
-	touch $@
+	@echo "installing gpuconsole in $(VENV); this takes a minute" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	touch $@ $(VENV)/.runtime
+	@echo "installing gpuconsole and what its tests need in $(VENV); this takes a minute" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@ $(VENV)/.runtime
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
