@@ -10,10 +10,13 @@ from dataclasses import dataclass
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec, ContainerStatus
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB
 from gpuconsole.lab.activity import Load
 from gpuconsole.lab.plan import STARTUP_S, Plan
 from gpuconsole.lab.time import LabTime
 
+CONTEXT_MIB = 600.0
+"""What a simulated process holds of its device outside the allocator."""
 _TERMINATED = 143
 """Exit code of a process that SIGTERM ended: 128 + 15."""
 
@@ -107,6 +110,19 @@ class SimulatedContainer:
             command=clean(" ".join(self.spec.command), 200),
             container_id=self.id,
         )
+
+    def reports(self, now: float) -> dict[str, bytes]:
+        """Return the files that a reporter in it would have written by lab time `now`: what
+        Paddle's allocator holds is what the device shows of it, without the context."""
+        plan, started, ended = self.plan, self.started, self.ended
+        steps = 0
+        if plan is not None and started is not None and ended is not None:
+            steps = plan.step_at(min(now, ended) - started)
+        if plan is None or not steps:
+            return {}
+        held = max(0.0, plan.need_mib - CONTEXT_MIB) * MIB
+        said = {"steps": steps, "step_s": plan.step_s, "allocated": held, "reserved": held}
+        return {"1.json": json.dumps(said).encode()}
 
     def results(self, now: float) -> bytes:
         """Return the results folder as a tar: a summary that says it is simulated."""

@@ -226,9 +226,10 @@ class SimulatedEngine:
             del self._host.containers[found.id]
 
     async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
-        """Return nothing: a simulated script writes no files into its container."""
+        """Return what the job's reporter would have written; a simulated script writes nothing."""
         self._reach()
-        return {}
+        found = self._find(container)
+        return {} if found is None else found.reports(self._host.time.now())
 
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream."""

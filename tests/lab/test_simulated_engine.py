@@ -13,6 +13,8 @@ from gpuconsole.core.containers import ContainerSpec, Engine, Lease
 from gpuconsole.core.fleet import Device
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError
 from gpuconsole.lab import SimulatedHosts
+from gpuconsole.remote.reporter import REPORTS
+from gpuconsole.session.observing import read_reports
 
 START = 1_700_000_000.0
 
@@ -159,6 +161,21 @@ async def test_a_job_may_need_more_than_its_estimate_says(lab: Lab) -> None:
     await engine.start(container)
     lab.time += 30.0
     assert "Out of memory error" in await log_of(engine, container)
+
+
+async def test_a_running_job_reports_its_steps_and_what_it_holds(lab: Lab) -> None:
+    engine = await lab.engine()
+    container = await engine.create(spec(lab, "--steps", "40"))
+    assert await engine.read_files(container, REPORTS) == {}
+    await engine.start(container)
+    assert await engine.read_files("gpuconsole-ada-1-1-n", REPORTS) == {}
+    lab.time += 8.0
+    early = read_reports(await engine.read_files("gpuconsole-ada-1-1-n", REPORTS))
+    assert 3 <= early.steps < 40
+    # The device shows the context too.
+    assert early.peak_mib == pytest.approx(4000 * 0.93 - 600)
+    lab.time += 600.0
+    assert read_reports(await engine.read_files(container, REPORTS)).steps == 40
 
 
 async def test_a_stopped_container_says_so(lab: Lab) -> None:
