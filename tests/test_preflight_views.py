@@ -150,7 +150,7 @@ def test_equal_devices_of_a_host_stand_in_one_row() -> None:
     rows = [line for line in shown(found) if "1,234" in line]
     assert [row.split()[-3:] for row in rows[:1]] == [["2", "x", "A100"]]
     assert len(rows) == 3
-    assert "<1 %" in rows[0]
+    assert "<1%" in rows[0]
     assert "4.2-17 ms" in rows[0]
 
 
@@ -199,9 +199,34 @@ def test_layers_mark_the_peak_and_quote_its_line(tmp_path: Path) -> None:
     assert first.split()[:7] == ["100", "MiB", "1.5", "MiB", "3.2", "G", "◆"]
     assert "32x512" in first
     assert "◆" not in second
-    assert "◆ The peak comes at train.py:2, in the backward." in lines
+    assert "◆ The peak comes at train.py:2, in the backward pass." in lines
+    assert "Layers by what they keep for the backward pass" in lines
     assert "      2 │ loss.backward()" in lines
     assert lines.index("How it was found") < lines.index("  The script was followed.")
+
+
+def test_where_nothing_is_trained_layers_keep_nothing_for_a_backward_pass() -> None:
+    found = Report(
+        ESTIMATE, explanation=Explanation((layer(0, 2),), "t.py", 2, "forward of 2", False)
+    )
+    lines = shown(found)
+    assert "Layers by what they hold at the peak" in lines
+    assert "◆ The peak comes at t.py:2, in the forward pass of 2." in lines
+    assert "SAVED" not in "".join(lines)
+
+
+def test_no_chance_stands_beside_a_refusal() -> None:
+    refused = replace(verdict("will-not-fit", "Tesla T4"), oom_probability=0.28)
+    likely = replace(verdict("will-not-fit", "Tesla V100"), oom_probability=0.999)
+    lines = shown(Report(ESTIMATE, (refused, likely, verdict("fits"))))
+    rows = [line for line in lines if line.startswith("✗ will not fit")]
+    assert len(rows) == 2
+    assert not any("%" in row for row in rows)
+
+
+def test_what_is_too_much_is_held_against_what_may_be_used() -> None:
+    small = replace(verdict("will-not-fit"), limit_mib=100.0, headroom_mib=-9000.0)
+    assert "; only 100 MiB may be used" in whole(Report(ESTIMATE, (small,)))
 
 
 def test_layers_beyond_the_first_are_counted() -> None:

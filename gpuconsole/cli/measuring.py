@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpuconsole.state.consent import LocalConsent
 
 _FLEET_WAIT_S = 10.0
+_NEEDED = "Reading the script does not tell its memory; running a few of its steps can."
 _TO_AGREE: Mapping[Isolation, str] = {
     "bubblewrap": "Add --yes if that is what you want.",
     "files-open": "Install bubblewrap, or answer in a terminal: --yes does not cover this.",
@@ -218,7 +219,7 @@ def _consent() -> LocalConsent:
 def _agreed_there(run: Run) -> bool:
     if not sys.stdin.isatty():
         return False
-    said = f"Reading does not tell the memory. Measure it in a container on {run.site.name}?"
+    said = f"{_NEEDED} Measure it in a container on {run.site.name}?"
     return click.confirm(said, default=True, err=True)
 
 
@@ -239,10 +240,12 @@ def _agreed_here(*, yes: bool, needed: bool = True) -> Isolation | None:
     if not sys.stdin.isatty():
         hint = _TO_AGREE[kind]
         if not needed:
-            note(f"It was not run on this machine to measure it. {hint}")
+            note(f"{_NEEDED} That would run it on this machine, so it was not done. {hint}")
             return None
-        raise UsageError("Nobody to ask", said, hint)
-    if not click.confirm(f"{said}\nGo on, now and from now on?", err=True):
+        raise UsageError("No terminal to ask in", said, hint)
+    if not needed:
+        note(_NEEDED)
+    if not click.confirm(f"{said}\nAllow this, for this and later scripts?", err=True):
         return None
     consent.give(kind)
     return kind
@@ -259,7 +262,7 @@ class _Telling:
         if self._inplace:
             width = 24
             bar = "█" * round(width * share)
-            print(f"\r{bar:·<{width}} {share:4.0%} {stage:<48.48}", end="", file=sys.stderr)
+            print(f"\r{bar:·<{width}} {share:4.0%} {stage:<50.50}", end="", file=sys.stderr)
         elif stage != self._last:
             note(f"{share:.0%} {stage}")
         self._last = stage

@@ -135,12 +135,12 @@ def basis(shown: Answer) -> str:
     if memory is None or verdict is None or shown.share_percent is None:
         return ""
     where = f"{verdict.device} of {verdict.host}" if verdict.host else verdict.device
+    high, limit = format_mib(memory.high_mib), format_mib(shown.limit_mib)
+    needed = f"up to {high} of {limit} that may be used ({shown.share_percent}%)"
+    if shown.beyond_mib:
+        needed = f"needs up to {high}; only {limit} may be used"
     context = f"with {format_mib(memory.context_mib)} of context"
-    return (
-        f"on {where}: up to {format_mib(memory.high_mib)} of {format_mib(shown.limit_mib)} that "
-        f"may be used ({shown.share_percent}%), "
-        + (context if memory.context_mib else "without context")
-    )
+    return f"on {where}: {needed}, " + (context if memory.context_mib else "without context")
 
 
 def method(estimate: Estimate) -> str:
@@ -269,13 +269,13 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
                   right=("NEEDS", "ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip
     for verdict, count in _grouped(verdicts):
         words, style = _VERDICTS[verdict.verdict]
-        largest, chance = verdict.max_batch_size, verdict.oom_probability
+        largest = verdict.max_batch_size
         shown.add_row(
             text(words, style),
             *([text(format_mib(verdict.needs_mib))] * needs),
             text(format_mib(verdict.headroom_mib)),
             text(_batch(largest)),
-            text("n/a" if chance is None else _chance(chance)),
+            text(_chance(verdict)),
             text(_step(verdict.step_s)),
             *([text(verdict.host or "-")] * hosts),
             text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
@@ -290,10 +290,17 @@ def _batch(largest: int | None) -> str:
     return f"{largest:,}+" if largest >= MAX_BATCH else f"{largest:,}"
 
 
-def _chance(probability: float) -> str:
+def _chance(verdict: Verdict) -> str:
+    """Return the chance of running out. Beside a refusal it would say a second time, and less
+    clearly, what the verdict says."""
+    if verdict.verdict == "will-not-fit":
+        return "-"
+    probability = verdict.oom_probability
+    if probability is None:
+        return "n/a"
     if probability < 0.005:
-        return "<1 %"
-    return ">99 %" if probability > 0.995 else f"{probability:.0%}"
+        return "<1%"
+    return ">99%" if probability > 0.995 else f"{probability:.0%}"
 
 
 def _step(seconds: tuple[float, float] | None) -> str:
@@ -344,9 +351,11 @@ def suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
 
 def _layers(explanation: Explanation) -> Iterator[RenderableType]:
     yield text("")
-    yield text("Layers by what they keep for the backward pass", "bold")
-    shown = table("SAVED", "PARAMETERS", "FLOPS", "LINE", "OUTPUT", "LAYER",
-                  right=("SAVED", "PARAMETERS", "FLOPS"))  # fmt: skip
+    kept = "keep for the backward pass" if explanation.trains else "hold at the peak"
+    yield text(f"Layers by what they {kept}", "bold")
+    size = "SAVED" if explanation.trains else "HELD"
+    shown = table(size, "PARAMETERS", "FLOPS", "LINE", "OUTPUT", "LAYER",
+                  right=(size, "PARAMETERS", "FLOPS"))  # fmt: skip
     for layer in explanation.layers[:MOST_LAYERS]:
         shown.add_row(*_layer_row(layer, explanation))
     yield shown
@@ -355,10 +364,17 @@ def _layers(explanation: Explanation) -> Iterator[RenderableType]:
         saved = format_mib(sum(layer.saved_mib for layer in rest))
         yield text(f"  and {len(rest)} more with {saved} in all (--json lists all)", "dim")
     place = _line(explanation.peak_file, explanation.peak_line)
-    yield text(f"◆ The peak comes at {place}, in the {explanation.peak_moment}.", "bold")
+    yield text(f"◆ The peak comes at {place}, in the {_moment(explanation)}.", "bold")
     line = _source_line(explanation.peak_file, explanation.peak_line)
     if line:
         yield text(f"  {explanation.peak_line:>5} │ {line}")
+
+
+def _moment(explanation: Explanation) -> str:
+    """Name the moment of the peak: `backward pass of encoder.0`."""
+    moment, _, layer = explanation.peak_moment.partition(" of ")
+    named = {"step": "optimizer step"}.get(moment, f"{moment} pass")
+    return f"{named} of {layer}" if layer else named
 
 
 def _layer_row(layer: LayerCost, explanation: Explanation) -> tuple[Text, ...]:

@@ -220,6 +220,9 @@ class Explanation:
     peak_line: int
     peak_moment: str
     """`forward`, `backward` or `step`, and the layer where there is one."""
+    trains: bool = True
+    """Whether there is a backward pass; without one a layer's `saved_mib` is what it holds at the
+    peak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,6 +316,11 @@ class Analysis:
                 context_mib,
             )
         batch_source = BatchSource(str(self.script), 0, "given") if given else outcome.source
+        method = (
+            ()
+            if memory is None
+            else _notes(backend, context_mib, trains=bool(outcome.trace.backwards))
+        )
         return Estimate(
             script=str(self.script),
             batch_size=batch_size if given else outcome.batch,
@@ -331,7 +336,7 @@ class Analysis:
             bytes_per_step=outcome.moved,
             kernels_per_step=outcome.kernels,
             flags=(*outcome.flags, "bound") if outcome.bound else outcome.flags,
-            notes=(*outcome.notes, *self._uses(outcome), *_notes(backend, context_mib)),
+            notes=(*outcome.notes, *self._uses(outcome), *method),
         )
 
 
@@ -354,9 +359,10 @@ def _between(known: Mapping[int, float | None], batch: int) -> float | None:
     return told[below] + share * (told[above] - told[below])
 
 
-def _notes(backend: Backend, context_mib: float | None) -> tuple[str, ...]:
+def _notes(backend: Backend, context_mib: float | None, *, trains: bool) -> tuple[str, ...]:
+    through = "two training steps" if trains else "its forward passes; nothing is trained"
     notes = [
-        "Method: the script's syntax tree was followed over shapes through two training steps; "
+        f"Method: the script's syntax tree was followed over shapes through {through}; "
         "memory is the peak of what would be alive at once (rules of Paddle 3.3.1)."
     ]
     if backend != "cpu":

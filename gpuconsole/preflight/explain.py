@@ -33,7 +33,7 @@ def explain(trace: Trace, layers: Mapping[str, LayerCall]) -> Explanation:
     rows.sort(key=lambda row: (-row.saved_mib, -row.parameters_mib))
     place = _place_of(trace, top.event)
     moment = f"{place.moment} of {place.layer}" if place.layer else place.moment
-    return Explanation(tuple(rows), place.file, place.line, moment)
+    return Explanation(tuple(rows), place.file, place.line, moment, bool(trace.backwards))
 
 
 def _row(path: str, call: LayerCall, saved: int) -> LayerCost:

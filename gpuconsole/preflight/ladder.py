@@ -153,10 +153,16 @@ def next_move(
 def sentence(trial: Trial) -> str:
     """Return how a trial ended, in one line."""
     place = f" on {trial.host}" if trial.host else ""
-    ended = "not possible here" if trial.outcome == "impossible" else trial.outcome
+    ended = ended_words(trial)
     why = f": {trial.why}" if trial.why else ""
     seconds = f" ({trial.seconds:.1f} s)" if trial.seconds else ""
     return f"{trial.tier}{place}: {ended}{why}{seconds}"
+
+
+def ended_words(trial: Trial) -> str:
+    """Return how a trial ended, in a word or two. What was declined, cancelled or out of time was
+    possible, only not done."""
+    return "not measured" if trial.outcome == "impossible" else trial.outcome
 
 
 def left_out(

@@ -14,7 +14,7 @@ from gpuconsole.core.fleet import Device
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError
 from gpuconsole.lab import SimulatedHosts
 from gpuconsole.remote.reporter import REPORTS
-from gpuconsole.session.observing import read_reports
+from gpuconsole.session.dispatch.observation import read_reports
 
 START = 1_700_000_000.0
 

@@ -222,7 +222,7 @@ def test_tiers_that_were_not_tried_say_why() -> None:
     [
         (Trial("meta", "answered", host="gpu-1", seconds=4.21), "meta on gpu-1: answered (4.2 s)"),
         (Trial("static", "unknown", "no model", seconds=0.0), "static: unknown: no model"),
-        (Trial("traced", "impossible", "no Paddle"), "traced: not possible here: no Paddle"),
+        (Trial("traced", "impossible", "no Paddle"), "traced: not measured: no Paddle"),
     ],
 )
 def test_a_trial_is_told_in_one_line(trial: Trial, words: str) -> None:

@@ -178,7 +178,7 @@ def command(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_measures_here_and_the_next_answer_uses_it(tmp_path: Path) -> None:
     asked = command(tmp_path, str(EXAMPLE), "--offline", "--tier", "traced", "--local")
     assert asked.returncode == 2
-    assert "Nobody to ask" in asked.stderr
+    assert "No terminal to ask in" in asked.stderr
 
     cpu = ("--offline", "--backend", "cpu", "--json")
     done = command(tmp_path, str(EXAMPLE), *cpu, "--tier", "traced", "--local", "--yes")

@@ -417,7 +417,7 @@ class FakeSession:
         site = Site("a100-01") if self.measures else Site(consent=True)
         if site.consent and not await user.agree(Run("meta", site, 60.0, ask=True)):
             self.calls.append(("refused", task))
-            no = Trial("meta", "impossible", "nobody agreed that it runs on this machine")
+            no = Trial("meta", "impossible", "running it on this machine needs your consent")
             return replace(self.answer, trials=(no,))
         self.calls.append(("climb", task, insist, site.host))
         user.progress(0.4, "batch 2, step 1")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuconsole.core.estimate import Estimate, Report, ScriptFault, Unknown, Verdict, VerdictWord
+from gpuconsole.core.estimate import (
+    Estimate,
+    Memory,
+    Report,
+    ScriptFault,
+    Unknown,
+    Verdict,
+    VerdictWord,
+)
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.report import report_lines
 from gpuconsole.tui.themes import BUILT_IN
@@ -32,6 +40,24 @@ def test_a_wrong_script_is_not_measured_against_a_card() -> None:
     lines = shown("will-fail", errors=(fault,))
     assert lines[0].endswith("WILL FAIL   the script itself is wrong")
     assert any("train.py:18  Linear expects 3, 4 arrive (2x4 and 3x5)" in line for line in lines)
+
+
+def text_of(found: Report) -> list[str]:
+    lines = report_lines(Ink(BUILT_IN), found, (), 76)
+    return ["".join(words for words, _ in line) for line in lines]
+
+
+def test_a_memory_that_is_known_is_not_called_unknown_for_want_of_a_device() -> None:
+    estimate = Estimate("/x/t.py", 2, None, "gpu", "static", 1.0, Memory(total_mib=5, high_mib=7))
+    first = text_of(Report(estimate))[0]
+    assert first.endswith("NO DEVICE   needs up to 7.0 MiB; there is none to compare it with")
+
+
+def test_what_is_too_much_is_no_share_of_what_may_be_used() -> None:
+    estimate = Estimate("/x/t.py", 2, None, "gpu", "static", 1.0, Memory(total_mib=5, high_mib=900))
+    card = Verdict("Tesla T4", "a", "gpu", "will-not-fit", -800.0, 0, None, 100.0)
+    first = text_of(Report(estimate, (card,)))[0]
+    assert first.endswith("WILL NOT FIT   needs up to 900 MiB; 100 MiB may be used on T4")
 
 
 def test_nothing_was_read_for_a_formula() -> None:

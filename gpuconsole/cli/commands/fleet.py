@@ -170,7 +170,9 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
         if yes:
             return True
         if not sys.stdin.isatty():
-            raise UsageError("Nobody to ask", said, "Compare the fingerprint, then add --yes.")
+            raise UsageError(
+                "No terminal to ask in", said, "Compare the fingerprint, then add --yes."
+            )
         return click.confirm("Is it the host's own?", err=True)
 
     added = asyncio.run(trust_host(lab, host, confirm))

@@ -164,7 +164,7 @@ def _confirm(folder: Path, yes: bool) -> None:
         return
     said = f"{path} is whole; what happened since the backup would be forgotten."
     if not sys.stdin.isatty():
-        raise UsageError("Nobody to ask", said, "Add --yes if that is what you want.")
+        raise UsageError("No terminal to ask in", said, "Add --yes if that is what you want.")
     if not click.confirm(f"{said}\nRestore a backup all the same?", err=True):
         raise UsageError("Not restored", "You said no.", "")
 

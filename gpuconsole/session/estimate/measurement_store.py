@@ -164,7 +164,7 @@ def _require_agreed(sandbox: Sandbox, agreed: Isolation) -> None:
     if agreed == "bubblewrap" and sandbox.kind != agreed:
         raise UsageError(
             "Not measured here",
-            f"The script would run {sandbox.isolation}; nobody agreed to that.",
+            f"The script would run {sandbox.isolation}; you have not agreed to that.",
             "Install bubblewrap. Or agree: `gpuconsole preflight SCRIPT --tier meta --local` asks "
             "in a terminal.",
         )

@@ -126,7 +126,7 @@ class Climb:
         if await agree(run):
             self._agreed.add(run.site)
             return True
-        self._drop(run.site, f"nobody agreed that it runs on {run.site.name}")
+        self._drop(run.site, f"running it on {run.site.name} needs your consent")
         return False
 
     def _drop(self, site: Site, why: str) -> None:
@@ -139,7 +139,10 @@ class Climb:
     async def _try(self, run: Run, progress: Progress) -> Trial:
         begun = self._effects.now()
         self._work = asyncio.ensure_future(
-            within(_finite(run.limit_s), self._effects.measure(run.tier, run.site, progress))
+            within(
+                _finite(run.limit_s),
+                self._effects.measure(run.tier, run.site, naming(run, progress)),
+            )
         )
         outcome: TrialOutcome = "answered"
         why = ""
@@ -170,6 +173,12 @@ class Climb:
             return trial
         why = said.unknowns[0].reason if said.unknowns else "the recording tells no memory"
         return replace(trial, outcome="unknown", why=clean(why, MOST_WHY))
+
+
+def naming(run: Run, progress: Progress) -> Progress:
+    """Return a progress that says by which tier is measured, and on which host."""
+    place = f" on {run.site.host}" if run.site.host else ""
+    return lambda share, stage: progress(share, f"{run.tier}{place}: {stage}")
 
 
 def _finite(seconds: float) -> float | None:

@@ -13,6 +13,7 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.preflight.ladder import ended_words
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
 from gpuconsole.tui.presentation.devices import short_model
@@ -104,11 +105,12 @@ def _trials(ink: Ink, trials: Sequence[Trial], width: int) -> Lines:
         return []
     lines: Lines = [[], [(ink.say("tiers that were tried"), ink.title)]]
     for trial in trials:
-        ended = "not possible here" if trial.outcome == "impossible" else trial.outcome
         place = f" {trial.host}" if trial.host else ""
         seconds = f" {trial.seconds:.1f} s" if trial.seconds else ""
         style = ink.good if trial.outcome == "answered" else ink.muted
-        lines.append([(f"{trial.tier}{place} ", ink.text), (ink.say(ended) + seconds, style)])
+        lines.append(
+            [(f"{trial.tier}{place} ", ink.text), (ink.say(ended_words(trial)) + seconds, style)]
+        )
         lines += [[("  " + part, ink.muted)] for part in wrapped(ink.say(trial.why), width - 2)]
     return lines
 
@@ -116,18 +118,26 @@ def _trials(ink: Ink, trials: Sequence[Trial], width: int) -> Lines:
 def _headline(ink: Ink, shown: Answer, width: int) -> Lines:
     word, memory, verdict = shown.word, shown.memory, shown.verdict
     said = f"{ink.glyphs.verdicts[word]} {ink.say(word.replace('-', ' ')).upper()}"
+    if memory is not None and verdict is None and word == "unknown":
+        # The memory is known; only the devices are not.
+        said = f"{ink.glyphs.verdicts[word]} {ink.say('no device').upper()}"
     rest = ""
     if word == "will-fail":
         rest = "the script itself is wrong"
     elif memory is None:
         rest = "its memory cannot be told"
+    elif verdict is not None and shown.beyond_mib:
+        rest = (
+            f"needs up to {format_mib(memory.high_mib)}; {format_mib(shown.limit_mib)} "
+            f"may be used on {short_model(verdict.device)}"
+        )
     elif verdict is not None and shown.share_percent is not None:
         rest = (
             f"up to {format_mib(memory.high_mib)} of {format_mib(shown.limit_mib)}"
             f" ({shown.share_percent}%) on {short_model(verdict.device)}"
         )
     else:
-        rest = f"up to {format_mib(memory.high_mib)}; no device to hold it against"
+        rest = f"needs up to {format_mib(memory.high_mib)}; there is none to compare it with"
     beside = cell_len(said) + 3
     parts = wrapped(ink.say(rest), max(12, width - beside)) if rest else [""]
     lines: Lines = [[(said, ink.verdicts[word]), ("   " + parts[0], ink.text)]]

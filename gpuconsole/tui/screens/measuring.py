@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
-from gpuconsole.preflight.ladder import CLIMBED, is_settled, sentence
+from gpuconsole.preflight.ladder import CLIMBED, is_settled
 from gpuconsole.session.estimate.tier_ladder import Watching, refuses
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
@@ -94,7 +94,7 @@ class MeasuringScreen(ConsoleScreen):
         if any(trial.outcome == "answered" for trial in trials):
             self.tell("Measured: the estimate is from real Paddle now.")
         elif asked and trials:
-            self.tell(f"Not measured. {clean(sentence(trials[-1]), 300)}")
+            self.tell(f"Not measured: {self.ink.say(clean(trials[-1].why, 300))}")
         self.climbed(task, found)
 
     async def _agree(self, run: Run) -> bool:
@@ -116,8 +116,8 @@ class MeasuringScreen(ConsoleScreen):
 
     def tell_progress(self, share: float, stage: str) -> None:
         """Show how far a measurement is."""
-        words = self.ink.say(clean(stage, 40))
-        self._measuring = f"measuring {share:.0%}: {words} (F8 cancels)"
+        words = self.ink.say(clean(stage, 80))
+        self._measuring = f"F8 cancels  measuring {share:.0%}: {words}"
         if self.ready:
             self.progressed()
 

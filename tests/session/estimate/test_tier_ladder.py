@@ -74,6 +74,14 @@ def endings(found: Report) -> list[tuple[str, str, str]]:
     return [(trial.tier, trial.host, trial.outcome) for trial in found.trials]
 
 
+async def test_progress_names_the_tier_and_the_host() -> None:
+    told: list[str] = []
+    user = Watching(lambda share, stage: told.append(stage))
+    await climbed(World(says_nothing=frozenset({"meta"})), Means("auto", (HOST,)), user)
+    await climbed(World(), Means("auto", (Site(),)), user)
+    assert told == ["meta on gpu-1: step 1", "traced on gpu-1: step 1", "meta: step 1"]
+
+
 async def test_the_first_tier_that_answers_ends_the_climb() -> None:
     world = World()
     told: list[tuple[float, str]] = []
@@ -81,7 +89,7 @@ async def test_the_first_tier_that_answers_ends_the_climb() -> None:
     found = await climbed(world, Means(sites=(HOST,)), user)
     assert found.estimate.tier == "meta"
     assert found.trials[1] == Trial("meta", "answered", host="gpu-1", seconds=1.0)
-    assert told == [(0.5, "step 1")]
+    assert told == [(0.5, "meta on gpu-1: step 1")]
     assert found.as_json()["tiers"][1]["outcome"] == "answered"
 
 
@@ -142,7 +150,7 @@ async def test_without_consent_nothing_runs_and_the_next_site_is_taken() -> None
     assert [run.site for run in asked] == [HOST, HERE]
     assert world.runs == []
     assert {trial.why for trial in found.trials[1:]} == {
-        "nobody agreed that it runs on gpu-1; nobody agreed that it runs on this machine"
+        "running it on gpu-1 needs your consent; running it on this machine needs your consent"
     }
     assert endings(found) == [
         ("static", "", "unknown"), ("meta", "", "impossible"), ("traced", "", "impossible"),
