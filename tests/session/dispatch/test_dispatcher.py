@@ -586,7 +586,7 @@ async def test_a_fault_in_planning_is_told_and_running_jobs_are_looked_after(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no devices")
 
-    monkeypatch.setattr(desk.outlook._planner, "plan", broken)
+    monkeypatch.setattr(lab.planner, "plan", broken)
     number = desk.journal.last_event()
     waiting = lab.submit(desk, "waiting")
     lab.docker.finish(0)
