@@ -282,3 +282,12 @@ def test_a_second_size_that_was_cut_leaves_the_scripts_own(probe: Any) -> None:
     assert only["notes"] == [probe.SHORTER]
     other = dict(first, batch=2)
     assert [len(one["sizes"]) for one in probe.pair(other, steps(3, 20, batch=4))] == [3, 3]
+
+
+def test_an_error_before_other_answers_is_the_answer_of_a_run(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the process may go on after the first came to an error."""
+    error = {"error": {"kind": "library", "message": "It lacks a module."}}
+    monkeypatch.setattr(probe, "said", lambda *_: [error, {"run": run(128, 10, own_batch=64)}])
+    assert probe.run({"size": None, "ahead": {"size": "double"}}, lambda *_: None) == error

@@ -339,9 +339,9 @@ def run(request: Any, forward: Any) -> Any:
     answers = said(request, forward)
     changes: list[Any] = [{}]
     further = request.pop("ahead", None)
-    if len(answers) > 1:
-        first = answers[0]["run"]
-        told = probe_ahead.told_of(first)
+    # Where the first came to no run, nothing says of what requests the others are answers.
+    if len(answers) > 1 and "run" in answers[0]:
+        told = probe_ahead.told_of(answers[0]["run"])
         changes += probe_ahead.changes(request, further, *told)
     for change, answer in zip(changes, answers):  # noqa: B905 - as old as Python 3.9
         asked = dict(request, **change)
