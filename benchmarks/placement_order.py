@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from benchmarks import placement as shared
 from benchmarks.placement_search.compiled import Window
-from benchmarks.placement_tables import CLASSIC
+from benchmarks.placement_tables import CLASSIC, geometric
 from gpuconsole.placement.model import Policy
 from gpuconsole.placement.policy import named_policy
 from gpuconsole.placement.simulate.metrics import Metrics, metrics
@@ -98,20 +98,16 @@ def rows(played: Sequence[tuple[Cell, dict[str, Figures]]]) -> Iterator[str]:
     for cell, found in played:
         labs[cell.lab].append(found)
     for lab, cells in sorted(labs.items()):
-        means = {name: _geometric([one[name].jct for one in cells]) for name in cells[0]}
+        means = {name: geometric(one[name].jct for one in cells) for name in cells[0]}
         best = min(CLASSIC, key=means.__getitem__)
         yield f"\n{lab}: {len(cells)} sets of jobs, against {best}"
         yield f"{'setting':60} {'JCT':>6} {'p99':>6} {'longest':>8} {'Jain':>6}"
         for name in sorted(means, key=means.__getitem__):
-            waits = _geometric([(one[name].p99 + 0.02) / (one[best].p99 + 0.02) for one in cells])
+            waits = geometric((one[name].p99 + 0.02) / (one[best].p99 + 0.02) for one in cells)
             longest = max(one[name].longest for one in cells)
             jain = math.fsum(one[name].jain for one in cells) / len(cells)
             told = f"{means[name] / means[best]:6.3f} {waits:6.2f} {longest:7.0f}h {jain:6.3f}"
             yield f"{name:60} {told}"
-
-
-def _geometric(values: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def main() -> int:

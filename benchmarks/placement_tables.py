@@ -154,10 +154,10 @@ def _row(pairs: Sequence[tuple[Run, Run]], lab: str, load: str, sigma: str, trac
     ratios = [mine.mean_jct_s / theirs.mean_jct_s for mine, theirs in pairs]
     low, high = _interval(pairs)
     # A minute is added to both: waits of nothing have no ratio.
-    waits = _geometric((m.p99_wait_s + 60.0) / (t.p99_wait_s + 60.0) for m, t in pairs)
+    waits = geometric((m.p99_wait_s + 60.0) / (t.p99_wait_s + 60.0) for m, t in pairs)
     better = sum(ratio < 1.0 for ratio in ratios)
     return (
-        f"| {lab} | {load} | {sigma} | {trace} | {_geometric(ratios):.3f} [{low:.3f}, {high:.3f}]"
+        f"| {lab} | {load} | {sigma} | {trace} | {geometric(ratios):.3f} [{low:.3f}, {high:.3f}]"
         f" | {better}/{len(ratios)} | {max(ratios):.3f} | {waits:.2f} |"
     )
 
@@ -173,7 +173,7 @@ def _today(runs: Sequence[Run]) -> str:
     ]
     for (lab, load), some in sorted(_grouped(runs, lambda run: (run.lab, run.load)).items()):
         factors = [
-            _geometric(m.mean_jct_s / t.mean_jct_s for m, t in _pairs(some, own, "weighted"))
+            geometric(m.mean_jct_s / t.mean_jct_s for m, t in _pairs(some, own, "weighted"))
             for own in ("fifo_strict", "host_per_user")
         ]
         first = min(run.seed for run in some)
@@ -226,6 +226,7 @@ def _mean(values: Iterable[float]) -> float:
     return math.fsum(found) / len(found)
 
 
-def _geometric(values: Iterable[float]) -> float:
+def geometric(values: Iterable[float]) -> float:
+    """Return the geometric mean of values above 0."""
     logs = [math.log(value) for value in values]
     return math.exp(math.fsum(logs) / len(logs))
