@@ -7,6 +7,7 @@ ConsoleError
 │   ├── TrustError        a file or folder that others can change, and that decides something
 │   └── ReadOnlyError     an action refused in read-only mode
 ├── RefusedError               a clear "no"                                   exit 1
+│   ├── ScriptFailedError a script that was run ended with an error of its own
 │   └── NotHereError      the place lacks what is needed; another may have it
 │       └── HostBusyError another measurement runs on the host
 ├── UnreachableError      a host or engine that was asked for            exit 3
@@ -88,6 +89,17 @@ class RefusedError(ConsoleError):
     """A clear "no": will not fit, will fail, unknown, failed."""
 
     exit_code = 1
+
+
+class ScriptFailedError(RefusedError):
+    """A script that was run ended with an error that is its own, at a line of a file."""
+
+    def __init__(
+        self, title: str, message: str, hint: str = "", *, file: str = "", line: int = 0
+    ) -> None:
+        super().__init__(title, message, hint)
+        self.file = file
+        self.line = line
 
 
 class NotHereError(RefusedError):

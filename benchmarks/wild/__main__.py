@@ -1,18 +1,20 @@
 """Run a tier of preflight over training code that people wrote for use.
 
     python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME]
-    python -m benchmarks.wild --corpus FOLDER --batch third-party-1 [--tier static|meta|traced]
-                              [--only ID,ID] [--record | --latest] [--product CHECKOUT] [--before]
+    python -m benchmarks.wild --corpus FOLDER --batch third-party-1
+                              [--tier static|meta|traced|ladder] [--only ID,ID] [--own-batch]
+                              [--record | --latest] [--product CHECKOUT] [--before]
                               [--python PYTHON --libraries TEXT] [--without-data]
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
 
 The corpus is a manifest of public repositories; nothing of them is in this repository. A script is
 run as its README says, from its own working folder, with no help: no assumptions, no batch size but
-where truth was measured at it. Its user has data: where the manifest has recipes for it, small
-files in the same layout are laid beside the script (`--without-data`: not). `--record` keeps the
-run as the first of its batch and tier; it is refused where there is one. `--latest` keeps it as the
-latest, beside the first. A batch that is held out is run only with `--record` until it has its
-first run.
+where truth was measured at it (`--own-batch`: at none). `ladder` is what a user gets who names no
+tier and agrees to measure on this machine: the record says which tier answered. Its user has data:
+where the manifest has recipes for it, small files in the same layout are laid beside the script
+(`--without-data`: not). `--record` keeps the run as the first of its batch and tier; it is refused
+where there is one. `--latest` keeps it as the latest, beside the first. A batch that is held out is
+run only with `--record` until it has its first run.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", default="")
     parser.add_argument("--tier", choices=running.TIERS, default="static")
     parser.add_argument("--only", default="", metavar="ID,ID")
+    parser.add_argument("--own-batch", action="store_true", help="ask at no measured batch size")
     parser.add_argument("--product", type=Path, default=HERE, help="the checkout that is asked")
     parser.add_argument("--python", default=sys.executable, help="the Python that runs it")
     parser.add_argument("--libraries", default="Paddle only", help="what it has, for the record")
@@ -70,8 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _refusal(corpus: manifest.Manifest, options: argparse.Namespace) -> str:
     """Return why this run may not be, empty where it may."""
-    if (options.record or options.latest) and options.only:
-        return "a run that is kept is one of the whole batch"
+    if (options.record or options.latest) and (options.only or options.own_batch):
+        return "a run that is kept is one of the whole batch, with its measured sizes"
     if options.latest and not _has_first_run(options.batch, options.tier):
         return f"{options.batch} has no first run with {options.tier} yet (--record)"
     held_out = options.batch in corpus.held_out and not options.before
@@ -109,8 +112,11 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
     for entry in corpus.of(options.batch):
         if not only or entry.id in only:
             asked = replace(entry, data=()) if options.without_data else entry
+            if options.own_batch:
+                asked = replace(asked, truth=())
             result = result_of(asked, options.corpus, options.tier, product)
-            print(f"{entry.id}: {result.outcome} {result.cause}", file=sys.stderr, flush=True)
+            said = f"{entry.id}: {result.outcome} {result.tier or result.cause}"
+            print(said, file=sys.stderr, flush=True)
             results.append(result)
     print(judging.report(options.batch, options.tier, results))
     if options.record or options.latest:

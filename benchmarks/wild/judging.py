@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +76,11 @@ class Result:
         ]
 
     @property
+    def tier(self) -> str:
+        """The tier that answered at the script's own batch size; "" where none did."""
+        return self.answers[0].tier if self.outcome == ANSWERED else ""
+
+    @property
     def seconds(self) -> float:
         """Wall time of the question at the script's own batch size; 0 where it was not asked."""
         return self.answers[0].seconds if self.answers else 0.0
@@ -92,6 +97,7 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
         "scripts": len(results),
         "can_run": len(counted),
         "answered": outcomes.count(ANSWERED),
+        "answered_by": dict(Counter(filter(None, (result.tier for result in counted)))),
         "accused": outcomes.count(ACCUSED),
         "unknown": outcomes.count(UNKNOWN),
         "broken": outcomes.count(BROKEN),
@@ -154,4 +160,5 @@ def _shown(result: Result) -> str:
     said = [f"{e:+.2f} %" for e in result.errors] or [
         f"{a.peak_bytes / 2**20:.2f} MiB" for a in result.answers if a.peak_bytes is not None
     ]
-    return f"{result.outcome} {' '.join(said)} {result.seconds:.1f} s"
+    by = f" by {result.tier}" if result.tier else ""
+    return f"{result.outcome}{by} {' '.join(said)} {result.seconds:.1f} s"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild import judging, manifest, records
+from benchmarks.wild import judging, manifest, records, running
 from benchmarks.wild.manifest import Entry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
@@ -53,7 +54,7 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         which,
         f"{run['date']}, {run['commit']}",
         run["libraries"],
-        f"{outcomes.count(judging.ANSWERED)} of {len(counted)}",
+        f"{outcomes.count(judging.ANSWERED)} of {len(counted)}{_by(run, counted)}",
         f"{outcomes.count(judging.ACCUSED)}",
         f"{sum(bool(entry.truth) for entry in counted)}",
         f"{len(judged)}",
@@ -65,6 +66,13 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         f"{figures['median_s']:.1f} s" if figures["median_s"] is not None else "–",
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _by(run: Mapping[str, Any], counted: Iterable[Entry]) -> str:
+    """Return how many scripts each tier answered, in a run in which several could."""
+    tiers = Counter(run["scripts"].get(entry.id, {}).get("by", "") for entry in counted)
+    said = ", ".join(f"{tier} {tiers[tier]}" for tier in running.TIERS if tiers[tier])
+    return f" ({said})" if run["tier"] == running.LADDER and said else ""
 
 
 def errors_of(run: Mapping[str, Any], entry: Entry) -> list[float]:

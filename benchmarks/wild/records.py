@@ -97,6 +97,7 @@ def _script(result: Result) -> dict[str, Any]:
     return {
         **found,
         **({"with_data": True} if result.entry.data else {}),
+        **({"by": result.tier} if result.tier else {}),
         **({"peak_bytes": peaks} if peaks else {}),
         **({"errors_pct": [round(error, 3) for error in result.errors]} if result.errors else {}),
         **({"cause": result.cause} if result.cause else {}),

@@ -21,7 +21,9 @@ from typing import Any
 
 from benchmarks.wild.manifest import Entry
 
-TIERS = ("static", "meta", "traced")
+LADDER = "ladder"
+"""Asks for no tier: static answers, and where it does not, meta and traced are tried in turn."""
+TIERS = ("static", "meta", "traced", LADDER)
 LIMIT_S = 900
 """Seconds for a question: the machine may do much else."""
 LIMIT_BYTES = 12 << 30
@@ -44,6 +46,8 @@ class Answer:
     """Why there is no document at all: a crash, or a limit."""
     seconds: float
     """Wall time of the command."""
+    tier: str = ""
+    """The tier that gave the number; "" where there is none."""
 
     @property
     def answered(self) -> bool:
@@ -92,17 +96,24 @@ def ask(entry: Entry, root: Path, tier: str, product: Product, batch: int | None
 def read(
     document: dict[str, Any], tier: str, batch: int | None, seconds: float, root: Path
 ) -> Answer:
-    """Return a document of `preflight --json` as an answer; an error document has no estimate."""
+    """Return a document of `preflight --json` as an answer; an error document has no estimate.
+
+    Of the ladder, the reasons are those of its tiers, the last one first.
+    """
     if "error" in document:
         error = document["error"]
         said = ": ".join(filter(None, (error.get("title"), error.get("message"))))
         return Answer(batch, None, None, None, (), (), said[:300], seconds)
-    memory = document.get("memory") if document.get("tier") == tier else None
+    gave = document.get("tier")
+    memory = document.get("memory") if tier in (gave, LADDER) else None
     mib = {name: None if memory is None else memory.get(name) for name in _SIZES}
     peak, low, high = (None if v is None else v * (1 << 20) for v in mib.values())
-    unknowns = [_place(one, root) + one["reason"] for one in document.get("unknowns", ())]
+    trials = document.get("tiers", ()) if tier == LADDER else ()
+    unknowns = [f"{one['tier']}: {one['why']}" for one in reversed(trials) if one["why"]]
+    unknowns += [_place(one, root) + one["reason"] for one in document.get("unknowns", ())]
     faults = [_place(one, root) + one["message"] for one in document.get("errors", ())]
-    return Answer(batch, peak, low, high, tuple(faults), tuple(unknowns), "", seconds)
+    told = (tuple(faults), tuple(unknowns))
+    return Answer(batch, peak, low, high, *told, "", seconds, "" if peak is None else str(gave))
 
 
 _START = "import sys; sys.path.pop(0); from gpuconsole.cli import main; main()"
@@ -123,11 +134,12 @@ def _arguments(
     entry: Entry, root: Path, tier: str, state: Path, batch: int | None
 ) -> Sequence[str]:
     script = os.path.relpath(root / entry.script, root / entry.workdir)
-    measured = [] if tier == "static" else ["--local", "--yes"]
+    measured = {"static": (), LADDER: ("--yes",)}.get(tier, ("--local", "--yes"))
+    asked = () if tier == LADDER else ("--tier", tier)
     size = [] if batch is None else ["--batch-size", str(batch)]
     return [
         "-W", "ignore", "-c", _START, "preflight", "--offline", "--backend", "cpu",
-        "--json", "--state", str(state), "--tier", tier, *measured, *size, script, "--",
+        "--json", "--state", str(state), *asked, *measured, *size, script, "--",
         *entry.argv,
     ]  # fmt: skip
 

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from gpuconsole.state.consent import LocalConsent
 
 _FLEET_WAIT_S = 10.0
-_NEEDED = "Reading the script does not tell its memory; running a few of its steps can."
+_NEEDED = "Reading alone does not settle this script; running a few of its steps can."
 _TO_AGREE: Mapping[Isolation, str] = {
-    "bubblewrap": "Add --yes if that is what you want.",
+    "bubblewrap": "To agree, add --yes (for this command), or answer "
+    "in a terminal (for this and later scripts).",
     "files-open": "Install bubblewrap, or answer in a terminal: --yes does not cover this.",
 }
 
@@ -78,12 +79,13 @@ async def _here(task: Task, mode: MeasuredTier, progress: Progress, agreed: Isol
 
 
 def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
-    """Return what is known of a task, after measuring it where that is needed and allowed.
+    """Return what is known of a task, after measuring it where that is needed and allowed. A fault
+    that reading finds is certain only where a run confirms it, or where nothing can be run.
 
     Where an inventory names hosts they are tried first, then this machine. Ctrl-C ends measuring,
     and what is known without it is the answer.
     """
-    from gpuconsole.preflight.ladder import first_trial, is_settled
+    from gpuconsole.preflight.ladder import concluded, first_trial, is_settled
 
     begun = time.monotonic()
     found = ask(tier="")
@@ -103,7 +105,7 @@ def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
     first, *others = report.trials
     trials = (replace(first, seconds=seconds), *others)
     answered = any(trial.outcome == "answered" for trial in others)
-    return replace(ask(tier="") if answered else found, trials=trials)
+    return concluded(ask(tier="") if answered else found, trials)
 
 
 def _means(task: Task) -> Means:

@@ -11,6 +11,7 @@ from gpuconsole.cli.preflight_curve import drawn
 from gpuconsole.core.answer import Answer, answer
 from gpuconsole.core.edits import diff_of
 from gpuconsole.core.estimate import (
+    MAY_FAIL,
     Estimate,
     Explanation,
     LayerCost,
@@ -66,9 +67,8 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     if len(found.trials) > 1:
         yield text("Tiers that were tried", "bold")
         for trial in found.trials:
-            yield _hanging(
-                clean(ladder.sentence(trial)), "" if trial.outcome == "answered" else "dim"
-            )
+            style = "" if trial.outcome in ("answered", "confirmed") else "dim"
+            yield _hanging(clean(ladder.sentence(trial)), style)
     if shown.memory is not None:
         yield text("")
         yield _bar(shown)
@@ -116,6 +116,8 @@ def headline(found: Report) -> Text:
     rest = f"   {name}"
     if shown.word == "will-fail":
         rest += ": the script itself is wrong"
+    elif MAY_FAIL in found.estimate.flags:
+        rest += ": it may fail, and its memory cannot be told"
     elif memory is None:
         rest += ": its memory cannot be told"
     else:

@@ -162,7 +162,11 @@ def task_options(command: Command) -> Command:
             help="Whether to run it in a sandbox where its memory cannot be read: at once, after a "
             "question, or not at all.",
         ),
-        click.option("--yes", is_flag=True, help="Do not ask before the script is run here."),
+        click.option(
+            "--yes", is_flag=True,
+            help="Agree that the script is run for a few steps, in a sandbox on this machine or on "
+            "a host, where its memory cannot be read: nothing is asked.",
+        ),
         click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",
             help="Folder that is shipped; else the script's own.",

@@ -25,7 +25,9 @@ MEASURED_TIERS: tuple[MeasuredTier, ...] = get_args(MeasuredTier)
 Tier = Literal["formula", "static", MeasuredTier, "history", "unknown"]
 WITHOUT_PADDLE = "without-paddle"
 """Flag of a script that names Paddle nowhere."""
-TrialOutcome = Literal["answered", "unknown", "impossible"]
+MAY_FAIL = "may-fail"
+"""Flag of a script in which reading finds a fault that running it did not show."""
+TrialOutcome = Literal["answered", "confirmed", "unknown", "impossible"]
 Measure = Literal["auto", "ask", "never"]
 """Whether a script is measured where reading it does not settle its memory: at once, once the user
 agrees, or not at all."""
@@ -240,9 +242,11 @@ class Trial:
 
     tier: Tier
     outcome: TrialOutcome
-    """`impossible` says that the tier could not be tried at this place."""
+    """`confirmed` says that the script failed where reading finds a fault, `impossible` that the
+    tier could not be tried at this place."""
     why: str = ""
-    """What was missing, as a sentence; "" where it answered."""
+    """What was missing, or with which error the script failed, as a sentence; "" where it
+    answered."""
     host: str = ""
     """Where it was measured; "" for this machine."""
     seconds: float = 0.0

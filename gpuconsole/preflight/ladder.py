@@ -6,21 +6,26 @@ Pure: what is known, what was tried and what is allowed go in, the next move com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import (
+    MAY_FAIL,
     MEASURED_TIERS,
     WITHOUT_PADDLE,
+    Estimate,
     Isolation,
     Measure,
     MeasuredTier,
     Report,
     Trial,
+    Unknown,
 )
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
+UNCONFIRMED = "(found by reading; running it did not show it)"
 MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 90.0, "device": 90.0})
 """Longest time for a tier, where the next one must still have its turn, seconds."""
 
@@ -96,10 +101,10 @@ def first_trial(report: Report, seconds: float = 0.0) -> Trial:
 
 
 def is_settled(report: Report) -> bool:
-    """Tell whether a report needs no further tier: its memory decides, the script is wrong, or it
-    has nothing to do with Paddle."""
+    """Tell whether a report needs no further tier: its memory decides, or the script has nothing
+    to do with Paddle. A fault that reading finds is to be confirmed by a run."""
     estimate = report.estimate
-    if estimate.errors or not estimate.script or WITHOUT_PADDLE in estimate.flags:
+    if not estimate.script or WITHOUT_PADDLE in estimate.flags:
         return True
     return estimate.memory is not None and not is_too_wide(report)
 
@@ -125,7 +130,7 @@ def next_move(
     is. `agreed` are the sites at which the user let this script run.
     """
     measured = [one for one in trials if one.tier in MEASURED_TIERS]
-    if any(one.outcome == "answered" for one in measured):
+    if any(one.outcome in ("answered", "confirmed") for one in measured):
         return Stop()
     if WITHOUT_PADDLE in report.estimate.flags:
         return Stop("neither the script nor a module of its project names Paddle")
@@ -150,6 +155,51 @@ def next_move(
     return Stop("no further tier is left to try")
 
 
+def is_fault_at(report: Report, file: str, line: int) -> bool:
+    """Tell whether reading finds a fault at a line where the script failed when it was run; its
+    folder has another name there."""
+    place = (PurePath(file).name, line)
+    return any((PurePath(one.file).name, one.line) == place for one in report.estimate.errors)
+
+
+def concluded(report: Report, trials: Sequence[Trial]) -> Report:
+    """Return a report with its trials. A fault that reading finds is certain where a run confirmed
+    it, and where nothing could be run; where a run did not show it, the script may fail."""
+    tried = [one for one in trials if one.tier in MEASURED_TIERS and _was_run(one)]
+    confirmed = any(one.outcome == "confirmed" for one in tried)
+    if not report.estimate.errors or not tried or confirmed:
+        return replace(report, trials=tuple(trials))
+    estimate = _doubted(report.estimate)
+    reason = estimate.unknowns[0].reason
+    verdicts = [
+        replace(one, verdict="unknown", reason=reason) if one.verdict == "will-fail" else one
+        for one in report.verdicts
+    ]
+    shown = [
+        replace(one, outcome="unknown", why=reason) if one.tier not in MEASURED_TIERS else one
+        for one in trials
+    ]
+    return replace(
+        report, estimate=estimate, verdicts=tuple(verdicts), suggestions=(), trials=tuple(shown)
+    )
+
+
+def _was_run(trial: Trial) -> bool:
+    return trial.outcome != "impossible" or trial.seconds > 0
+
+
+def _doubted(estimate: Estimate) -> Estimate:
+    """Return an estimate whose faults are told as what may be."""
+    doubts = [
+        Unknown(one.file, one.line, f"it may fail here: {one.message} {UNCONFIRMED}")
+        for one in estimate.errors
+    ]
+    return replace(
+        estimate, tier="unknown", memory=None, errors=(), unknowns=(*doubts, *estimate.unknowns),
+        flags=tuple(sorted({*estimate.flags, MAY_FAIL})),
+    )  # fmt: skip
+
+
 def sentence(trial: Trial) -> str:
     """Return how a trial ended, in one line."""
     place = f" on {trial.host}" if trial.host else ""
@@ -162,7 +212,8 @@ def sentence(trial: Trial) -> str:
 def ended_words(trial: Trial) -> str:
     """Return how a trial ended, in a word or two. What was declined, cancelled or out of time was
     possible, only not done."""
-    return "not measured" if trial.outcome == "impossible" else trial.outcome
+    words = {"impossible": "not measured", "confirmed": "it fails there"}
+    return words.get(trial.outcome, trial.outcome)
 
 
 def left_out(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.estimate import BatchSource, Estimate, MeasuredTier, Memory, Unknown
+from gpuconsole.core.estimate import (
+    BatchSource,
+    Estimate,
+    MeasuredTier,
+    Memory,
+    ScriptFault,
+    Unknown,
+)
 from gpuconsole.core.fleet import Backend
 from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
@@ -66,4 +73,13 @@ def measured_estimate(
         kernels_per_step=read.kernels_per_step,
         # A bound of what was read is none of what was measured.
         flags=tuple(sorted({*flags, *(set(read.flags) - {"bound"})})),
+        notes=(*notes, *map(_not_shown, read.errors)) if memory is not None else notes,
+    )
+
+
+def _not_shown(fault: ScriptFault) -> str:
+    """Say that reading was wrong about a fault."""
+    return (
+        f"Reading finds a fault at {fault.file}:{fault.line} ({fault.message}), which running the "
+        "script did not show: the measurement counts."
     )

@@ -198,6 +198,32 @@ def test_a_document_is_an_answer_of_the_tier_asked_only() -> None:
     assert error.broken == "no: never"
 
 
+def test_the_ladder_s_answer_says_which_tier_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path("/corpus/x")
+    memory = {"tensors_peak_mib": 3.0, "low_mib": 2.0, "high_mib": 4.0, "context_mib": 0.0}
+    tiers = [{"tier": "static", "why": "pandas"}, {"tier": "meta", "why": "no loader"}]
+    known = {"tier": "traced", "memory": memory, "tiers": tiers}
+    found = running.read(known, "ladder", None, 1.0, root)
+    assert (found.answered, found.tier) == (True, "traced")
+    unknown = {"tier": "unknown", "memory": None, "tiers": tiers}
+    silent = running.read(unknown, "ladder", None, 1.0, root)
+    assert (silent.unknowns, silent.tier) == (("meta: no loader", "static: pandas"), "")
+    results = [Result(entry(), (found,)), Result(entry("b.py"), (silent,))]
+    assert judging.summary(results)["answered_by"] == {"traced": 1}
+    assert "answered by traced 3.00 MiB" in judging.report("b", "ladder", results)
+    run = records.run_of(
+        "b", "ladder", results, date="2026-01-02", commit="abc", before=False, with_data=True,
+        libraries="none",
+    )  # fmt: skip
+    known_now = manifest.Manifest((entry(), entry("b.py")), frozenset())
+    monkeypatch.setattr(manifest, "load", lambda: known_now)
+    assert "| 1 of 2 (traced 1) |" in page.table([run], [])
+    words = running._arguments(entry(), root, "ladder", Path("/s"), 4)
+    assert "--tier" not in words
+    assert "--local" not in words
+    assert "--yes" in words
+
+
 def test_the_outcome_is_that_of_the_script_s_own_batch_size() -> None:
     assert Result(entry(), (answer(1.0), answer(batch=2))).outcome == judging.ANSWERED
     assert Result(entry(), (answer(faults=("f",)),)).outcome == judging.ACCUSED
@@ -276,6 +302,7 @@ def test_the_recorded_runs_are_of_whole_batches_that_exist() -> None:
         ["--batch", "third-party-1", "--record", "--only", "a"],
         ["--batch", "third-party-1", "--record"],
         ["--batch", "third-party-1", "--latest", "--only", "a"],
+        ["--batch", "third-party-1", "--tier", "meta", "--record", "--own-batch"],
         ["--batch", "suites-1", "--latest"],
     ],
 )

@@ -22,7 +22,9 @@ from gpuconsole.preflight.ladder import (
     Run,
     Site,
     Stop,
+    concluded,
     first_trial,
+    is_fault_at,
     is_settled,
     left_out,
     next_move,
@@ -92,7 +94,8 @@ IMPOSSIBLE = Trial("meta", "impossible", "no Paddle 3")
         (report(memory(900, 1100), verdict("will-not-fit", 1000.0, "npu")), True),
         (report(memory(900, 1100)), True),
         (report(memory(900, 1100), verdict("will-not-fit", None)), True),
-        (report(errors=(ScriptFault("train.py", 3, "shapes"),)), True),
+        # What reading finds wrong a run has to show.
+        (report(errors=(ScriptFault("train.py", 3, "shapes"),)), False),
         (report(script=""), True),
         (report(flags=("without-paddle",)), True),
     ],
@@ -209,6 +212,52 @@ def test_a_script_that_names_paddle_nowhere_is_not_run_for_anyone() -> None:
     assert "Paddle" in move.why
 
 
+# --- a fault that reading finds -----------------------------------------------------------------
+
+WRONG = report(
+    None, verdict("will-fail"), errors=(ScriptFault("/home/a/train.py", 7, "4 and 5 differ"),),
+    unknowns=(),
+)  # fmt: skip
+CONFIRMED = Trial("meta", "confirmed", "train.py:7: ValueError", seconds=3.0)
+
+
+def test_a_fault_is_run_until_a_tier_confirms_or_disproves_it() -> None:
+    first = first_trial(WRONG)
+    move = next_move(WRONG, (first,), MEANS)
+    assert isinstance(move, Run)
+    assert move.tier == "meta"
+    assert isinstance(next_move(WRONG, (first, CONFIRMED), MEANS), Stop)
+    assert isinstance(next_move(WRONG, (first, TOLD_NOTHING), MEANS), Run)
+    assert is_fault_at(WRONG, "/sandbox/project/train.py", 7)
+    assert not is_fault_at(WRONG, "/sandbox/project/train.py", 8)
+    assert not is_fault_at(UNKNOWN, "train.py", 7)
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [CONFIRMED, Trial("meta", "impossible", "no Paddle"), None],
+)
+def test_a_fault_is_certain_where_a_run_shows_it_or_nothing_can_be_run(ended: Trial | None) -> None:
+    found = concluded(WRONG, (first_trial(WRONG), *filter(None, (ended,))))
+    assert [one.verdict for one in found.verdicts] == ["will-fail"]
+    assert found.estimate.errors == WRONG.estimate.errors
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [TOLD_NOTHING, Trial("meta", "impossible", "it took longer than 90 s", seconds=90.0)],
+)
+def test_a_fault_that_no_run_showed_is_told_as_what_may_be(ended: Trial) -> None:
+    found = concluded(WRONG, (first_trial(WRONG), ended))
+    assert [one.verdict for one in found.verdicts] == ["unknown"]
+    assert not found.estimate.errors
+    assert found.estimate.memory is None
+    assert "may-fail" in found.estimate.flags
+    assert found.estimate.unknowns[0].line == 7
+    assert "it may fail here: 4 and 5 differ" in found.estimate.unknowns[0].reason
+    assert (found.trials[0].outcome, found.trials[1]) == ("unknown", ended)
+
+
 # --- in words -----------------------------------------------------------------------------------
 
 
@@ -223,6 +272,7 @@ def test_tiers_that_were_not_tried_say_why() -> None:
         (Trial("meta", "answered", host="gpu-1", seconds=4.21), "meta on gpu-1: answered (4.2 s)"),
         (Trial("static", "unknown", "no model", seconds=0.0), "static: unknown: no model"),
         (Trial("traced", "impossible", "no Paddle"), "traced: not measured: no Paddle"),
+        (CONFIRMED, "meta: it fails there: train.py:7: ValueError (3.0 s)"),
     ],
 )
 def test_a_trial_is_told_in_one_line(trial: Trial, words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import measured
 from gpuconsole.preflight.advice import largest_batch
+from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.recording import Size, Unusable, combine, grown, read_run, ready
 
@@ -230,3 +232,23 @@ def test_a_spoilt_document_is_a_clear_error(spoil: Any) -> None:
     spoil(one)
     with pytest.raises(UsageError, match="measurement"):
         measured.load(one)
+
+
+def test_a_fault_that_running_did_not_show_is_a_note_of_what_was_measured(
+    scan: Callable[..., Analysis], training: Callable[..., str]
+) -> None:
+    net = """
+    class Net(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(65, 4)
+
+        def forward(self, x):
+            return self.fc(x)
+    """
+    wrong = scan(training(net))
+    assert wrong.estimate().errors
+    found = measured.load(document(run(2), run(4)), analysis=wrong).estimate(4)
+    assert found.memory is not None
+    assert not found.errors
+    assert any("Reading finds a fault at" in note for note in found.notes)

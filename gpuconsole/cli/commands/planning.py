@@ -84,9 +84,10 @@ def preflight(
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
 
-    The script is read first. Where that does not tell its memory, or a measured tier is asked for,
-    real Paddle runs it in a sandbox for a few steps: on a host that has the image, or on this
-    machine once you agree (see --measure). Ctrl-C ends measuring, and what reading tells is the
+    The script is read first. Where that does not tell its memory, where it finds a fault that a
+    run has to confirm, or where a measured tier is asked for, real Paddle runs it in a sandbox for
+    a few steps: on a host that has the image, or on this machine once you agree (--yes; see
+    --measure). Ctrl-C ends measuring, and what reading tells is the
     answer, unless a measured tier was asked for. Exit 0 when a device has room; 1 when none has,
     when the script is wrong, or when memory cannot be told. Without an inventory it answers for
     cards that are common in labs.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.text import clean
-from gpuconsole.errors import NotHereError, RefusedError
+from gpuconsole.errors import NotHereError, RefusedError, ScriptFailedError
 from gpuconsole.preflight.request import probe_files
 from gpuconsole.remote.claimed import scratch_folder
 from gpuconsole.remote.probe_lines import lines
@@ -34,6 +34,8 @@ _DATA = (
 )
 _OF_PLACE = ("paddle", "request", "download", "library", "data")
 """Kinds of errors of the probe that are due to where it runs: another place may not give them."""
+_OF_SCRIPT = "script"
+"""The kind of an error of the probe for which the script itself is to blame, for certain."""
 
 Progress = Callable[[float, str], None]
 """Told the share that is done, 0-1, and what is being done."""
@@ -159,5 +161,7 @@ def _refused(error: Mapping[str, Any], of_place: Sequence[str]) -> RefusedError:
     hint = f"It said last: {tail[-1]}" if tail else "The static tier answers without running it."
     if error.get("kind") == "data":
         hint = _DATA
-    kind = NotHereError if error.get("kind") in of_place else RefusedError
-    return kind("The script cannot be measured", said, hint)
+    words = ("The script cannot be measured", said, hint)
+    if error.get("kind") == _OF_SCRIPT and isinstance(line, int):
+        return ScriptFailedError(*words, file=file, line=line)
+    return (NotHereError if error.get("kind") in of_place else RefusedError)(*words)

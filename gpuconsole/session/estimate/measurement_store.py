@@ -102,8 +102,9 @@ class Measurements:
             async with self._turn(progress):
                 document = await measurement_run.here(sandbox, shown, asked.request, progress)
         except RefusedError as error:
-            seen = f" Of {root} it sees only the script and what that imports." if alone else ""
-            raise type(error)(error.title, error.message, error.hint + seen) from None
+            if alone:
+                error.hint += f" Of {root} it sees only the script and what that imports."
+            raise
         await self._store(made, document)
 
     async def on_host(

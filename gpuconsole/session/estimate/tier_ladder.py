@@ -13,6 +13,7 @@ from gpuconsole.errors import (
     EngineError,
     LeaseTakenError,
     NotHereError,
+    ScriptFailedError,
     UnreachableError,
     UsageError,
 )
@@ -21,7 +22,9 @@ from gpuconsole.preflight.ladder import (
     Run,
     Site,
     Stop,
+    concluded,
     first_trial,
+    is_fault_at,
     left_out,
     next_move,
 )
@@ -113,10 +116,10 @@ class Climb:
                 move = Stop(CANCELLED)
             if isinstance(move, Stop):
                 rest = left_out(trials, move.why, self._means.tiers) if move.why else ()
-                return replace(report, trials=(*trials, *rest))
+                return concluded(report, (*trials, *rest))
             if move.ask and not await self._asked(move, user.agree):
                 continue
-            trial = await self._try(move, user.progress)
+            trial = await self._try(move, user.progress, report)
             if trial.outcome == "answered":
                 report = await self._effects.report("")
                 trial = await self._judged(trial, report)
@@ -136,7 +139,7 @@ class Climb:
         absent = "; ".join(filter(None, (self._means.absent, why)))
         self._means = replace(self._means, sites=sites, devices=devices, absent=absent)
 
-    async def _try(self, run: Run, progress: Progress) -> Trial:
+    async def _try(self, run: Run, progress: Progress, known: Report) -> Trial:
         begun = self._effects.now()
         self._work = asyncio.ensure_future(
             within(
@@ -157,6 +160,8 @@ class Climb:
         except ConsoleError as error:
             outcome = "impossible" if _is_of_site(error) else "unknown"
             why = clean(f"{error.title}: {error.message}", MOST_WHY)
+            if isinstance(error, ScriptFailedError) and is_fault_at(known, error.file, error.line):
+                outcome, why = "confirmed", clean(error.message, MOST_WHY)
             if isinstance(error, (EngineError, UnreachableError)):
                 self._drop(run.site, why)
         finally:

@@ -93,6 +93,8 @@ class MeasuringScreen(ConsoleScreen):
         trials = [trial for trial in found.trials if trial.tier in CLIMBED]
         if any(trial.outcome == "answered" for trial in trials):
             self.tell("Measured: the estimate is from real Paddle now.")
+        elif any(trial.outcome == "confirmed" for trial in trials):
+            self.tell("Measured: the script fails where reading finds a fault.")
         elif asked and trials:
             self.tell(f"Not measured: {self.ink.say(clean(trials[-1].why, 300))}")
         self.climbed(task, found)

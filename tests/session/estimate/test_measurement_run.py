@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.errors import NotHereError, RefusedError
+from gpuconsole.errors import NotHereError, RefusedError, ScriptFailedError
 from gpuconsole.session.estimate.measurement_run import _answer, followed, with_facts
 from gpuconsole.session.reading.recordings import parsed
 
@@ -176,3 +176,12 @@ async def test_a_log_is_left_as_soon_as_it_has_answered() -> None:
 
     assert await followed(log(), lambda share, stage: None) == b"{}"
     assert left == ["left"]
+
+
+async def test_an_error_of_the_script_itself_has_its_place() -> None:
+    said = {"kind": "script", "message": "no", "file": "/x/train.py", "line": 7}
+    error = await refusal({"error": said})
+    assert isinstance(error, ScriptFailedError)
+    assert (error.file, error.line) == ("/x/train.py", 7)
+    for other in ("unclear", "unsupported", "data"):
+        assert not isinstance(await refusal({"error": {**said, "kind": other}}), ScriptFailedError)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Unknown
+from gpuconsole.core.estimate import Estimate, Memory, Report, ScriptFault, Trial, Unknown
 from gpuconsole.errors import (
     ConsoleError,
     NotHereError,
     RefusedError,
+    ScriptFailedError,
     UnreachableError,
     UsageError,
 )
@@ -221,3 +222,52 @@ async def test_only_what_told_nothing_is_remembered() -> None:
     )
     assert better.estimate.tier == "traced"
     assert replace(better, trials=()).estimate.memory is not None
+
+
+# --- a fault that reading finds -----------------------------------------------------------------
+
+FAULT = ScriptFault("train.py", 7, "4 and 5 differ")
+
+
+def wrong() -> Report:
+    return Report(replace(report().estimate, errors=(FAULT,), unknowns=()))
+
+
+def failing(line: int) -> ScriptFailedError:
+    return ScriptFailedError("A", f"train.py:{line}: ValueError", file="/x/train.py", line=line)
+
+
+async def test_a_run_that_fails_at_the_same_line_confirms_a_fault() -> None:
+    world = World({("meta", "gpu-1"): failing(7)})
+    found = await world.climb(Means(sites=(HOST, OTHER))).run(wrong(), UNWATCHED)
+    assert world.runs == [("meta", "gpu-1")]
+    assert endings(found)[1] == ("meta", "gpu-1", "confirmed")
+    assert found.trials[1].why == "train.py:7: ValueError"
+    assert found.estimate.errors == (FAULT,)
+
+
+async def test_a_run_that_fails_elsewhere_confirms_nothing() -> None:
+    world = World({("meta", "gpu-1"): failing(9), ("traced", "gpu-1"): RefusedError("A", "b")})
+    found = await world.climb(Means(sites=(HOST,))).run(wrong(), UNWATCHED)
+    assert [one[2] for one in endings(found)] == ["unknown", "unknown", "unknown"]
+    assert not found.estimate.errors
+    assert "may-fail" in found.estimate.flags
+
+
+async def test_a_run_that_trains_disproves_a_fault() -> None:
+    world = World()
+    found = await world.climb(Means(sites=(HOST,))).run(wrong(), UNWATCHED)
+    assert found.estimate.tier == "meta"
+    assert not found.estimate.errors
+
+
+async def test_a_failure_where_reading_found_no_fault_is_unknown() -> None:
+    world = World({("meta", "gpu-1"): failing(7), ("traced", "gpu-1"): failing(7)})
+    found = await climbed(world, Means(sites=(HOST,)))
+    assert [one[2] for one in endings(found)] == ["unknown", "unknown", "unknown"]
+
+
+async def test_a_fault_stands_by_reading_alone_where_nothing_is_run() -> None:
+    for means in (Means("never", (HOST,)), Means(absent="Paddle is not installed")):
+        found = await World().climb(means).run(wrong(), UNWATCHED)
+        assert found.estimate.errors == (FAULT,)
