@@ -17,7 +17,7 @@ from gpuconsole.preflight import request
 from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
-from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, MOST, RISING, STEADY, Onward
+from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, MOST, RISING, STEADY, Onward, rises
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE
 from gpuconsole.preflight.meta.values import Number
@@ -203,6 +203,19 @@ def test_a_run_goes_on_until_its_peak_stands_and_epochs_were_cut() -> None:
     assert onward.over(8, epochs=True)
     onward.cycle(16, 5)
     assert not onward.over(9, epochs=True)
+
+
+def test_a_peak_that_rises_by_next_to_nothing_stands() -> None:
+    """A few bytes more in a later step are no reason to go on, nor to run other sizes as far."""
+    onward = Onward(clock=lambda: 0.0)
+    for peak in (10**6, 10**6 + 900, 10**6 + 950):
+        onward.cycle(peak, 5)
+    assert onward.over(6, epochs=False)
+    assert not rises(10**6 + 950, 10**6)
+    creeping = Onward(clock=lambda: 0.0)
+    for step in range(9):
+        creeping.cycle(10**6 + 600 * step, 5)
+        assert not creeping.over(4 + step, epochs=False)
 
 
 def test_a_run_goes_on_no_longer_than_it_may_and_as_long_as_another_did() -> None:

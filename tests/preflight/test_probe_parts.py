@@ -63,7 +63,7 @@ class Counted:
 
 def test_a_batch_of_one_form_is_filled_with_its_first_samples(part: Any) -> None:
     loader = part("probe_loader")
-    data, take = Counted([5] * 200), loader.Sparing(seconds=0)
+    data, take = Counted([5] * 200), loader.Sparing(loader.Fetching(False, set()))
     assert len(take(loader.Lazy(list(range(100)), data))) == 100
     assert data.fetched == loader.FIRST
     assert take.filled
@@ -75,9 +75,30 @@ def test_a_batch_of_one_form_is_filled_with_its_first_samples(part: Any) -> None
 
 def test_a_batch_that_is_soon_fetched_is_fetched_whole(part: Any) -> None:
     loader = part("probe_loader")
-    data, take = Counted([5] * 100), loader.Sparing(seconds=60)
+    fetching = loader.Fetching(None, set(), clock=lambda: 0.0)
+    data, take = Counted([5] * 100), loader.Sparing(fetching)
     assert [row[1] for row in take(loader.Lazy(list(range(100)), data))] == list(range(100))
     assert not take.filled
+    assert fetching.told == {True}
+
+
+def test_batches_that_take_long_are_filled_and_all_later_ones_too(part: Any) -> None:
+    """A step that knows the labels would go another way than one that does not."""
+    loader = part("probe_loader")
+    moments = itertools.count()
+    told: set[bool] = set()
+    slow = loader.Fetching(None, told, clock=lambda: next(moments) * loader.SOON_S / 9.5)
+    data = Counted([5] * 400)
+    assert len(loader.Sparing(slow)(loader.Lazy(list(range(200)), data))) == 200
+    assert loader.FIRST < data.fetched < 20
+    # The next epoch begins where the first has ended: with what is known of this loader.
+    before = data.fetched
+    loader.Sparing(slow)(loader.Lazy(list(range(200, 400)), data))
+    assert data.fetched - before == loader.FIRST
+    assert told == {False}
+    # A small one may take longer, and another run does as this one did.
+    assert loader.Fetching(None, told).seconds(8) > loader.Fetching(None, told).seconds(32)
+    assert loader.Fetching(True, told).seconds(32) > loader.Fetching(None, told).seconds(8)
 
 
 class Held:
@@ -99,9 +120,9 @@ class Batches:
         return [Held(), {"length": Held()}, len(rows)]
 
 
-@pytest.mark.parametrize("seconds", [0, 60])
+@pytest.mark.parametrize("whole", [False, True])
 def test_what_copies_hold_is_not_known(
-    part: Any, monkeypatch: pytest.MonkeyPatch, seconds: int
+    part: Any, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     loader = part("probe_loader")
     collate = types.ModuleType("paddle.io.dataloader.collate")
@@ -110,15 +131,15 @@ def test_what_copies_hold_is_not_known(
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, collate.__name__, collate)
     paddle = types.SimpleNamespace(io=types.SimpleNamespace(IterableDataset=Held))
-    (batch,) = loader.batches(paddle, Batches(), loader.Sparing(seconds))
+    (batch,) = loader.batches(paddle, Batches(), loader.Sparing(loader.Fetching(whole, set())))
     assert batch[2] == 20
-    known = [1] if seconds else None
+    known = [1] if whole else None
     assert (batch[0].m_known, batch[1]["length"].m_known) == (known, known)
 
 
 def test_samples_of_several_forms_are_all_fetched(part: Any) -> None:
     loader = part("probe_loader")
-    data, take = Counted([5] * 100 + [7, 8] * 50), loader.Sparing(seconds=0)
+    data, take = Counted([5] * 100 + [7, 8] * 50), loader.Sparing(loader.Fetching(False, set()))
     assert len(take(loader.Lazy(list(range(100)), data))) == 100
     rows = take(loader.Lazy(list(range(100, 200)), data))
     assert [len(row[0]) for row in rows] == [7, 8] * 50
@@ -177,7 +198,7 @@ def test_batches_of_one_size_are_made_as_they_are_drawn(part: Any) -> None:
 def _taken(part: Any, data: Any, rows: int = 16) -> tuple[list[Any], set[str]]:
     """The first batch of a data set, and the flags."""
     loader, flags = part("probe_loader"), set[str]()
-    take = loader.Largest(loader.Sparing(seconds=0), flags)
+    take = loader.Largest(loader.Sparing(loader.Fetching(False, set())), flags)
     taken = take(loader.Lazy(list(range(rows)), data))
     assert take.filled or not flags
     return taken, flags
@@ -477,9 +498,10 @@ def test_a_module_of_the_project_goes_before_a_library_of_its_name(
 def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
     ahead, asked = part("probe_ahead"), {"size": 8, "batch": {"how": "loader"}}
     sizes = {"size": 16, "number": 16}
-    short = ahead.changes(asked, sizes, 8, True, None)
-    assert [one["until"] for one in short] == [0, 0]
-    late = ahead.changes(asked, sizes, 8, True, 12)
+    told = {"own_batch": 8, "numbers_at": ["train.py:4"], "whole": False}
+    short = ahead.changes(asked, sizes, *ahead.told_of(told))
+    assert [(one["until"], one["whole"]) for one in short] == [(0, False)] * 2
+    late = ahead.changes(asked, sizes, *ahead.told_of({**told, "until": 12}))
     assert [one["until"] for one in late] == [12, 12]
 
 

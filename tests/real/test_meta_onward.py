@@ -195,3 +195,11 @@ def test_an_epoch_of_two_steps_before_what_breaks_off_is_an_answer(tmp_path: Pat
     run = json.loads(done.stdout.splitlines()[-1])["run"]
     assert len(run["cycles"]) == 2
     assert any("broke off after step 2: ValueError: late" in one for one in run["notes"])
+
+
+def test_a_few_bytes_that_a_later_step_holds_more_make_no_later_peak(tmp_path: Path) -> None:
+    """Else all other runs would go on for as long, for what changes no answer."""
+    within = "held = [*held[-9:], paddle.zeros([8])]"
+    runs = _answer(tmp_path, "pass", within, "pass")["document"]["runs"]
+    assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2
+    assert not any("The peak comes after" in one for one in runs[0]["notes"])

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 STEADY = 2
-"""Cycles in which the peak has not changed before an epoch is cut."""
+"""Cycles in which the peak has not risen before an epoch is cut."""
 EPOCHS = 2
 """Epochs that are cut."""
 LONGEST_S = 4.0
@@ -21,7 +21,13 @@ MOST = 100
 RISING = 5
 """Cycles in a row that each hold more than the one before, until memory is said to grow."""
 LEAST = 0.001
-"""Share of the peak by which each of them holds more."""
+"""Share of a peak by which more is held where it counts: what is less changes no answer, and is
+no reason to go on."""
+
+
+def rises(peak: Any, before: Any) -> bool:
+    """Tell whether a peak is higher than one before it by what counts."""
+    return bool(peak > before * (1 + LEAST))
 
 
 class Onward:
@@ -39,8 +45,11 @@ class Onward:
 
     def cycle(self, peak: Any, held: Any) -> None:
         """A cycle has ended: the most that was held until then, and what is held now, in bytes."""
-        self.quiet = self.quiet + 1 if peak <= self.peak else 0
-        self.peak = max(peak, self.peak)
+        # Small rises are not taken over, so that many of them count together.
+        if rises(peak, self.peak):
+            self.peak, self.quiet = peak, 0
+        else:
+            self.quiet += 1
         self.held.append(held)
 
     def cuts(self, batches: Any) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 
 import probe_hooks
 import probe_line
+import probe_loader
 
 from .ledger import Block
-from .onward import Onward
+from .onward import Onward, rises
 from .state import REFUSED, STATE, Unsupported
 from .values import MOST_PLACES, chosen
 
@@ -72,6 +73,12 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.onward: Any = None
         self.first: Any = None
         """The answer of the first steps."""
+        self.fetched: set[Any] = set()
+        """Whether batches were fetched whole."""
+
+    def fetching(self) -> Any:
+        """Return what decides whether the batches of a loader are fetched whole."""
+        return probe_loader.Fetching(self.request.get("whole"), self.fetched)
 
     def asked(self, reader: Any) -> Any:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
@@ -125,7 +132,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
                 "step: how much it takes depends on how long it runs"
             ))  # fmt: skip
         run = self.answer()
-        if most(run) > most(self.first) or self.onward.until is not None:
+        if rises(most(run), most(self.first)) or self.onward.until is not None:
             run.update(until=until, early=self.first["cycles_seen"])
         elif REFUSED:
             run = self.first
@@ -149,6 +156,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             choices=dict(sorted(STATE.choices.items())),
             numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
             notes=[*answer["notes"], *chosen()],
+            whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
         )
         return answer
 

@@ -122,7 +122,7 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     """
     runs: list[Any] = []
     for place, size in enumerate(sizes):
-        asked = as_far(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
+        asked = alike(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
         if request["mode"] == "meta" and not runs and len(sizes) > 1:
             asked["ahead"] = ahead(sizes[1])
         answer = run(asked, stages(out, size, place, len(sizes), sizes[-1]))
@@ -142,10 +142,9 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     return {"runs": runs}
 
 
-def as_far(request: Any, first: Any) -> Any:
-    """Return a request for a run that goes on for as long as what the first told of itself: 0 for
-    its first steps alone."""
-    return dict(request, until=first.get("until") or 0)
+def alike(request: Any, first: Any) -> Any:
+    """Return a request for a run that is like what the first told of itself."""
+    return dict(request, **probe_ahead.alike(first))
 
 
 def further(request: Any, answer: Any, out: Any) -> Any:
@@ -180,7 +179,7 @@ def at_its_own(request: Any, out: Any) -> Any:
         own = first["run"]["own_batch"] if "run" in first else None
         if own:
             known = dict(request, size=2 * own, batch=dict(batch, value=own))
-            second = run(as_far(known, first["run"]), stages(out, 2 * own, 1, 2))
+            second = run(alike(known, first["run"]), stages(out, 2 * own, 1, 2))
             if "run" in second:
                 return {"runs": pair(first["run"], second["run"])}
     answer = batches(request, request["batches"], out)
@@ -211,7 +210,7 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
         return answer
     places = ", ".join(first["numbers_at"])
     for number in OTHER_NUMBERS:
-        asked = as_far(dict(first["request"], number=number), first)
+        asked = alike(dict(first["request"], number=number), first)
         again = run(asked, stages(out, first["batch"], 0, 1))
         if "run" not in again:
             continue
@@ -309,6 +308,7 @@ def document(request: Any, runs: Any) -> Any:
         del one["paddle"]
         one.pop("request", None)
         one.pop("options", None)
+        one.pop("whole", None)
         one.pop("loaders", None)
     return {
         "read": probe_reads.united(runs),

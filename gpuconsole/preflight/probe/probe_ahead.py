@@ -56,14 +56,19 @@ def reached() -> None:
 
 def told_of(run: Any) -> Any:
     """Return what further runs have to know of the first: the script's own batch size, whether it
-    asked for numbers of unknown data, and how far it went where it told of more than its first
-    steps."""
-    return run["own_batch"], bool(run.get("numbers_at")), run.get("until")
+    asked for numbers of unknown data, and what makes them alike."""
+    return run["own_batch"], bool(run.get("numbers_at")), alike(run)
 
 
-def changes(request: Any, ahead: Any, own: Any, numbers: Any, until: Any) -> Any:
+def alike(run: Any) -> Any:
+    """Return what makes a run like another: that it goes as far where that told of more than its
+    first steps (`until`, 0 for these alone), and fetches its batches as that did (`whole`)."""
+    return {"until": run.get("until") or 0, "whole": run.get("whole")}
+
+
+def changes(request: Any, ahead: Any, own: Any, numbers: Any, like: Any) -> Any:
     """Return how the requests of further runs differ from that of the first, by what that told."""
-    first = {"size": request["size"], "batch": request["batch"], "until": until or 0}
+    first = {"size": request["size"], "batch": request["batch"], **like}
     second = dict(first, size=ahead["size"])
     if ahead["size"] == DOUBLE:
         if not own:

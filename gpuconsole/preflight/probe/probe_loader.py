@@ -22,8 +22,13 @@ from probe_notes import note
 FIRST, LATER = 8, 2
 """Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
 of one form."""
-FETCHED_S = 1.0
-"""How long samples of a batch are fetched before it is filled with copies."""
+SMALL = 16
+"""Samples of a batch whose labels may decide what is done with it, as those of detectors do."""
+FETCHED_S, SOON_S = 1.0, 0.15
+"""Processor time for the samples of a small batch, and of a larger one, before it is filled with
+copies."""
+LONGEST_S = 6.0
+"""The same where another run has fetched them all."""
 LOOKED = 24
 """Samples that are looked at over a whole data set, to tell if they differ in size."""
 SLIGHT = 16
@@ -46,7 +51,10 @@ def install(paddle: Any, session: Any) -> None:
 
     def iterate(self: Any) -> Any:
         number = next(numbers)
-        sparing = Largest(Sparing(), session.flags) if session.sparing else list
+        sparing: Any = list
+        if session.sparing:
+            sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
+                              session.flags)  # fmt: skip
         dynamic = paddle.in_dynamic_mode()
         inner = batches(paddle, self, sparing) if dynamic else iter(old_iter(self))
         return Watched(inner, session, number, self)
@@ -198,19 +206,47 @@ class Lazy:
         return (self.dataset[index] for index in self.indices)
 
 
+_FETCHING = "gpuconsole_fetching"
+"""Where a loader holds what was found of its batches."""
+
+
+class Fetching:
+    """Whether the batches of a loader are fetched whole: as in another run, else by how long it
+    takes, and once they were not never again, so that all steps know as much."""
+
+    def __init__(self, whole: Any, told: Any, clock: Any = time.process_time) -> None:
+        """`told` takes what was found, `whole` is what another run told."""
+        self.whole = whole
+        self.told = told
+        self.clock = clock
+
+    def seconds(self, size: Any) -> Any:
+        """Return how long the samples of a batch may take."""
+        if self.whole is not None:
+            return LONGEST_S if self.whole else 0.0
+        return FETCHED_S if size <= SMALL else SOON_S
+
+    def ended(self, whole: Any) -> None:
+        """A batch was fetched whole, or not."""
+        self.told.add(whole)
+        if not whole:
+            self.whole = False
+
+
 class Sparing:
     """Takes the first samples of a batch in place of all, where these are of one form and all would
     take long: for a run in which shapes alone count."""
 
-    def __init__(self, seconds: Any = FETCHED_S) -> None:
+    def __init__(self, fetching: Any) -> None:
         self.form: Any = None
-        self.seconds = seconds
+        self.fetching = fetching
         self.filled = False
         """Whether copies are among the samples of the last batch: what they hold is not known."""
 
     def __call__(self, rows: Any) -> Any:
         """Return as many samples as there are rows."""
-        size, rest, ends = len(rows), iter(rows), time.monotonic() + self.seconds
+        clock, size, rest = self.fetching.clock, len(rows), iter(rows)
+        ends = clock() + self.fetching.seconds(size)
         self.filled = False
         first = list(itertools.islice(rest, FIRST if self.form is None else LATER))
         forms = {form(one) for one in first}
@@ -218,9 +254,10 @@ class Sparing:
             self.form = False
             return [*first, *rest]
         (self.form,) = forms
-        while len(first) < size and time.monotonic() < ends:
+        while len(first) < size and clock() < ends:
             first.append(next(rest))
         self.filled = len(first) < size
+        self.fetching.ended(not self.filled)
         return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
 
 
@@ -250,9 +287,9 @@ class Largest:
     def _look(self, dataset: Any) -> None:
         """Find the largest of some samples spread over a data set."""
         found: dict[Any, Any] = {}
-        size, ends = length_of(dataset), time.monotonic() + FETCHED_S
+        size, ends = length_of(dataset), time.process_time() + FETCHED_S
         for index in spread(size or 0, LOOKED):
-            if time.monotonic() > ends:
+            if time.process_time() > ends:
                 break
             try:
                 sample = dataset[index]
