@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,12 @@ import pytest
 from gpuconsole.cli import measuring
 from gpuconsole.cli.entry import main
 from gpuconsole.core.estimate import Isolation
+from gpuconsole.core.jobs import Task
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.preflight.ladder import Run, Site
+from gpuconsole.session.reading.background import AsyncReader
+from gpuconsole.session.reading.process import Child, Limits
+from gpuconsole.session.reading.questions import Naming
 
 HIDDEN = "import ctypes\nimport paddle\nnet = paddle.nn.Linear(8, ctypes.c_long(4).value)\n"
 INVENTORY = "version: 1\nhosts:\n  - {name: a, address: 192.0.2.1}\n"
@@ -44,6 +49,29 @@ def test_each_tier_says_why_it_was_not_possible(
         ("static", "unknown"), ("meta", "impossible"), ("traced", "impossible"),
     ]  # fmt: skip
     assert found["tiers"][1]["why"] == "Paddle is not installed on this machine"
+
+
+def test_one_process_reads_the_script_for_all_that_is_asked_of_it(
+    tmp_path: Path,
+    script: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begun: list[Child] = []
+
+    class Counted(Child):
+        def __init__(self, limits: Limits) -> None:
+            super().__init__(limits)
+            begun.append(self)
+
+    def measured(task: Task, mode: str, reader: AsyncReader, **places: object) -> None:
+        assert asyncio.run(reader.asked(Naming(task, "meta")))
+
+    monkeypatch.setattr("gpuconsole.session.reading.reader.Child", Counted)
+    monkeypatch.setattr(measuring, "measure", measured)
+    found, _ = asked(capsys, tmp_path / "state", "preflight", script, "--tier", "meta", "--local")
+    assert "not measured" in found["error"]["title"]
+    assert len(begun) == 1
 
 
 def test_the_lab_may_say_that_nothing_is_measured(

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.ladder import Means, Run, Site
     from gpuconsole.session.estimate.measurement_run import Progress
     from gpuconsole.session.estimate.tier_ladder import Watching
+    from gpuconsole.session.reading.background import AsyncReader
     from gpuconsole.session.session import Session
     from gpuconsole.state.consent import LocalConsent
 
@@ -44,8 +45,11 @@ class Ask(Protocol):
         ...
 
 
-def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool) -> None:
-    """Measure a task's script, on this machine or on a host, telling progress as it goes."""
+def measure(
+    task: Task, mode: MeasuredTier, reader: AsyncReader, *, local: bool, host: str, yes: bool
+) -> None:
+    """Measure a task's script, on this machine, where `reader` reads it, or on a host, telling
+    progress as it goes."""
     if not task.script:
         raise UsageError("Nothing to measure", f"The {mode} tier needs a script.", "Name one.")
     if options().read_only:
@@ -57,7 +61,7 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
         agreed = _agreed_here(yes=yes)
         if agreed is None:
             raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
-        asyncio.run(_here(task, mode, telling, agreed))
+        asyncio.run(_here(task, mode, telling, agreed, reader))
     else:
         from gpuconsole.cli.sessions import drive
 
@@ -69,16 +73,16 @@ def measure(task: Task, mode: MeasuredTier, *, local: bool, host: str, yes: bool
     telling.done()
 
 
-async def _here(task: Task, mode: MeasuredTier, progress: Progress, agreed: Isolation) -> None:
+async def _here(
+    task: Task, mode: MeasuredTier, progress: Progress, agreed: Isolation, reader: AsyncReader
+) -> None:
     from gpuconsole.session.estimate.measurement_store import Measurements
-    from gpuconsole.session.reading.background import AsyncReader
     from gpuconsole.session.submit.validate import completed
 
-    with AsyncReader() as reader:
-        await Measurements(_state(), reader).here(completed(task), mode, progress, agreed)
+    await Measurements(_state(), reader).here(completed(task), mode, progress, agreed)
 
 
-def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
+def climb(task: Task, ask: Ask, reader: AsyncReader, *, offline: bool, yes: bool) -> Report:
     """Return what is known of a task, after measuring it where that is needed and allowed. A fault
     that reading finds is certain only where a run confirms it, or where nothing can be run.
 
@@ -101,7 +105,8 @@ def climb(task: Task, ask: Ask, *, offline: bool, yes: bool) -> Report:
         if means.measure != "never" and not offline and _inventory() is not None:
             report = _climb_there(task, found, user)
         if report is None:
-            report = asyncio.run(_climb_here(task, ask, found, means, user))
+            here = _Here(task, ask, reader, means)
+            report = asyncio.run(_climb_here(here, found, user))
     first, *others = report.trials
     trials = (replace(first, seconds=seconds), *others)
     answered = any(trial.outcome == "answered" for trial in others)
@@ -143,7 +148,17 @@ def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
         return None
 
 
-async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: Watching) -> Report:
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What is measured on this machine alone, and how it is read."""
+
+    task: Task
+    ask: Ask
+    reader: AsyncReader
+    means: Means
+
+
+async def _climb_here(here: _Here, found: Report, user: Watching) -> Report:
     """Climb with this machine alone, without a session."""
     import asyncio
 
@@ -151,11 +166,12 @@ async def _climb_here(task: Task, ask: Ask, found: Report, means: Means, user: W
     from gpuconsole.session.estimate.tier_ladder import Climb, Effects
 
     async def measured(tier: MeasuredTier, site: Site, progress: Progress) -> None:
-        await _here(task, tier, progress, site.isolation)
+        await _here(here.task, tier, progress, site.isolation, here.reader)
 
     async def asked(tier: str) -> Report:
-        return await asyncio.to_thread(partial(ask, tier=tier))
+        return await asyncio.to_thread(partial(here.ask, tier=tier))
 
+    means = here.means
     if means.measure != "never":
         sites, absent = await asyncio.to_thread(local_sites, _consent().covers)
         means = replace(means, sites=sites, absent=absent)

@@ -44,6 +44,10 @@ class Analysis:
     project: Path | None = None
     """The folder that modules and documents may be read from; the script's own when None."""
     trail: Trail | None = None
+    once: bool = False
+    """Whether the script is followed once only, and no further where that came to no end."""
+    _first: dict[Backend, Outcome] = field(default_factory=dict)
+    """The script as it is, conditions that are not known taken one way."""
     _outcomes: dict[_Key, Outcome] = field(default_factory=dict)
     _lines: dict[Backend, AffineTrace | None] = field(default_factory=dict)
     _choices: dict[Backend, choices.Choices] = field(default_factory=dict)
@@ -72,13 +76,29 @@ class Analysis:
 
     def _given_up(self) -> Outcome | None:
         """Return a run that ended with its budget: another one would, and take as long again."""
-        return next(
-            (one for one in self._outcomes.values() if one.blocked and one.steps >= MAX_STEPS), None
-        )
+        blocked = (one for one in self._outcomes.values() if one.blocked)
+        return next((one for one in blocked if self.once or one.steps >= MAX_STEPS), None)
+
+    def brief(self) -> Analysis:
+        """Return what following the script once tells: where its batch size is written, if no more.
+        A measured tier asks for no more, and tells the memory itself."""
+        first = self._begun("gpu")
+        if self.once or not (first.tests or first.blocked):
+            return self
+        return Analysis(
+            self.script, self.args, self.assumptions, self.project, self.trail,
+            once=True, _first=self._first,
+        )  # fmt: skip
+
+    def _begun(self, backend: Backend) -> Outcome:
+        if backend not in self._first:
+            self._first[backend] = self._follow(Setting(backend))
+        return self._first[backend]
 
     def files(self) -> frozenset[str]:
         """Return what was read beside the script, whose change makes this analysis old."""
-        return frozenset().union(*(one.files for one in self._outcomes.values()))
+        runs = (*self._first.values(), *self._outcomes.values())
+        return frozenset().union(*(one.files for one in runs))
 
     def mishaps(self) -> tuple[str, ...]:
         """Return the errors of the analysis itself, which users are told of as unknowns."""
@@ -108,7 +128,10 @@ class Analysis:
     def _run(self, backend: Backend, batch: int | None, variant: Variant, endless: bool) -> Outcome:
         if batch is None:
             assert variant == AS_WRITTEN, "a variant is tried at a batch size"
-            found, self._choices[backend] = choices.worst(self._follow, Setting(backend))
+            found, self._choices[backend] = self._begun(backend), {}
+            if not self.once:
+                follow, setting = self._follow, Setting(backend)
+                found, self._choices[backend] = choices.worst(follow, setting, found)
             return self._by_name(found)
         own = self.outcome(None, backend)
         key = self._batch_key(own)
@@ -392,5 +415,5 @@ def analyse(
     """
     source.read(script)
     analysis = Analysis(script, tuple(args), dict(assumptions), project, trail)
-    analysis.outcome(None, "gpu")
+    analysis.brief()
     return analysis

@@ -23,13 +23,15 @@ Choices = Mapping[tuple[str, int], bool]
 """How conditions are taken, by file and line."""
 
 
-def worst(follow: Callable[[Setting], Outcome], setting: Setting) -> tuple[Outcome, Choices]:
-    """Follow a script; where a condition is not known, with each outcome, and keep the largest.
+def worst(
+    follow: Callable[[Setting], Outcome], setting: Setting, first: Outcome
+) -> tuple[Outcome, Choices]:
+    """Follow a script again where a condition was not known when it was followed `first`, with
+    each outcome, and keep the largest.
 
     A side that cannot be followed is left out where another can. What was kept is said in the
     notes; nothing is said where all sides need the same.
     """
-    first = follow(setting)
     # A condition around another comes first: without it the inner one decides nothing.
     places = sorted(first.tests)[:MAX_TESTS]
     if not places:

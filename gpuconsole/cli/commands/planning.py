@@ -98,16 +98,22 @@ def preflight(
         measure=measure,
     )  # fmt: skip
     from gpuconsole.cli import answers, estimating
+    from gpuconsole.session.reading.background import AsyncReader
 
-    if tier in MEASURED_TIERS:
-        measuring.measure(task, tier, local=local, host=host, yes=yes)
     state, writable = options().state, not options().read_only
-    ask = partial(
-        estimating.estimate, task, memory_mib=memory_mib, inventory=options().inventory,
-        offline=offline, wait_s=_FLEET_WAIT_S, state=state, explain=explain, curve=curve,
-        remembered=answers.recalled(task, state, forget=forget and writable),
-    )  # fmt: skip
-    found = ask(tier=tier) if tier else measuring.climb(task, ask, offline=offline, yes=yes)
+    # One process reads the script for all that is asked of it.
+    with AsyncReader() as reader:
+        if tier in MEASURED_TIERS:
+            measuring.measure(task, tier, reader, local=local, host=host, yes=yes)
+        ask = partial(
+            estimating.estimate, task, memory_mib=memory_mib, inventory=options().inventory,
+            offline=offline, wait_s=_FLEET_WAIT_S, state=state, explain=explain, curve=curve,
+            remembered=answers.recalled(task, state, forget=forget and writable), reader=reader,
+        )  # fmt: skip
+        if tier:
+            found = ask(tier=tier)
+        else:
+            found = measuring.climb(task, ask, reader, offline=offline, yes=yes)
     if writable:
         answers.remember(task, state)
     _print_report(found, explain=explain)

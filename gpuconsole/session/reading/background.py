@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.session.reading.process import Limits
 from gpuconsole.session.reading.questions import Question
 from gpuconsole.session.reading.reader import Reader, Ticket
+
+if TYPE_CHECKING:
+    import asyncio
 
 Answer = TypeVar("Answer")
 
@@ -20,11 +22,15 @@ class AsyncReader(Reader):
 
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__(limits)
-        self._line = asyncio.Lock()
+        self._line: asyncio.Lock | None = None
 
     async def asked(self, question: Question[Answer]) -> Answer:
         """Answer a question beside the event loop. Cancelling ends the work."""
+        # Commands that only read never come here, and asyncio takes long to load.
+        import asyncio
+
         ticket = Ticket()
+        self._line = self._line or asyncio.Lock()
         # Those that wait hold no thread.
         async with self._line:
             work = asyncio.ensure_future(asyncio.to_thread(self.answer, question, ticket))

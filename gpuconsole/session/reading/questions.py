@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar, cast
 
 from gpuconsole import preflight
-from gpuconsole.core.estimate import Report, Unknown
+from gpuconsole.core.estimate import MEASURED_TIERS, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
@@ -71,6 +71,7 @@ class Estimating:
         analysis = analyses.of(task) if task.script else None
         if analysis is not None:
             preflight.require_known(analysis, self.task.assumptions)
+            analysis = analysis.brief() if self.tier in MEASURED_TIERS else analysis
         measured = None
         if self.state is not None:
             measured = recordings.recorded(self.state, task, analysis, self.tier, self.images)
@@ -149,7 +150,7 @@ class Requesting(_Refusing[Requested]):
         task, script = replace(self.task, project=str(self.root)), Path(self.task.script)
         env = {name: value for name, value in task.env.items() if name != "PYTHONPATH"}
         made = request.build(
-            analyses.of(task), script, task.args, self.mode,
+            analyses.of(task).brief(), script, task.args, self.mode,
             root=self.root, cwd=self.cwd, env=env, path=self.path, size=task.batch_size,
             backend=task.backend,
         )  # fmt: skip

@@ -115,6 +115,8 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
     digest = script_digest(Path(task.script), task.args, root)
     if not digest:
         return ""
+    # Alike wherever it is asked for: a longer look may find another batch size.
+    analysis = None if analysis is None else analysis.brief()
     batch = None if analysis is None else analysis.outcome(None, "gpu").batch
     folder = start_folder(root, task.folder, Path.cwd())
     settings = {

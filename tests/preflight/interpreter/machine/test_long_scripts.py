@@ -13,11 +13,13 @@ import pytest
 
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
-from gpuconsole.preflight import Analysis, Card, analyse, analysis, choices, report
+from gpuconsole.preflight import Analysis, Card, analyse, analysis, choices, report, request
 from gpuconsole.preflight.following import Outcome, follow
 from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS
 from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.reporting import LEFT_OUT
+from gpuconsole.session.reading.analyses import Analyses
+from gpuconsole.session.reading.questions import Naming
 from tests.waiting import BOUNDED_S
 
 Write = Callable[..., Path]
@@ -133,7 +135,7 @@ def test_sides_of_a_condition_are_tried_while_there_is_time(write: Write) -> Non
         found = follow(path, (), setting, MappingProxyType({}))
         return replace(found, steps=choices.TEST_STEPS)
 
-    found, _ = choices.worst(long, Setting())
+    found, _ = choices.worst(long, Setting(), long(Setting()))
     assert len(tried) == 2
     assert found.bound
     assert any("other sides cannot be followed" in note for note in found.notes)
@@ -157,4 +159,34 @@ def test_a_script_that_ends_with_its_budget_is_followed_once(
     found = analyse(script, (), project=tmp_path)
     assert found.estimate().tier == "unknown"
     assert found.estimate(16, backend="cpu").tier == "unknown"
+    assert len(follows) == 1
+
+
+def test_for_a_measured_tier_a_script_is_followed_once(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks where the batch size is written, and tells the memory itself."""
+    follows: list[Setting] = []
+
+    def counted(script: Path, args: tuple[str, ...], setting: Setting, *rest: Any) -> Outcome:
+        follows.append(setting)
+        return follow(script, args, setting, *rest)
+
+    monkeypatch.setattr(analysis, "follow", counted)
+    path = script(write, 1, UNDECIDED)
+    brief = analyse(path).brief()
+    assert request.build(brief, path, mode="meta")["batches"] == [4096, 8192]
+    assert len(follows) == 1
+    task = Task("x", script=str(path))
+    analyses = Analyses()
+    names = {Naming(task, "meta").answer(analyses) for _ in range(2)}
+    assert len(follows) == 2
+    analyses.of(task).estimate()
+    assert len(follows) > 2
+    assert names == {Naming(task, "meta").answer(analyses)}
+    blocked = script(write, 1, "loss = net(x, unknown()).mean()")
+    follows.clear()
+    brief = analyse(blocked).brief()
+    assert brief.estimate(backend="gpu").memory is None
+    assert brief.estimate(backend="cpu").memory is None
     assert len(follows) == 1
