@@ -16,25 +16,30 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild.data import arrays, tables, text, vision
+from benchmarks.wild.data import arrays, sound, tables, text, vision
 
 RECIPES: Mapping[str, Callable[..., None]] = {
     "ade20k": vision.ade20k,
     "celeba_attributes": tables.celeba_attributes,
+    "characters": sound.characters,
+    "cifar": arrays.cifar,
     "cityscapes": vision.cityscapes,
     "coco": vision.coco,
     "culane": vision.culane,
     "edited": arrays.edited,
+    "grid": tables.grid,
     "hdf5": arrays.hdf5,
     "icdar": tables.icdar,
     "image_list": vision.image_list,
     "imagenet_devkit": tables.imagenet_devkit,
     "interactions": arrays.interactions,
+    "json_file": arrays.json_file,
     "json_lines": text.json_lines,
     "lines": text.lines,
     "modelnet": arrays.modelnet,
     "mpii": vision.mpii,
     "notes": vision.notes,
+    "numpy_archives": arrays.numpy_archives,
     "numpy_files": arrays.numpy_files,
     "ocr_detection": vision.ocr_detection,
     "pairs": vision.pairs,
@@ -42,6 +47,7 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "pickled": arrays.pickled,
     "pictures": vision.pictures,
     "planetoid": arrays.planetoid,
+    "sounds": sound.sounds,
     "voc_segmentation": vision.voc_segmentation,
     "zeros": tables.zeros,
 }

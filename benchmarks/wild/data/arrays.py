@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import pickle
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,15 +29,48 @@ def hdf5(file: Path, *, groups: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def numpy_files(
-    folder: Path, *, name: str, count: int, shape: Sequence[int], dtype: str = "float32"
+    folder: Path,
+    *,
+    name: str,
+    count: int = 1,
+    shape: Sequence[int],
+    dtype: str = "float32",
+    value: float = 1,
 ) -> None:
-    """Write arrays of ones in `.npy`; in a name `{i}` is the number."""
+    """Write arrays of one value in `.npy`; in a name `{i}` is the number."""
     import numpy as np
 
     for i in range(count):
         path = folder / name.format(i=i)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, np.ones(shape, dtype))
+        np.save(path, np.full(shape, value, dtype))
+
+
+def numpy_archives(
+    folder: Path, *, name: str, count: int, arrays: Mapping[str, Sequence[int]]
+) -> None:
+    """Write archives (`.npz`) of arrays of ones, each by its name and shape."""
+    import numpy as np
+
+    ones: dict[str, Any] = {key: np.ones(shape, "float32") for key, shape in arrays.items()}
+    for i in range(count):
+        path = folder / name.format(i=i)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, **ones)
+
+
+def cifar(file: Path, *, count: int = 512, classes: int = 10) -> None:
+    """Write CIFAR-10's archive of pickled batches: pictures in rows, and their classes."""
+    import numpy as np
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    labels = [i % classes for i in range(count)]
+    batch = pickle.dumps({b"data": np.ones((count, 3072), "uint8"), b"labels": labels}, 2)
+    with tarfile.open(file, "w:gz") as archive:
+        for part in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+            about = tarfile.TarInfo(f"cifar-10-batches-py/{part}")
+            about.size = len(batch)
+            archive.addfile(about, io.BytesIO(batch))
 
 
 def pickled(file: Path, *, content: Any, protocol: int = 2) -> None:
@@ -42,10 +78,17 @@ def pickled(file: Path, *, content: Any, protocol: int = 2) -> None:
 
     `{"array": SHAPE, "dtype": …}` is an array of ones, `{"picture": [WIDTH, HEIGHT]}` a picture,
     `{"repeat": CONTENT, "count": N}` a list of so many, with `{"number": CLASSES}` in it the number
-    of the turn modulo that many, and `{"tuple": […]}` a tuple.
+    of the turn modulo that many, and `{"tuple": […]}` a tuple. A mapping of so many is
+    `{"pairs": [KEY, VALUE], "count": N}`. In texts `{i}` is the number of the turn.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(pickle.dumps(_made(content, 0), protocol))
+
+
+def json_file(file: Path, *, content: Any) -> None:
+    """Write a JSON file of one line, its content described as that of `pickled`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(_made(content, 0), ensure_ascii=False) + "\n", "utf-8")
 
 
 def _made(content: Any, turn: int) -> Any:
@@ -65,6 +108,8 @@ def _made(content: Any, turn: int) -> Any:
         return Image.new("RGB", tuple(content["picture"]), (90, 90, 90))
     if "repeat" in content:
         return [_made(content["repeat"], one) for one in range(content["count"])]
+    if "pairs" in content:
+        return dict(_made(content["pairs"], one) for one in range(content["count"]))
     if "number" in content:
         return turn % content["number"]
     if "tuple" in content:

@@ -72,3 +72,9 @@ def icdar(
         lines(folder / f"gt/{number}.txt", line="", count=0, head=boxes)
     for listed in lists:
         lines(folder / listed, line=f"{within}/img/{{i}}.jpg\t{within}/gt/{{i}}.txt", count=count)
+
+
+def grid(file: Path, *, rows: int, columns: int, along: str = "columns") -> None:
+    """Write a table of numbers without a head, which rise along its rows or its columns."""
+    table = [[r if along == "rows" else c for c in range(columns)] for r in range(rows)]
+    lines(file, line="", count=0, head=[",".join(f"{v / 16:g}" for v in row) for row in table])
