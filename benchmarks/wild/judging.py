@@ -85,13 +85,19 @@ class Result:
         """Wall time of the question at the script's own batch size; 0 where it was not asked."""
         return self.answers[0].seconds if self.answers else 0.0
 
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of that question, in seconds."""
+        return self.answers[0].cpu_s if self.answers else 0.0
+
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:
     """Return the figures of a batch; only scripts that can run count."""
     counted = [result for result in results if result.entry.can_run]
     errors = [error for result in counted for error in result.errors]
     inside = [one for result in counted for one in result.inside]
-    asked = [result.seconds for result in counted if not result.missing]
+    asked = [result for result in counted if not result.missing]
+    answered = [result for result in asked if result.outcome == ANSWERED]
     outcomes = [result.outcome for result in counted]
     return {
         "scripts": len(results),
@@ -105,8 +111,14 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
         **sizes_of(errors),
         "inside_range": sum(inside),
         "ranges": len(inside),
-        "median_s": round(statistics.median(asked), 2) if asked else None,
+        "median_s": _median([result.seconds for result in asked]),
+        "median_cpu_s": _median([result.cpu_s for result in asked]),
+        "median_cpu_s_answered": _median([result.cpu_s for result in answered]),
     }
+
+
+def _median(seconds: Sequence[float]) -> float | None:
+    return round(statistics.median(seconds), 2) if seconds else None
 
 
 def sizes_of(errors: Sequence[float]) -> dict[str, Any]:
@@ -161,4 +173,6 @@ def _shown(result: Result) -> str:
         f"{a.peak_bytes / 2**20:.2f} MiB" for a in result.answers if a.peak_bytes is not None
     ]
     by = f" by {result.tier}" if result.tier else ""
-    return f"{result.outcome}{by} {' '.join(said)} {result.seconds:.1f} s"
+    return (
+        f"{result.outcome}{by} {' '.join(said)} {result.seconds:.1f} s (CPU {result.cpu_s:.1f} s)"
+    )

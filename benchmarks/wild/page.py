@@ -20,6 +20,7 @@ _COUNTED = (
 _COLUMNS = (
     "batch", "tier", "run", "version", "libraries", "answered", "“will fail”", "truth known",
     "judged", "points", "median", "90 %", ">10 % too low", "in range", "time",
+    "processor, where answered",
 )  # fmt: skip
 _HEAD = f"| {' | '.join(_COLUMNS)} |\n|{' --- |' * len(_COLUMNS)}\n"
 
@@ -63,9 +64,14 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         _percent(sizes["p90_error_pct"]),
         f"{sizes['too_low']}" if judged else "–",
         f"{figures['inside_range']} of {figures['ranges']}" if figures["ranges"] else "–",
-        f"{figures['median_s']:.1f} s" if figures["median_s"] is not None else "–",
+        _seconds(figures["median_s"]),
+        _seconds(figures.get("median_cpu_s_answered")),
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f} s"
 
 
 def _by(run: Mapping[str, Any], counted: Iterable[Entry]) -> str:

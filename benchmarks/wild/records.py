@@ -88,7 +88,8 @@ def key_of(batch: int | None) -> str:
 
 
 def _script(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = {"outcome": result.outcome, "seconds": round(result.seconds, 2)}
+    times = {"seconds": round(result.seconds, 2), "cpu_s": result.cpu_s}
+    found: dict[str, Any] = {"outcome": result.outcome, **times}
     peaks = {
         key_of(answer.batch): round(answer.peak_bytes)
         for answer in result.answers

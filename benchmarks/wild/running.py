@@ -6,6 +6,8 @@ working folder with the script's command line, and nothing is known beforehand.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -15,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,10 @@ LADDER = "ladder"
 TIERS = ("static", "meta", "traced", LADDER)
 LIMIT_S = 900
 """Seconds for a question: the machine may do much else."""
+ENDING_S = 10.0
+"""Longest wait for processes that were killed."""
+_SUBREAPER = 36
+"""The option of Linux' prctl for that (PR_SET_CHILD_SUBREAPER)."""
 LIMIT_BYTES = 12 << 30
 """Address space of a question's process. Paddle alone maps several GiB."""
 
@@ -48,6 +54,9 @@ class Answer:
     """Wall time of the command."""
     tier: str = ""
     """The tier that gave the number; "" where there is none."""
+    cpu_s: float = 0.0
+    """Processor time of the command and of all that it started, in seconds: what the machine does
+    beside it counts little."""
 
     @property
     def answered(self) -> bool:
@@ -65,13 +74,41 @@ class Product:
 
 def ask(entry: Entry, root: Path, tier: str, product: Product, batch: int | None) -> Answer:
     """Ask the product about a script of a repository laid out at `root`."""
+    _adopt()
+    before = _used_s()
+    answer = _asked(entry, root, tier, product, batch)
+    return replace(answer, cpu_s=round(_used_s() - before, 2))
+
+
+def _adopt() -> None:
+    """Become the parent of all processes whose own has ended: a sandbox is killed, and what it used
+    counts for none otherwise."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "processes cannot be adopted")
+
+
+def _used_s() -> float:
+    """Return the processor time of all processes that were started and have ended, in seconds.
+
+    Those that were adopted are being ended; one that lives on is not waited for for ever.
+    """
+    ends = time.monotonic() + ENDING_S
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < ends:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _asked(entry: Entry, root: Path, tier: str, product: Product, batch: int | None) -> Answer:
     with tempfile.TemporaryDirectory() as state:
         command = [product.python, *_arguments(entry, root, tier, Path(state), batch)]
         environment = {
             **os.environ,
             "PYTHONPATH": str(product.checkout),
-            # An installed product is compiled once; what runs scripts leaves nothing beside them.
-            "PYTHONDONTWRITEBYTECODE": "" if tier == "static" else "1",
+            # An installed product is compiled once; the sandbox leaves nothing beside scripts.
+            "PYTHONDONTWRITEBYTECODE": "",
         }
         start = time.monotonic()
         process = subprocess.Popen(

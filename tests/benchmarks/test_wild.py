@@ -34,6 +34,7 @@ from benchmarks.wild import (
 from benchmarks.wild.judging import Result
 from benchmarks.wild.manifest import Entry, Repository, Truth
 from benchmarks.wild.running import Answer
+from tests.waiting import DEADLINE_S
 
 REPOSITORY = Repository("someone/net_paddle", "0" * 40)
 MIB = 1 << 20
@@ -592,3 +593,26 @@ sys.exit("said")"""
 def _lives(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_what_a_killed_sandbox_has_used_counts() -> None:
+    code = """
+import os, subprocess, sys, time
+from benchmarks.wild import running
+
+running._adopt()
+before = running._used_s()
+# The middle one ends without waiting for what it started.
+middle = "import os, time, sys; os.fork() and os._exit(0)\\nwhile time.process_time() < 0.3: pass"
+subprocess.run([sys.executable, "-c", middle], check=True)
+assert running._used_s() - before > 0.25, running._used_s() - before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)
+
+
+def test_processor_time_is_told_beside_the_time_on_the_clock() -> None:
+    found = Result(entry("a.py"), (replace(answer(100.0), cpu_s=7.5),))
+    missed = Result(entry("b.py"), (replace(answer(unknowns=("why",)), cpu_s=1.5),))
+    figures = judging.summary([found, missed])
+    assert (figures["median_cpu_s"], figures["median_cpu_s_answered"]) == (4.5, 7.5)
+    assert "2.0 s (CPU 7.5 s)" in judging.report("b", "meta", [found, missed])
