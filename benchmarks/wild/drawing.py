@@ -154,7 +154,7 @@ def _command(path: Path, root: Path) -> tuple[str, tuple[str, ...]]:
 def _arguments(rest: str, path: Path, folder: Path) -> tuple[str, ...] | None:
     """Return the arguments of a command that starts `path` from `folder`; None for another."""
     try:
-        words = shlex.split(_PLACEHOLDER.sub(" data ", rest))
+        words = shlex.split(_PLACEHOLDER.sub(_filled, rest))
     except ValueError:
         return None
     for at, word in enumerate(words):
@@ -162,6 +162,12 @@ def _arguments(rest: str, path: Path, folder: Path) -> tuple[str, ...] | None:
             argv = tuple(words[at + 1 :])
             return None if {"-h", "--help"} & set(argv) else argv
     return None
+
+
+def _filled(placeholder: re.Match[str]) -> str:
+    """Return what stands in a command where a reader should fill in a value."""
+    is_of_option = placeholder.string[: placeholder.start()].endswith("=")
+    return "data " if is_of_option else " data "
 
 
 @functools.cache

@@ -173,7 +173,7 @@ def _stand_in(paddle: ModuleType, root: str) -> None:
     sys.path.append(str(PROBE))
     given: Mapping[str, tuple[Any, ...]] = {
         "probe_standins": (paddle,), "probe_imports": (paddle, root), "probe_alone": (paddle, True),
-        "probe_older": (root,),
+        "probe_older": (root,), "probe_network": (), "probe_texts": (),
     }  # fmt: skip
     if os.environ[MADE_UP]:
         given = {**given, "probe_files": (root,)}

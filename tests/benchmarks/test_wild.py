@@ -121,11 +121,13 @@ def test_a_script_that_trains_when_started_is_drawn_with_the_command_of_the_read
         evaluate="from engine import fit\nif __name__ == '__main__':\n    pass\n",
         library=LOOP,
     )
-    (tmp_path / "README.md").write_text("`python train.py --data <your data> \\\n --epochs 3`\n")
+    (tmp_path / "README.md").write_text(
+        "`python train.py --data <yours> --out=<folder> \\\n --epochs 3`\n"
+    )
     (drawn,) = drawing.draw(tmp_path)
     assert drawn.script == "train.py"
     assert drawn.workdir == "."
-    assert drawn.argv == ("--data", "data", "--epochs", "3")
+    assert drawn.argv == ("--data", "data", "--out=data", "--epochs", "3")
     assert drawn.modules == ("yaml",)
     assert not drawn.fluid
 

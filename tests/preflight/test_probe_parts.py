@@ -708,3 +708,20 @@ def test_code_of_the_project_finds_what_mmcv_left_to_mmengine(
     assert found["kind"] is dict
     with pytest.raises(AttributeError):
         assert mmcv.Config
+
+
+def test_code_of_the_project_gives_pandas_by_place_what_it_takes_by_name_only(
+    part: Any, tmp_path: Path
+) -> None:
+    class Frame:
+        def drop(self, labels: str, *, axis: int = 0, level: int = 0) -> tuple[str, int, int]:
+            return labels, axis, level
+
+    pandas = types.SimpleNamespace(DataFrame=Frame, Series=type("Series", (), {}))
+    part("probe_older")._by_place(pandas, str(tmp_path))
+    frame: Any = Frame()
+    found: dict[str, Any] = {"frame": frame}
+    exec(compile("left = frame.drop('date', 1, level=2)", str(tmp_path / "x.py"), "exec"), found)
+    assert found["left"] == ("date", 1, 2)
+    with pytest.raises(TypeError):
+        frame.drop("date", 1)

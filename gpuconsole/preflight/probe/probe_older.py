@@ -6,6 +6,7 @@ is given only to code of the project, only where the library lacks it, and the a
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -70,6 +71,7 @@ def install(root: Any) -> None:
     )
     when_imported("mmcv", lambda module: _moved(module, root))
     when_imported("yaml", lambda module: _load_without_loader(module, root))
+    when_imported("pandas", lambda module: _by_place(module, root))
 
 
 def _moved(mmcv: Any, root: Any) -> None:
@@ -127,6 +129,37 @@ def _load_without_loader(yaml: Any, root: Any) -> None:
             continue
 
         setattr(yaml, name, _defaulted(old, yaml.FullLoader, inside))
+
+
+def _by_place(pandas: Any, root: Any) -> None:
+    """Let what pandas takes by name only be given by place, as it was before pandas 2."""
+    inside = os.path.join(os.path.abspath(root), "")
+    for holder in (pandas, pandas.DataFrame, pandas.Series):
+        for name in dir(holder):
+            function = inspect.getattr_static(holder, name)
+            if name[0] != "_" and isinstance(function, types.FunctionType):
+                setattr(holder, name, _placed(function, inside))
+
+
+def _placed(function: Any, inside: Any) -> Any:
+    """Return a function that takes arguments by place, too, in the order of their names."""
+    kinds = {name: one.kind for name, one in inspect.signature(function).parameters.items()}
+    named = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
+    if not named or inspect.Parameter.VAR_POSITIONAL in kinds.values():
+        return function
+    most = len([one for one in kinds.values() if one is inspect.Parameter.POSITIONAL_OR_KEYWORD])
+
+    @functools.wraps(function)
+    def called(*given: Any, **options: Any) -> Any:
+        if len(given) > most and _asks(inside):
+            note(f"pandas: {function.__name__} takes {named[0]} by name only in the version that "
+                 "is installed here; it was taken by place, as in older ones.")  # fmt: skip
+            by_place = zip(named, given[most:])  # noqa: B905 - as old as Python 3.9
+            options = {**dict(by_place), **options}
+            given = given[:most]
+        return function(*given, **options)
+
+    return called
 
 
 def _defaulted(load: Any, loader: Any, inside: Any) -> Any:
