@@ -664,6 +664,21 @@ def test_files_that_a_hub_need_not_have_are_not_there(part: Any) -> None:
     assert status("data/train.txt") == "over the network"
 
 
+def test_a_file_whose_address_says_nothing_is_made_up_by_its_name(
+    part: Any, tmp_path: Path
+) -> None:
+    network = part("probe_network")
+    retrieved = network._kept(lambda url, filename=None: ("over the network", url))
+    address = "https://drive.example/file/d/1R4cb6/view?usp=sharing"
+    name, headers = retrieved(address, tmp_path / "resnet50.pdparams")
+    weights = part("probe_made").weights()
+    assert name.read_bytes() == weights and headers["Content-Length"] == str(len(weights))
+    assert retrieved(address, str(tmp_path / "data.bin"))[0] == "over the network"
+    assert retrieved("https://drive.example/a.pdparams", str(tmp_path / "a.pdparams"))[0] == (
+        "over the network"
+    )
+
+
 def test_what_was_tried_again_without_end_is_told_by_its_own_error(part: Any) -> None:
     run = part("probe_run")
 

@@ -24,8 +24,12 @@ def pictures(
     name: str = "class_{c}/{i}.jpg",
     size: Sequence[int] = SIZE,
     mode: str = "RGB",
+    value: int = 1,
 ) -> None:
-    """Write pictures of one colour each; in a name `{i}` is the number and `{c}` the class."""
+    """Write pictures of one colour each; in a name `{i}` is the number and `{c}` the class.
+
+    A mask (`mode` L) holds `value` everywhere.
+    """
     from PIL import Image
 
     draw = random.Random(0)
@@ -35,7 +39,7 @@ def pictures(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         if i < DIFFERENT:
-            color = 1 if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
+            color = value if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
             Image.new(mode, (size[0], size[1]), color).save(path)
             written.append(path)
         else:

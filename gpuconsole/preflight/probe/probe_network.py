@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import email.message
 import io
+import os
 import urllib.parse
 import urllib.request
 from typing import Any
@@ -25,7 +26,23 @@ def install() -> None:
         return urlopen(url, *args, **kwargs) if data is None else Reply(data)
 
     urllib.request.urlopen = opened
+    urllib.request.urlretrieve = _kept(urllib.request.urlretrieve)
     when_imported("requests.adapters", _serve_requests)
+
+
+def _kept(retrieve: Any) -> Any:
+    """Answer by the file's name where the address does not say what lies there."""
+
+    def retrieved(url: Any, filename: Any = None, *args: Any, **kwargs: Any) -> Any:
+        told = probe_made.kind_of(urllib.parse.urlsplit(url).path) in _INSTEAD
+        data = None if told or filename is None else answer(os.fsdecode(filename))
+        if data is None:
+            return retrieve(url, filename, *args, **kwargs)
+        with open(filename, "wb") as file:
+            file.write(data)
+        return filename, Reply(data).info()
+
+    return retrieved
 
 
 def answer(url: Any) -> Any:
