@@ -217,6 +217,10 @@ NUMBERS = (
     ("pass", ""),
     ("a = x.numpy(); a[0] *= 2.0; x = paddle.to_tensor(a)", ""),
     (
+        "m = (paddle.rand([300, 300]) > 0.5).astype('int32').numpy(); assert m.any() > m.all()",
+        "",
+    ),
+    (
         "x = paddle.concat([x] * int((y != 0).sum()))",
         ASKED,
     ),

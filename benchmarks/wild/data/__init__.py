@@ -48,6 +48,7 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "pictures": vision.pictures,
     "planetoid": arrays.planetoid,
     "sounds": sound.sounds,
+    "voc_detection": vision.voc_detection,
     "voc_segmentation": vision.voc_segmentation,
     "zeros": tables.zeros,
 }

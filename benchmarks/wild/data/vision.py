@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild.data.text import lines
+from benchmarks.wild.data.text import lines, write
 
 SIZE = (320, 280)
 """Width and height of a picture where a recipe is not asked for others."""
@@ -95,6 +95,27 @@ def voc_segmentation(folder: Path, *, count: int = 64, augmented: bool = False) 
     if augmented:
         name = "SegmentationClassAug/{i}.png"
         pictures(folder, count=count, name=name, size=size, mode="L")
+
+
+def voc_detection(folder: Path, *, years: Sequence[str] = ("2007", "2012"), count: int = 64) -> None:
+    """Write PASCAL VOC's detection sets below `VOCdevkit`: pictures, a note of two boxes for each,
+    and lists."""
+    box = "<bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox>"
+    things = (("person", box.format(48, 30, 200, 300)), ("dog", box.format(220, 100, 420, 330)))
+    told = "".join(
+        f"<object><name>{name}</name><pose>Left</pose><truncated>0</truncated>"
+        f"<difficult>0</difficult>{place}</object>"
+        for name, place in things
+    )
+    size = "<size><width>500</width><height>375</height><depth>3</depth></size>"
+    for year in years:
+        root = folder / f"VOC{year}"
+        pictures(root / "JPEGImages", count=count, name="{i:06d}.jpg", size=(500, 375))
+        for i in range(count):
+            name = f"<filename>{i:06d}.jpg</filename>"
+            write(root / f"Annotations/{i:06d}.xml", f"<annotation>{name}{size}{told}</annotation>")
+        for part in ("train", "val", "trainval", "test"):
+            lines(root / f"ImageSets/Main/{part}.txt", line="{i:06d}", count=count)
 
 
 def cityscapes(folder: Path, *, count: int = 64, size: Sequence[int] = (2048, 1024)) -> None:

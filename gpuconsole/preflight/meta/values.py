@@ -94,7 +94,19 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
     whole = what == "int" or word(tensor.m_dtype) in WHOLE
     if whole or (word(tensor.m_dtype) != "bool" and what not in WATCHED):
         noted(root)
+    if whole and what == "numpy" and known.MOST < array.size <= known.MOST_ONES:
+        return _parted(array)
     return numpy.broadcast_to(numpy.asarray(STATE.number, array.dtype), array.shape)
+
+
+def _parted(array: Any) -> Any:
+    """Return a map of whole numbers in which some points belong to something and some to nothing,
+    as in the maps that scripts divide by them; runs with other numbers have other shares."""
+    import numpy
+
+    filled = numpy.full(array.shape, STATE.number, array.dtype)
+    filled.reshape(-1)[:: STATE.number + 1] = 0
+    return filled
 
 
 def noted(root: Any) -> None:
