@@ -672,7 +672,8 @@ def test_a_file_whose_address_says_nothing_is_made_up_by_its_name(
     address = "https://drive.example/file/d/1R4cb6/view?usp=sharing"
     name, headers = retrieved(address, tmp_path / "resnet50.pdparams")
     weights = part("probe_made").weights()
-    assert name.read_bytes() == weights and headers["Content-Length"] == str(len(weights))
+    assert name.read_bytes() == weights
+    assert headers["Content-Length"] == str(len(weights))
     assert retrieved(address, str(tmp_path / "data.bin"))[0] == "over the network"
     assert retrieved("https://drive.example/a.pdparams", str(tmp_path / "a.pdparams"))[0] == (
         "over the network"

@@ -97,7 +97,9 @@ def voc_segmentation(folder: Path, *, count: int = 64, augmented: bool = False) 
         pictures(folder, count=count, name=name, size=size, mode="L")
 
 
-def voc_detection(folder: Path, *, years: Sequence[str] = ("2007", "2012"), count: int = 64) -> None:
+def voc_detection(
+    folder: Path, *, years: Sequence[str] = ("2007", "2012"), count: int = 64
+) -> None:
     """Write PASCAL VOC's detection sets below `VOCdevkit`: pictures, a note of two boxes for each,
     and lists."""
     box = "<bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox>"
