@@ -62,7 +62,8 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     third = [one for one in corpus.entries if one.batch.startswith("third-party")]
     suites = [one for one in corpus.entries if one.batch.startswith("suites")]
     assert len(third) >= 150
-    assert sum(one.can_run for one in third) >= 70
+    # Fewer than were drawn, for each is run with real Paddle 3, which refuses many.
+    assert sum(one.can_run for one in third) >= 55
     assert len({one.repository for one in third if one.can_run}) >= 40
     assert sum(one.can_run for one in suites) >= 40
     assert len({one.repository for one in suites}) == 5
