@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.wild.manifest import Entry
-from benchmarks.wild.running import Answer
+from benchmarks.wild.running import LADDER, Answer
 
 DEEP = 10.0
 """An estimate more than this many percent below the truth is counted by itself."""
@@ -162,8 +162,15 @@ def report(batch: str, tier: str, results: Sequence[Result]) -> str:
     lines.append("  " + ", ".join(f"{name} {value}" for name, value in figures.items()))
     for kind, group in causes(results).items():
         lines.append(f"  {len(group):3} x {kind}")
-        lines += [f"        {result.entry.id}: {result.cause}" for result in group]
+        for result in group:
+            lines.append(f"        {result.entry.id}: {result.cause}")
+            lines += [f"            {why}" for why in _further(result, tier)]
     return "\n".join(lines)
+
+
+def _further(result: Result, tier: str) -> Sequence[str]:
+    """Return why the lower tiers of the ladder did not answer."""
+    return result.answers[0].unknowns[1:3] if tier == LADDER and result.answers else ()
 
 
 def _shown(result: Result) -> str:

@@ -32,8 +32,9 @@ ENDING_S = 10.0
 """Longest wait for processes that were killed."""
 _SUBREAPER = 36
 """The option of Linux' prctl for that (PR_SET_CHILD_SUBREAPER)."""
-LIMIT_BYTES = 12 << 30
-"""Address space of a question's process. Paddle alone maps several GiB."""
+LIMIT_BYTES = 64 << 30
+"""Address space of a question's process. Paddle alone maps several GiB; what a script takes that
+is computed with data the product itself limits."""
 
 
 @dataclass(frozen=True, slots=True)

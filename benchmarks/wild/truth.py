@@ -174,8 +174,9 @@ def _stand_in(paddle: ModuleType, root: str) -> None:
     """Stand in for what is not here, as preflight does."""
     sys.path.append(str(PROBE))
     given: Mapping[str, tuple[Any, ...]] = {
-        "probe_standins": (paddle,), "probe_imports": (paddle, root), "probe_alone": (paddle, True),
-        "probe_older": (root,), "probe_network": (), "probe_texts": (),
+        "probe_standins": (paddle,), "probe_imports": (paddle, root),
+        "probe_alone": (paddle, "traced"), "probe_older": (root,), "probe_network": (),
+        "probe_texts": (),
     }  # fmt: skip
     if os.environ[MADE_UP]:
         given = {**given, "probe_files": (root,)}

@@ -217,7 +217,9 @@ def test_the_ladder_s_answer_says_which_tier_gave_it(monkeypatch: pytest.MonkeyP
     assert (silent.unknowns, silent.tier) == (("meta: no loader", "static: pandas"), "")
     results = [Result(entry(), (found,)), Result(entry("b.py"), (silent,))]
     assert judging.summary(results)["answered_by"] == {"traced": 1}
-    assert "answered by traced 3.00 MiB" in judging.report("b", "ladder", results)
+    said = judging.report("b", "ladder", results)
+    assert "answered by traced 3.00 MiB" in said
+    assert "meta: no loader\n            static: pandas" in said
     run = records.run_of(
         "b", "ladder", results, date="2026-01-02", commit="abc", before=False, with_data=True,
         libraries="none",

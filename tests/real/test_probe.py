@@ -182,8 +182,10 @@ for batch in paddle.io.DataLoader(Samples(), batch_size=args.batch_size):
     assert traced.tensors_peak_mib == pytest.approx(static.tensors_peak_mib, rel=0.001)
 
 
-def test_the_tiers_agree(write: Any) -> None:
-    script = write(NETWORK)
+@pytest.mark.parametrize("norm", ["nn.BatchNorm2D", "nn.SyncBatchNorm"])
+def test_the_tiers_agree(write: Any, norm: str) -> None:
+    """Also of what a CPU has no kernel for: a norm over all ranks, of which there is one."""
+    script = write(NETWORK.replace("nn.BatchNorm2D", norm))
     traced = measure(script).estimate(64, backend="cpu").memory
     meta = measure(script, "meta").estimate(64, backend="cpu").memory
     assert traced is not None

@@ -11,9 +11,9 @@ import probe_imports
 from probe_notes import note
 
 
-def install(paddle: Any, builds: Any) -> None:
-    """Replace what would start processes or list what is elsewhere and, where nothing `builds`,
-    what would compile."""
+def install(paddle: Any, mode: Any) -> None:
+    """Replace what would start processes or list what is elsewhere, in the meta tier what would
+    compile, and in the traced one what only cards compute."""
     importlib.import_module("paddle.distributed")
     # The function hides the module of its name.
     for place in (paddle.distributed, sys.modules["paddle.distributed.spawn"]):
@@ -27,7 +27,10 @@ def install(paddle: Any, builds: Any) -> None:
     paddle.hub.list = _listing(paddle.hub.list)
     # It trains a network of its own, on a device.
     paddle.utils.run_check = lambda: None
-    if not builds:
+    if mode == "traced":
+        # Over one rank it holds what the plain operator does.
+        paddle._C_ops.sync_batch_norm_ = paddle._C_ops.batch_norm
+    if mode == "meta":
         for name in ("paddle.utils.cpp_extension", "paddle.utils.cpp_extension.cpp_extension"):
             setattr(importlib.import_module(name), "load", extended)  # noqa: B010
 

@@ -100,7 +100,7 @@ def main() -> None:
     probe_imports.install(paddle, request["root"])
     probe_network.install()
     probe_texts.install()
-    probe_alone.install(paddle, builds=meta is None)
+    probe_alone.install(paddle, request["mode"])
     if request.get("source"):
         # Never in a project itself.
         probe_files.install(request["root"], request.get("outside", ()))
