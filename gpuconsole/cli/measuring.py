@@ -21,7 +21,7 @@ from gpuconsole.core.places import state_folder
 from gpuconsole.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.ladder import Means, Run, Site
+    from gpuconsole.preflight.ladder import Means, Run
     from gpuconsole.session.estimate.measurement_run import Progress
     from gpuconsole.session.estimate.tier_ladder import Watching
     from gpuconsole.session.reading.background import AsyncReader
@@ -61,7 +61,10 @@ def measure(
         agreed = _agreed_here(yes=yes)
         if agreed is None:
             raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
-        asyncio.run(_here(task, mode, telling, agreed, reader))
+        from gpuconsole.preflight.ladder import NO_LIMIT_S, Run, Site
+
+        run = Run(mode, Site(isolation=agreed), NO_LIMIT_S, ask=False)
+        asyncio.run(_here(task, run, telling, reader))
     else:
         from gpuconsole.cli.sessions import drive
 
@@ -73,13 +76,13 @@ def measure(
     telling.done()
 
 
-async def _here(
-    task: Task, mode: MeasuredTier, progress: Progress, agreed: Isolation, reader: AsyncReader
-) -> None:
+async def _here(task: Task, run: Run, progress: Progress, reader: AsyncReader) -> None:
     from gpuconsole.session.estimate.measurement_store import Measurements
     from gpuconsole.session.submit.validate import completed
 
-    await Measurements(_state(), reader).here(completed(task), mode, progress, agreed)
+    await Measurements(_state(), reader).here(
+        completed(task), run.tier, progress, run.site.isolation, limit_s=run.limit_s
+    )
 
 
 def climb(task: Task, ask: Ask, reader: AsyncReader, *, offline: bool, yes: bool) -> Report:
@@ -165,8 +168,8 @@ async def _climb_here(here: _Here, found: Report, user: Watching) -> Report:
     from gpuconsole.session.estimate.measurement_sites import local_sites
     from gpuconsole.session.estimate.tier_ladder import Climb, Effects
 
-    async def measured(tier: MeasuredTier, site: Site, progress: Progress) -> None:
-        await _here(here.task, tier, progress, site.isolation, here.reader)
+    async def measured(run: Run, progress: Progress) -> None:
+        await _here(here.task, run, progress, here.reader)
 
     async def asked(tier: str) -> Report:
         return await asyncio.to_thread(partial(here.ask, tier=tier))

@@ -25,6 +25,7 @@ from gpuconsole.core.estimate import (
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
+NO_LIMIT_S = float("inf")
 UNCONFIRMED = "(found by reading; running it did not show it)"
 MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 90.0, "device": 90.0})
 """Longest time for a tier, where the next one must still have its turn, seconds."""
@@ -58,7 +59,7 @@ class Means:
     """Why there is no other site, as a sentence."""
     devices: tuple[Site, ...] = ()
     """Hosts with an idle device of the kind that the job would get: those of the device tier."""
-    limit_s: float = float("inf")
+    limit_s: float = NO_LIMIT_S
     """Longest time for all tiers together, seconds."""
     tiers: tuple[MeasuredTier, ...] = CLIMBED
     """What is tried, in this order."""

@@ -33,8 +33,8 @@ del sys.modules["probe_tree"], sys.modules["probe_ahead"]
 def run(size: int, *blocks: int, **more: Any) -> dict[str, Any]:
     born = list(range(len(blocks)))
     return {"batch": size, "events": [*born, *(~one for one in born)], "sizes": list(blocks),
-            "seconds": 2.0 + 0.5 * size, "readers": [], "own_batch": None,
-            "loaders": True, **more}  # fmt: skip
+            "seconds": 2.0 + 0.5 * size, "readers": [], "own_batch": None, "names": ["matmul"],
+            "flags": [], "notes": [], "loaders": True, **more}  # fmt: skip
 
 
 def test_lines_and_pairs_of_samples_are_straight() -> None:
@@ -146,7 +146,87 @@ def probe(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "probe_line", line)
     monkeypatch.syspath_prepend(str(PROBE))
     monkeypatch.setitem(sys.modules, "probe_ahead", ahead)
+    monkeypatch.setitem(sys.modules, "probe_budget", module("probe_budget"))
     return module("probe")
+
+
+def traced(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, answer: Callable[[int], dict[str, Any]]
+) -> tuple[list[int], dict[str, Any]]:
+    """Return at which sizes a script is run with its data, and what comes of it."""
+    sizes: list[int] = []
+
+    def ran(request: dict[str, Any], _: object) -> dict[str, Any]:
+        sizes.append(request["size"])
+        return answer(request["size"])
+
+    monkeypatch.setattr(probe, "run", ran)
+    asked = {"mode": "traced", "batch": {"how": "argument", "value": 64}, "batches": [2, 4, 8]}
+    return sizes, probe.batches(asked, [2, 4, 8], io.StringIO())
+
+
+@pytest.mark.parametrize(
+    ("answer", "ran"),
+    [
+        (lambda size: run(size, 1000, 100 * size), [2, 4]),
+        # A block that is neither the same nor as many times larger.
+        (lambda size: run(size, 1000, 100 * size + 50), [2, 4, 8]),
+        # As many rows as there are different words.
+        (lambda size: run(size, 1000, 100 * size, names=["embedding_sparse_grad"]), [2, 4, 8]),
+        (lambda size: run(size, *[100 * size] * size), [2, 4, 8]),
+    ],
+    ids=["lines", "not in proportion", "rows by data", "other operators"],
+)
+def test_a_third_run_is_made_where_two_do_not_tell_a_line(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, answer: Any, ran: list[int]
+) -> None:
+    sizes, found = traced(probe, monkeypatch, lambda size: {"run": answer(size)})
+    assert sizes == ran
+    assert [one["batch"] for one in found["runs"]] == ran
+    assert not found["runs"][-1]["flags"]
+
+
+@pytest.mark.parametrize(("left", "ran"), [(7.0, [2, 4, 8]), (5.9, [1, 2]), (6.5, [2, 4])], ids=str)
+def test_runs_are_planned_for_the_time_that_is_left(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, left: float, ran: list[int]
+) -> None:
+    """The first run took 3 s: that of twice as many may take 6, so that one of fewer is made."""
+    monkeypatch.setattr(probe.probe_budget, "left_s", lambda: left)
+    bent = {2: 3.0, 1: 2.0, 4: 3.4, 8: 3.5}
+    _, found = traced(
+        probe, monkeypatch,
+        lambda size: {"run": run(size, 1000, 100 * size + 50, seconds=bent[size])},
+    )  # fmt: skip
+    assert [one["batch"] for one in found["runs"]] == ran
+    told = found["runs"][-1]["flags"], [one for one in found["runs"][0]["notes"] if "Two" in one]
+    assert (told == ([], [])) is (len(ran) == 3)
+
+
+@pytest.mark.parametrize(("most", "ran"), [(2, [1, 2]), (4, [2, 4])])
+def test_fewer_samples_are_run_where_the_memory_is_not_enough(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, most: int, ran: list[int]
+) -> None:
+    def answer(size: int) -> dict[str, Any]:
+        if size > most:
+            return {"error": {"kind": "memory", "message": "not enough"}}
+        return {"run": run(size, 1000, 100 * size + 50)}
+
+    _, found = traced(probe, monkeypatch, answer)
+    assert [one["batch"] for one in found["runs"]] == ran
+    assert found["runs"][-1]["flags"] == ["bound"]
+
+
+def test_a_run_is_not_begun_that_this_place_has_no_memory_for(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = probe.probe_budget
+    few = run(2, 1000, 100)
+    assert budget.refusal(4, [few]) == ""
+    monkeypatch.setattr(budget, "room_bytes", lambda: 2000)
+    assert "memory" in budget.refusal(4, [few])
+    assert budget.refusal(2, [few]) == ""
+    monkeypatch.setattr(budget, "_available", lambda: 2.0 * 2**30)
+    assert module("probe_budget").room_bytes() > 0
 
 
 def answered(

@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 import probe_ahead
+import probe_budget
 import probe_line
 import probe_reads
 
@@ -84,6 +85,7 @@ def fault(kind: Any, message: Any, file: Any = "", line: Any = 0) -> Any:
 
 def measured(request: Any, out: Any) -> Any:
     """Run the script at each batch size and return the message that ends the answer."""
+    probe_budget.begin(request.get("limit_s"))
     if request["mode"] == "meta":
         answer = with_other_numbers(at_its_own(request, out), out)
         return closed(request, as_asked(request, answer, out))
@@ -97,8 +99,7 @@ def measured(request: Any, out: Any) -> Any:
             break
     else:
         # It lives with no batch but its own.
-        whole = as_written(request, out)
-        return closed(request, whole if "runs" in whole else answer)
+        return closed(request, as_written(request, out))
     return closed(request, further(request, answer, out))
 
 
@@ -121,14 +122,20 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     then keep their proportion to it. Where a size changes nothing there is but one run.
     """
     runs: list[Any] = []
-    for place, size in enumerate(sizes):
+    for place, wanted in enumerate(sizes):
+        size = probe_budget.afforded(request, wanted, runs)
+        if size is None:
+            break
         asked = alike(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
         if request["mode"] == "meta" and not runs and len(sizes) > 1:
             asked["ahead"] = ahead(sizes[1])
-        answer = run(asked, stages(out, size, place, len(sizes), sizes[-1]))
+        answer = with_fewer(asked, stages(out, size, place, len(sizes), sizes[-1]), runs)
+        if lacks_room(answer) and len(runs) > 1:
+            probe_budget.unchecked(runs, probe_budget.NO_ROOM)
+            break
         if "error" in answer:
             return answer
-        runs.append(answer["run"])
+        runs = sorted([*runs, answer["run"]], key=lambda one: one["batch"])
         if place == 0 and probe_line.other_sizes(runs[0], request["batch"]):
             own = dict(request["batch"], value=runs[0]["own_batch"])
             return batches(dict(request, batch=own), sizes, out)
@@ -142,6 +149,20 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     return {"runs": runs}
 
 
+def with_fewer(request: Any, forward: Any, runs: Any) -> Any:
+    """Run the script; the second time with fewer samples where the memory is not enough."""
+    answer = run(request, forward)
+    fewer = probe_budget.fewer(runs[0]["batch"]) if len(runs) == 1 else None
+    if fewer is None or not lacks_room(answer) or request["mode"] != "traced":
+        return answer
+    return run(dict(request, size=fewer), forward)
+
+
+def lacks_room(answer: Any) -> Any:
+    """Tell whether the memory of this place was not enough for a run."""
+    return answer.get("error", {}).get("kind") == "memory"
+
+
 def alike(request: Any, first: Any) -> Any:
     """Return a request for a run that is like what the first told of itself."""
     return dict(request, **probe_ahead.alike(first))
@@ -153,7 +174,8 @@ def further(request: Any, answer: Any, out: Any) -> Any:
     own = request.get("own") or next((one["own_batch"] for one in runs if one["own_batch"]), None)
     if len(runs) < 3 or probe_line.straight(runs) or not own or own <= runs[-1]["batch"]:
         return answer
-    if probe_line.seconds_at(own, runs) > LONGEST_S:
+    seconds = probe_line.seconds_at(own, runs)
+    if seconds > min(LONGEST_S, probe_budget.left_s()) or probe_budget.refusal(own, runs):
         return answer
     asked = dict(request, size=own)
     if request["batch"]["how"] == "loader":
@@ -273,7 +295,7 @@ def as_written(request: Any, out: Any) -> Any:
     if "error" in first:
         return first
     own, seconds = first["run"]["own_batch"], first["run"]["seconds"]
-    if own and 2 * seconds <= LONGEST_S:
+    if own and 2 * seconds <= min(LONGEST_S, probe_budget.left_s()):
         known = dict(batch, value=own) if batch["how"] == "loader" else batch
         more = run(dict(request, size=2 * own, batch=known), stages(out, 2 * own, 1, 2))
         if "run" in more:

@@ -41,6 +41,24 @@ def straight(runs: Any) -> Any:
     return True
 
 
+BY_DATA = ("sparse", "unique", "nonzero", "where_index", "masked", "nms", "bincount")
+"""Parts of the names of kernels whose results are as long as what the data holds."""
+
+
+def proportional(small: Any, large: Any) -> Any:
+    """Whether two runs alone tell that memory is a line in the batch: each block is the same in
+    both or as many times larger as the batch is, and none is as long as data says."""
+    names = [name for name in small["names"] if any(part in name for part in BY_DATA)]
+    if names or small["events"] != large["events"] or small["names"] != large["names"]:
+        return False
+    grows = large["batch"] / small["batch"]
+    off = sum(
+        min(abs(b - a), abs(b - a * grows))
+        for a, b in zip(small["sizes"], large["sizes"])  # noqa: B905 - as old as Python 3.9
+    )
+    return off <= SLACK * peak(large)
+
+
 def between(few: Any, small: Any, many: Any, large: Any, batch: Any) -> Any:
     """Return the size of a block at a batch, of its sizes at two others."""
     if large <= small:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
+from gpuconsole.preflight.ladder import NO_LIMIT_S
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate import measurement_run
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
@@ -30,6 +31,10 @@ from gpuconsole.state.turns import Turn, measuring_turn
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
+
+
+PLANNED = 0.9
+"""Share of the time for a measurement that its runs may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,16 @@ class Measurements:
         self._reader = reader
 
     async def here(
-        self, task: Task, mode: Mode, progress: Progress, agreed: Isolation = "bubblewrap"
+        self,
+        task: Task,
+        mode: Mode,
+        progress: Progress,
+        agreed: Isolation = "bubblewrap",
+        *,
+        limit_s: float = NO_LIMIT_S,
     ) -> None:
-        """Measure on this machine, in its sandbox, and store the recording.
+        """Measure on this machine, in its sandbox, and store the recording. Runs are planned for
+        `limit_s` seconds.
 
         UsageError for a tier that needs a device, and where less holds the script than the user
         `agreed` to.
@@ -100,7 +112,8 @@ class Measurements:
             shown += map(Path, asked.modules)
         try:
             async with self._turn(progress):
-                document = await measurement_run.here(sandbox, shown, asked.request, progress)
+                request = within_time(asked.request, limit_s)
+                document = await measurement_run.here(sandbox, shown, request, progress)
         except RefusedError as error:
             if alone:
                 error.hint += f" Of {root} it sees only the script and what that imports."
@@ -108,10 +121,17 @@ class Measurements:
         await self._store(made, document)
 
     async def on_host(
-        self, task: Task, mode: Mode, progress: Progress, *, context: Context, at: Spot
+        self,
+        task: Task,
+        mode: Mode,
+        progress: Progress,
+        *,
+        context: Context,
+        at: Spot,
+        limit_s: float = NO_LIMIT_S,
     ) -> None:
         """Measure in a container on a host, and keep the recording; in the device tier on the
-        device of the spot."""
+        device of the spot. Runs are planned for `limit_s` seconds."""
         made = await self._begin(task, mode, at.image)
         async with self._packed(
             task, mode, context.pack, context.settings.code_size_limit
@@ -121,9 +141,8 @@ class Measurements:
                 if left := turn.left_on:
                     with suppress(ConsoleError):
                         await clear(context, left, alone=True)
-                wanted = Asked(
-                    task, at.image, bundle, asked.request, progress, at.patient, turn.note
-                )
+                request = within_time(asked.request, limit_s)
+                wanted = Asked(task, at.image, bundle, request, progress, at.patient, turn.note)
                 if at.device is None:
                     document = await measure_on_host(context, at.host, wanted)
                 else:
@@ -159,6 +178,11 @@ class Measurements:
         check = Checking(made.task, document, made.mode, made.name, made.image, made.since_ns)
         inputs = await self._reader.asked(check)
         await asyncio.to_thread(self._stored.put, made.name, made.image, inputs, document)
+
+
+def within_time(request: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
+    """Return what the probe is asked, with the time for which its runs are planned, seconds."""
+    return request if limit_s == NO_LIMIT_S else {**request, "limit_s": PLANNED * limit_s}
 
 
 def _require_agreed(sandbox: Sandbox, agreed: Isolation) -> None:

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from gpuconsole import preflight
-from gpuconsole.core.estimate import Estimate, Isolation, Measure, MeasuredTier, Report, Trial
+from gpuconsole.core.estimate import Estimate, Isolation, Measure, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
-from gpuconsole.preflight.ladder import Means, Site, is_settled
+from gpuconsole.preflight.ladder import NO_LIMIT_S, Means, Run, Site, is_settled
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.history import History
 from gpuconsole.session.estimate.idle_devices import SpareDevices
@@ -152,12 +152,13 @@ class Preflight:
         )
         key = _subject(task, known)
 
-        async def measure(tier: MeasuredTier, site: Site, told: Progress) -> None:
+        async def measure(run: Run, told: Progress) -> None:
             # Where there is another host, this one need not be waited for.
-            patient = site == _last(means.devices if tier == "device" else means.sites)
+            site = run.site
+            patient = site == _last(means.devices if run.tier == "device" else means.sites)
             await self.measure(
-                task, tier, told, host=site.host, local=not site.host, patient=patient,
-                agreed=site.isolation,
+                task, run.tier, told, host=site.host, local=not site.host, patient=patient,
+                agreed=site.isolation, limit_s=run.limit_s,
             )  # fmt: skip
 
         climb = Climb(Effects(measure, ask, time.monotonic), means)
@@ -217,18 +218,20 @@ class Preflight:
         local: bool = False,
         patient: bool = True,
         agreed: Isolation = "bubblewrap",
+        limit_s: float = NO_LIMIT_S,
     ) -> None:
         """Measure a script on a host, or with `local` on this machine, and keep the recording.
 
         `patient` tells whether to wait while the host measures for others, `agreed` what the user
-        agreed to that holds the script on this machine. RefusedError when the script cannot be
+        agreed to that holds the script on this machine; `limit_s` is the longest time that runs
+        are planned for. RefusedError when the script cannot be
         measured, HostBusyError where the host measures and is not waited for, UsageError without
         a host.
         """
         self._context.require_writable("Measuring")
         task = with_pin(completed(task), self._notes)
         if local:
-            await self._measurements.here(task, mode, progress, agreed)
+            await self._measurements.here(task, mode, progress, agreed, limit_s=limit_s)
             return
         if self._context.simulated:
             raise RefusedError(
@@ -241,7 +244,10 @@ class Preflight:
         for name in names:
             try:
                 waits = patient and name == names[-1]
-                await self._on_host(task, mode, progress, name, estimate, patient=waits)
+                spot = await self._spot(task, mode, name, estimate, patient=waits)
+                await self._measurements.on_host(
+                    completed(task), mode, progress, context=self._context, at=spot, limit_s=limit_s
+                )
                 return
             except HostBusyError:
                 if name == names[-1]:
@@ -260,16 +266,10 @@ class Preflight:
         sites, _ = await host_sites(task, self._context.hosts, self._fleet(), self._image_of(task))
         return tuple(site.host for site in sites) or ("",)
 
-    async def _on_host(
-        self,
-        task: Task,
-        mode: Mode,
-        progress: Progress,
-        host: str,
-        estimate: Estimate | None,
-        *,
-        patient: bool,
-    ) -> None:
+    async def _spot(
+        self, task: Task, mode: Mode, host: str, estimate: Estimate | None, *, patient: bool
+    ) -> Spot:
+        """Return where on a host is measured. RefusedError where no device of it stands idle."""
         name, image = choose_host(self._fleet(), host, self._image_of(task))
         spot = Spot(self._host(name), image, patient=patient)
         if mode == "device" and estimate is not None:
@@ -277,9 +277,7 @@ class Preflight:
             if not spare:
                 raise _no_device(name)
             spot = replace(spot, device=spare[0].device)
-        await self._measurements.on_host(
-            completed(task), mode, progress, context=self._context, at=spot
-        )
+        return spot
 
     def _host(self, name: str) -> Host:
         found = self._fleet().host(name)

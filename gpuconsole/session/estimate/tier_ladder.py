@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier, Report, Trial, TrialOutcome
+from gpuconsole.core.estimate import MEASURED_TIERS, Report, Trial, TrialOutcome
 from gpuconsole.core.text import clean
 from gpuconsole.errors import (
     ConsoleError,
@@ -35,7 +35,7 @@ CANCELLED = "measuring was cancelled"
 MOST_WHY = 500
 """Characters of a reason."""
 
-Measuring = Callable[[MeasuredTier, Site, Progress], Awaitable[None]]
+Measuring = Callable[[Run, Progress], Awaitable[None]]
 """Measures by a tier at a site and stores the recording. ConsoleError where it cannot."""
 Agreement = Callable[[Run], Awaitable[bool]]
 """Asks the user whether the script may run there."""
@@ -144,7 +144,7 @@ class Climb:
         self._work = asyncio.ensure_future(
             within(
                 _finite(run.limit_s),
-                self._effects.measure(run.tier, run.site, naming(run, progress)),
+                self._effects.measure(run, naming(run, progress)),
             )
         )
         outcome: TrialOutcome = "answered"

@@ -45,7 +45,8 @@ class World:
     hangs: bool = False
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def measure(self, tier: Any, site: Site, progress: Callable[..., None]) -> None:
+    async def measure(self, run: Run, progress: Callable[..., None]) -> None:
+        tier, site = run.tier, run.site
         self.runs.append((tier, site.host))
         self.time += self.takes_s
         progress(0.5, "step 1")
