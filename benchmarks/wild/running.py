@@ -6,8 +6,6 @@ working folder with the script's command line, and nothing is known beforehand.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import resource
@@ -21,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.wild import processor
 from benchmarks.wild.manifest import Entry
 
 LADDER = "ladder"
@@ -28,10 +27,6 @@ LADDER = "ladder"
 TIERS = ("static", "meta", "traced", LADDER)
 LIMIT_S = 900
 """Seconds for a question: the machine may do much else."""
-ENDING_S = 10.0
-"""Longest wait for processes that were killed."""
-_SUBREAPER = 36
-"""The option of Linux' prctl for that (PR_SET_CHILD_SUBREAPER)."""
 LIMIT_BYTES = 64 << 30
 """Address space of a question's process. Paddle alone maps several GiB; what a script takes that
 is computed with data the product itself limits."""
@@ -75,34 +70,6 @@ class Product:
 
 def ask(entry: Entry, root: Path, tier: str, product: Product, batch: int | None) -> Answer:
     """Ask the product about a script of a repository laid out at `root`."""
-    _adopt()
-    before = _used_s()
-    answer = _asked(entry, root, tier, product, batch)
-    return replace(answer, cpu_s=round(_used_s() - before, 2))
-
-
-def _adopt() -> None:
-    """Become the parent of all processes whose own has ended: a sandbox is killed, and what it used
-    counts for none otherwise."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "processes cannot be adopted")
-
-
-def _used_s() -> float:
-    """Return the processor time of all processes that were started and have ended, in seconds.
-
-    Those that were adopted are being ended; one that lives on is not waited for for ever.
-    """
-    ends = time.monotonic() + ENDING_S
-    with contextlib.suppress(ChildProcessError):
-        while time.monotonic() < ends:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                time.sleep(0.01)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _asked(entry: Entry, root: Path, tier: str, product: Product, batch: int | None) -> Answer:
     with tempfile.TemporaryDirectory() as state:
         command = [product.python, *_arguments(entry, root, tier, Path(state), batch)]
         environment = {
@@ -117,18 +84,34 @@ def _asked(entry: Entry, root: Path, tier: str, product: Product, batch: int | N
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_limit,
             start_new_session=True,
         )  # fmt: skip
-        try:
-            out, errors = process.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return _no_document(batch, f"no answer within {LIMIT_S} s", start)
+        with processor.Watch(process.pid) as used:
+            out, errors, late = _said(process)
+        time_s = _Time(time.monotonic() - start, round(used.seconds, 2))
+    if late:
+        return _no_document(batch, f"no answer within {LIMIT_S} s", time_s)
     try:
         document = json.loads(out)
     except ValueError:
         last = (errors.strip().splitlines() or [f"exit {process.returncode}"])[-1]
-        return _no_document(batch, last[:300], start)
-    return read(document, tier, batch, time.monotonic() - start, root)
+        return _no_document(batch, last[:300], time_s)
+    return replace(read(document, tier, batch, time_s.wall, root), cpu_s=time_s.processor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """How long a question took, in seconds."""
+
+    wall: float
+    processor: float
+
+
+def _said(process: subprocess.Popen[str]) -> tuple[str, str, bool]:
+    """Return what a command wrote, and whether it had to be ended before that."""
+    try:
+        return *process.communicate(timeout=LIMIT_S), False
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return *process.communicate(), True
 
 
 def read(
@@ -186,5 +169,5 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
 
 
-def _no_document(batch: int | None, why: str, start: float) -> Answer:
-    return Answer(batch, None, None, None, (), (), why, time.monotonic() - start)
+def _no_document(batch: int | None, why: str, took: _Time) -> Answer:
+    return Answer(batch, None, None, None, (), (), why, took.wall, cpu_s=took.processor)
