@@ -5,13 +5,13 @@
 
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size, the
-peak of the allocator from the second step on, to the third or as far as `steps` says. Libraries
-that are not here, cards, other ranks, what would be downloaded and names of older libraries are
-stood in for as preflight does; a script that computes with what a missing library makes ends. Only
-scripts whose memory does not depend on what their data holds have a truth. What was measured is
-printed as it goes into the manifest. `--refused` runs the scripts that the manifest says cannot
-run, and prints how each ends: the error that real Paddle raises is the reason that the manifest
-gives. Scripts of batches that are held out are left out but with `--held-out`: what they hold can
+peak of the allocator from the script's start to its third step, or as far as `steps` says.
+Libraries that are not here, cards, other ranks, what would be downloaded and names of older
+libraries are stood in for as preflight does; a script that computes with what a missing library
+makes ends. Only scripts whose memory does not depend on what their data holds have a truth. What
+was measured is printed as it goes into the manifest. `--refused` runs the scripts that the manifest
+says cannot run, and prints how each ends: the error that real Paddle raises is the reason that the
+manifest gives. Scripts of batches that are held out are left out but with `--held-out`: what they hold can
 be measured while what the product says of them is not known.
 """
 
@@ -21,6 +21,7 @@ import argparse
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 import math
 import os
@@ -46,6 +47,7 @@ ROOT = "BENCHMARK_ROOT"
 LOOP = "BENCHMARK_LOOP"
 MADE_UP = "BENCHMARK_MADE_UP"
 WANTED = "BENCHMARK_STEPS"
+EPOCH = "BENCHMARK_EPOCH"
 LIMIT_S = 420
 STEPS = 3
 SHOWN = ("batch", "peak_bytes")
@@ -71,6 +73,8 @@ class Plan:
     """Whether data that is not beside the script is made up, as preflight does."""
     steps: int = STEPS
     """More where the peak comes later: a user's card sees the whole run."""
+    epoch: int = 0
+    """Batches after which an epoch is cut, where the peak comes with an evaluation; 0 for all."""
 
 
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
@@ -81,7 +85,9 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
                 plan = one["measure"]
                 argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
                 steps = plan.get("steps", STEPS)
-                return Plan(tuple(plan["batches"]), plan["how"], argv, loop, steps=steps)
+                epoch = plan.get("epoch", 0)
+                sizes = tuple(plan["batches"])
+                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch)
     return None
 
 
@@ -106,12 +112,19 @@ def measure(
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
             MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps),
+            EPOCH: str(plan.epoch),
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
         if not out.exists():
             return {"error": f"{ended}: {said[-1500:]}"}
-        found: dict[str, Any] = json.loads(out.read_text())
-        return found
+        return whole_run(json.loads(out.read_text()))
+
+
+def whole_run(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of the harness with the peak of the whole run: what prepares the data, and
+    the first step, have to fit too."""
+    peaks = [found[name] for name in ("peak_bytes", "overall_peak_bytes") if name in found]
+    return {**found, "peak_bytes": max(peaks)} if peaks else found
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> tuple[str, str]:
@@ -154,7 +167,16 @@ def child() -> None:
     harness.__dict__["int"] = lambda one: int(math.prod(one()) if callable(one) else one)
     if os.environ[LOOP]:
         truth.mark_loop(harness)
+    if int(os.environ[EPOCH]):
+        cut_epochs(paddle.io.DataLoader, int(os.environ[EPOCH]))
     harness.main()
+
+
+def cut_epochs(loader: Any, batches: int) -> None:
+    """Let each epoch of a class of loaders end after so many batches, so that what follows it is
+    soon reached."""
+    whole = loader.__iter__
+    loader.__iter__ = loader.__call__ = lambda self: itertools.islice(whole(self), batches)
 
 
 def _execute(paddle: ModuleType, code: Any, names: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import sys
 import tarfile
 import time
 import wave
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -625,3 +626,18 @@ def test_processor_time_is_told_beside_the_time_on_the_clock() -> None:
     figures = judging.summary([found, missed])
     assert (figures["median_cpu_s"], figures["median_cpu_s_answered"]) == (4.5, 7.5)
     assert "2.0 s (CPU 7.5 s)" in judging.report("b", "meta", [found, missed])
+
+
+def test_the_truth_is_the_peak_of_the_whole_run() -> None:
+    """Data that is prepared before the first step has to fit as well."""
+    assert truth.whole_run({"peak_bytes": 5, "overall_peak_bytes": 8})["peak_bytes"] == 8
+    assert truth.whole_run({"error": "it broke"}) == {"error": "it broke"}
+
+
+def test_epochs_are_cut_so_that_an_evaluation_is_reached() -> None:
+    class Loader:
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(9))
+
+    truth.cut_epochs(Loader, 3)
+    assert list(Loader()) == [0, 1, 2]
