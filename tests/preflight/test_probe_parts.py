@@ -585,6 +585,15 @@ def test_vocabularies_have_words_of_tokenizers(part: Any) -> None:
     assert json.loads(made.content_of("vocab.json"))["word"] == words.index("word")
 
 
+def test_a_vocabulary_is_a_number_of_unknown_data(part: Any) -> None:
+    """A network may be as wide as it is long: another run is given another one."""
+    made, lines = part("probe_made"), part("probe_lines")
+    lines.NUMBER["of"] = lambda number: 16 * number
+    words = made.content_of("vocab.txt").decode().splitlines()
+    assert len(words) == len(set(words)) > made.WORDS
+    assert len(json.loads(made.content_of("vocab.json"))) == len(words)
+
+
 SET = """
 class Tasks:
     KINDS = {"one": ["yes", "no"], "pair": None, "tags": ["O", "B"]}

@@ -300,3 +300,58 @@ def test_runs_that_are_held_against_each_other_draw_the_same_by_chance(tmp_path:
     )  # fmt: skip
     answer = json.loads(done.stdout.splitlines()[-1])
     assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
+
+
+VOCABULARY = """
+import os
+import sys
+import urllib.request
+import paddle
+
+batch = int(sys.argv[1])
+place = os.path.expanduser("~/.words/vocab.txt")
+if not os.path.exists(place):
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with urllib.request.urlopen("https://hub.example/bert/vocab.txt") as stream:
+        data = stream.read()
+    with open(place, "wb") as file:
+        file.write(data)
+with open(place) as file:
+    words = [line.strip() for line in file]
+net = paddle.nn.Sequential(paddle.nn.Embedding({size}, 16), paddle.nn.Linear(16, 4))
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+rows = paddle.io.TensorDataset([paddle.zeros([64, 12], "int64")])
+for epoch in range(9):
+    for (x,) in paddle.io.DataLoader(rows, batch_size=batch):
+        net(x).square().mean().backward()
+        adam.step()
+        adam.clear_grad()
+"""
+
+
+@pytest.mark.parametrize(("size", "known"), [("30522", True), ("len(words)", False)])
+def test_memory_that_depends_on_a_made_up_vocabulary_is_not_known(
+    tmp_path: Path, size: str, known: bool
+) -> None:
+    """The other run downloads it again: what the first has left in the home is gone."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    for folder in (project, home):
+        folder.mkdir()
+    script = project / "train.py"
+    script.write_text(VOCABULARY.format(size=size))
+    question = request.build(None, script, mode="meta", backend="cpu")
+    places = {
+        "source": str(project), "root": str(tmp_path / "laid"), "env": {"HOME": str(home)},
+        "batch": {"how": "argument", "args": ["{batch}"], "value": 8}, "batches": [8, 16],
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")],
+        input=json.dumps({**question, **places}),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    said = json.loads(done.stdout.splitlines()[-1])
+    if known:
+        assert [one["batch"] for one in said["document"]["runs"]] == [8, 16]
+    else:
+        assert "changes with a number that only data gives" in said["error"]["message"]
+        assert "train.py:" in said["error"]["message"]

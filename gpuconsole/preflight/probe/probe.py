@@ -479,7 +479,8 @@ def laid_out(request: Any) -> None:
 
     root = request["root"]
     os.makedirs(root, exist_ok=True)
-    for folder in (root, *request.get("outside", ())):
+    home = probe_tree.home_of({**os.environ, **request.get("env", {})})
+    for folder in (root, *request.get("outside", ()), *home):
         _MOUNTED.setdefault(folder, frozenset(os.listdir(folder)))
         probe_tree.cleared(folder, _MOUNTED[folder])
     linked = request.get("linked", True)

@@ -38,15 +38,16 @@ def reached() -> None:
     if threading.active_count() > 1:
         # A copy would have but this one; what is ahead is left to runs of their own.
         return
-    # Never in a project itself.
-    root = request["root"] if request.get("source") else ""
-    before = probe_tree.below(root)
+    # Never in a project itself, nor in a user's home.
+    folders = [request["root"], *probe_tree.home_of(os.environ)] if request.get("source") else []
+    before = [probe_tree.below(folder) for folder in folders]
     told = _copied(channel)
     runs = changes(request, ahead, *told) if told else []
     if told and not runs:
         os._exit(0)
     for change in runs:
-        probe_tree.without_new(root, before)
+        for folder, found in zip(folders, before):  # noqa: B905 - as old as Python 3.9
+            probe_tree.without_new(folder, found)
         request.update(change)
         numbered(request)
         channel.place += 1

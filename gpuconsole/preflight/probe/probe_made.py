@@ -10,6 +10,8 @@ import tarfile
 import zipfile
 from typing import Any
 
+import probe_lines
+
 WIDTH, HEIGHT = 500, 375
 """Of a picture: the most frequent size in ImageNet, Pascal VOC and Flowers."""
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
@@ -23,8 +25,9 @@ PEOPLE = ("bounding_box", "query", "gallery", "market", "dukemtmc", "msmt")
 LINES, NAMES, CLASSES = 8192, 64, 2
 IMAGES, CATEGORIES, OBJECTS = 512, 80, 7
 _WEIGHT = "made.up.weight"
-WORDS = 30522
-"""Of a vocabulary: as many as BERT's, the most frequent one."""
+WORDS, UNSURE = 30522, 1000
+"""Of a vocabulary: as many as BERT's, the most frequent one, of which so many are told as a number
+of unknown data is. A network may be as wide as its vocabulary is long."""
 
 
 def kind_of(path: Any) -> Any:
@@ -81,7 +84,8 @@ def vocabulary(numbered: Any) -> Any:
     latin = [chr(one) for one in range(0x21, 0x7F)]
     chinese = [chr(one) for one in (*range(0x3001, 0x3011), *range(0x4E00, 0x9FA6))]
     words = [*special, *latin, *(f"##{one}" for one in latin), *chinese]
-    words += [f"word{one}" for one in range(WORDS - len(words))]
+    count = WORDS - UNSURE + probe_lines.NUMBER["of"](UNSURE)
+    words += [f"word{one}" for one in range(count - len(words))]
     if numbered:
         return json.dumps({word: number for number, word in enumerate(words)}).encode()
     return "".join(f"{word}\n" for word in words).encode()

@@ -22,6 +22,8 @@ ALL_COPIED_BYTES = 128 * 2**20
 ALL_ALONE_BYTES = 512 * 2**20
 """Bytes that are copied where nothing is linked."""
 MOST_ENTRIES = 20_000
+MOST_BELOW = 200_000
+"""Entries below a folder, beyond which nothing in it is thrown away."""
 APART = {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"}
 """Folders of tools: linked as they are."""
 
@@ -123,17 +125,27 @@ def cleared(root: Any, mounted: Any) -> None:
             os.unlink(entry.path)
 
 
+def home_of(environment: Any) -> Any:
+    """Return the folders in which libraries store what they download."""
+    home = environment.get("HOME", "")
+    return [home] if os.path.isdir(home) else []
+
+
 def below(root: Any) -> Any:
-    """Return the paths of what lies below a folder, links not followed."""
+    """Return the paths of what lies below a folder, links not followed; None where that is more
+    than any run leaves there."""
     found: set[Any] = set()
     for folder, folders, files in os.walk(root):
         found.update(os.path.join(folder, name) for name in (*folders, *files))
+        if len(found) > MOST_BELOW:
+            return None
     return found
 
 
 def without_new(root: Any, before: Any) -> None:
     """Throw away what is below a folder and was not before."""
-    for path in sorted(below(root) - before):
+    now = below(root)
+    for path in sorted(now - before) if now is not None and before is not None else ():
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         elif os.path.lexists(path):
