@@ -11,8 +11,8 @@ libraries are stood in for as preflight does; a script that computes with what a
 makes ends. Only scripts whose memory does not depend on what their data holds have a truth. What
 was measured is printed as it goes into the manifest. `--refused` runs the scripts that the manifest
 says cannot run, and prints how each ends: the error that real Paddle raises is the reason that the
-manifest gives. Scripts of batches that are held out are left out but with `--held-out`: what they hold can
-be measured while what the product says of them is not known.
+manifest gives. Scripts of batches that are held out are left out but with `--held-out`: what they
+hold can be measured while what the product says of them is not known.
 """
 
 from __future__ import annotations
