@@ -53,7 +53,8 @@ def answer(report: Report, uuids: Sequence[str] = ()) -> Answer:
     verdict = best(report.verdicts, uuids)
     word = "unknown" if verdict is None else verdict.verdict
     if report.estimate.errors or word == "will-fail":
-        return Answer("will-fail", verdict, report.estimate.memory)
+        # What was followed before the fault is not what it needs.
+        return Answer("will-fail", verdict, None)
     on_device = None if verdict is None else verdict.memory
     return Answer(word, verdict, on_device or report.estimate.memory)
 

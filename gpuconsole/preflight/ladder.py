@@ -107,7 +107,7 @@ def is_settled(report: Report) -> bool:
     estimate = report.estimate
     if not estimate.script or WITHOUT_PADDLE in estimate.flags:
         return True
-    return estimate.memory is not None and not is_too_wide(report)
+    return estimate.memory is not None and not estimate.errors and not is_too_wide(report)
 
 
 def is_too_wide(report: Report) -> bool:

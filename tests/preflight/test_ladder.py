@@ -96,6 +96,7 @@ IMPOSSIBLE = Trial("meta", "impossible", "no Paddle 3")
         (report(memory(900, 1100), verdict("will-not-fit", None)), True),
         # What reading finds wrong a run has to show.
         (report(errors=(ScriptFault("train.py", 3, "shapes"),)), False),
+        (report(memory(1, 2), errors=(ScriptFault("train.py", 3, "shapes"),)), False),
         (report(script=""), True),
         (report(flags=("without-paddle",)), True),
     ],

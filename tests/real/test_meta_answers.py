@@ -355,3 +355,43 @@ def test_memory_that_depends_on_a_made_up_vocabulary_is_not_known(
     else:
         assert "changes with a number that only data gives" in said["error"]["message"]
         assert "train.py:" in said["error"]["message"]
+
+
+WRONG = """
+import paddle
+from paddle import nn
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(16, 8), nn.Linear(9, 2)
+
+    def forward(self, x):
+        return self.two(
+            nn.functional.relu(self.one(x)),
+        )
+
+net = Net()
+optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+for step in range(10):
+    net(paddle.rand([4, 16])).mean().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+"""
+
+
+def test_a_fault_that_reading_finds_is_confirmed_by_a_run_at_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(WRONG)
+    words = ["--state", tmp_path / "state", "preflight", script, "--offline", "--yes", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuconsole", *map(str, words)], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=False, cwd=script.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [one["outcome"] for one in found["tiers"]] == ["answered", "confirmed"], found["tiers"]
+    assert found["errors"][0]["line"] == 11
+    assert {one["verdict"] for one in found["verdicts"]} == {"will-fail"}
