@@ -115,5 +115,5 @@ def test_peak_equals_paddle(name: str, measured: dict[str, list[int]], tmp_path:
         assert got == pytest.approx(runs[0], rel=tolerance)
         return
     # The executor's threads free late by chance, on a busy machine by much: the run that frees
-    # best is near the estimate.
-    assert min(runs) == pytest.approx(got, rel=BY_CHANCE)
+    # best is near the estimate. The first run has no batch before it.
+    assert min(runs[1:]) == pytest.approx(got, rel=BY_CHANCE)

@@ -173,6 +173,15 @@ y = paddle.static.data("y", [None, 1], "int64")
 body = nn.Sequential(nn.Conv1D(4, 32, 3, padding=1), nn.ReLU(),
                      nn.Conv1D(32, 32, 3, padding=1), nn.ReLU(), nn.Flatten())
 loss = F.cross_entropy(nn.Linear(32 * 256, 10)(body(x)), y)"""
+_WIDE = """x = paddle.static.data("x", [None, 4096], "float32")
+y = paddle.static.data("y", [None, 1], "int64")
+loss = F.cross_entropy({net}, y)"""
+
+
+def _wide(net: str, optimizer: str = "SGD(0.001)") -> str:
+    return _static(_WIDE.replace("{net}", net), "x=[256, 4096], y=[256, 1]", optimizer)
+
+
 WHOLE |= {
     "static-sequences": _static(_SEQUENCES, "x=[256, 16, 32], y=[256, 1]", "SGD(0.001)"),
     "static-signals": _static(_SIGNALS, "x=[256, 4, 256], y=[256, 1]", "SGD(0.001)"),
@@ -182,4 +191,19 @@ WHOLE |= {
     ),
     "static-conv": _static(_CONV, "x=[16, 3, 32, 32], y=[16, 1]", "Momentum(0.1)"),
     "static-encoder": _static(_ENCODER, "ids=[16, 64], y=[16]", "AdamW(0.001)"),
+    "static-input": _wide("paddle.static.nn.fc(x, 10)"),
+    "static-pooled": _wide(
+        "nn.Linear(8192, 10)(F.max_pool1d(F.relu(nn.Conv1D(1, 4, 3, padding=1)"
+        "(x.reshape([-1, 1, 4096]))), 2).flatten(1))"
+    ),
+    "static-recurrent": _wide(
+        "nn.Linear(256, 10)(nn.LSTM(512, 256)(x.reshape([-1, 8, 512]))[1][0][0])"
+    ),
+    "static-decay": _wide(
+        "nn.Linear(512, 10)(F.relu(nn.Linear(4096, 512)(x)))", "Adam(0.1, weight_decay=0.01)"
+    ),
+    "static-table": _wide(
+        "nn.Linear(64, 10)(nn.Embedding(20000, 64, sparse=True)"
+        "(paddle.cast(x[:, :8], 'int64')).sum(axis=1))"
+    ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import Value
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter
-from gpuconsole.preflight.trace import Ledger
+from gpuconsole.preflight.trace import Ledger, Storage
 
 
 @dataclass(slots=True)
@@ -38,6 +38,8 @@ class Mode:
     """Parameters whose gradients this process keeps; None where it keeps all."""
     at_once: bool = False
     """Whether a parameter is updated, and its gradient gone, as soon as the gradient is there."""
+    decays: dict[int, Storage] = field(default_factory=dict)
+    """Scaled parameters that a static program adds to their gradients, by parameter."""
     in_program: bool = False
     """Whether a backward pass is that of a static program."""
     nodes: list[Any] | None = None

@@ -234,7 +234,11 @@ class _Pass:
         if id(leaf) in self.run.mode.reduced:
             self.groups.append(self.run.storage(leaf.nbytes, "gradients"))
         if self.run.mode.at_once:
-            self.updating.append((self.count + BESIDE, grad.storage))
+            storage = grad.storage
+            if id(leaf) in self.run.mode.decays:
+                storage = self.run.storage(leaf.nbytes, "gradients")
+                del self.run.mode.decays[id(leaf)]
+            self.updating.append((self.count + BESIDE, storage))
             return
         if self.run.mode.kept is not None and id(leaf) not in self.run.mode.kept:
             # It travels to the process that owns it once the buffer is full.

@@ -67,8 +67,15 @@ class Recurrent(Layer):
                         # Paddle keeps it as zeros that are not trained.
                         made.stop_gradient = True
             width = hidden_size * self.directions
-        # All weights are laid side by side once, in a block beside their own.
-        run.scratch(sum(one.nbytes for _, one in self.parameters()))
+        self._side_by_side(run)
+
+    def _side_by_side(self, run: Run) -> None:
+        """Lay all weights side by side, in a block beside their own, which a program keeps."""
+        weights = [one for _, one in self.parameters()]
+        if run.program.drafting is not None:
+            run.parameter((sum(one.size for one in weights),), trainable=False)
+        else:
+            run.scratch(sum(one.nbytes for one in weights))
 
     def forward(self, run: Run, x: Tensor, initial_states: Value = None,
                 sequence_length: Value = None) -> Value:  # fmt: skip

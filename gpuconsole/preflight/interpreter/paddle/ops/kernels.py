@@ -65,10 +65,7 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
             x.shape,
             weight.shape,
         )
-    in_program = rank == 1 and run.program.drafting is not None
-    if in_program:
-        # A program runs it as a 2-D one, between two views that are tensors of their own.
-        x = ops.view(run, x, x.shape)
+    x = _as_2d(run, x, rank)
     spatial = x.shape[1:-1] if last else x.shape[2:]
     kernel = weight.shape[2:]
     strides, dilations = spread(stride, rank), spread(dilation, rank)
@@ -91,7 +88,22 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
         unfold = 0
     flops = 2.0 * prod(out_shape) * weight.shape[1] * prod(kernel)
     out = _biased(run, row_of(x, weight), x, weight, bias, out_shape, unfold, flops, last)
-    return ops.view(run, out, out_shape) if in_program else out
+    return _as_2d(run, out, rank)
+
+
+def _as_2d(run: Run, x: Tensor, rank: int) -> Tensor:
+    """Return what a 2-D kernel takes, or gives, in place of a 1-D one: a view of the same.
+
+    A program has no views: there it is a tensor of its own.
+    """
+    return ops.view(run, x, x.shape) if rank == 1 and run.program.drafting is not None else x
+
+
+def pool(run: Run, name: str, x: Tensor, shape: Sequence[int], rank: int, *, flops: float,
+         second: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Pool to a shape; in one dimension by the kernel of two."""
+    x = _as_2d(run, x, rank)
+    return _as_2d(run, ops.apply(run, name, (x,), shape, second=second, flops=flops), rank)
 
 
 def _biased(run: Run, row: str, x: Tensor, weight: Tensor, bias: Tensor | None,
@@ -206,7 +218,7 @@ def adaptive_pool(run: Run, name: str, x: Tensor, size: Value, rank: int) -> Ten
     extents = [
         old if new is None else int(new) for old, new in zip(x.shape[2:], wanted, strict=True)
     ]
-    return ops.apply(run, f"adaptive_{name}", (x,), [*x.shape[:2], *extents], flops=x.size)
+    return pool(run, f"adaptive_{name}", x, [*x.shape[:2], *extents], rank, flops=x.size)
 
 
 def batch_norm(run: Run, x: Tensor, weight: Tensor | None, bias: Tensor | None,
@@ -238,7 +250,8 @@ def dropout(run: Run, x: Tensor, p: Value, training: bool) -> Tensor:
 def embedding(run: Run, ids: Tensor, weight: Tensor, *, sparse: bool = False) -> Tensor:
     """Look rows up; the ids stay saved, the weight is not needed.
 
-    A sparse gradient holds a row for each id, in the output's size, instead of the whole table.
+    A sparse gradient holds a row for each id, in the output's size, instead of the whole table;
+    the programs of Paddle 3 have none (measured).
     """
     if ids.dtype in FLOATS:
         raise ShapeFault(
@@ -248,9 +261,14 @@ def embedding(run: Run, ids: Tensor, weight: Tensor, *, sparse: bool = False) ->
     run.tape.bytes += ids.nbytes + 2 * prod(ids.shape) * weight.shape[1] * ITEM_BYTES[weight.dtype]
     shape = (*ids.shape, weight.shape[1])
     out = run.tensor(shape, weight.dtype)
-    node = ops.attach(run, (weight,), [out], (ids.storage,), "new")
-    if node is not None and sparse:
-        node.edges[0].rows, node.edges[0].nbytes = True, out.nbytes
+    ops.attach(run, (weight,), [out], (ids.storage,), "new")
+    return by_rows(out) if sparse and run.program.drafting is None else out
+
+
+def by_rows(out: Tensor) -> Tensor:
+    """Let the gradient of a table be a row for each id that was looked up."""
+    if out.node is not None:
+        out.node.edges[0].rows, out.node.edges[0].nbytes = True, out.nbytes
     return out
 
 

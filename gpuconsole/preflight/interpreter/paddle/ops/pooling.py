@@ -38,10 +38,10 @@ def pooling(kind: str, rank: int) -> Callable[..., Value]:
         if return_mask is True:
             mask = run.tensor(tuple(shape), "int32")
             # The places are an output here; the row counts them as saved.
-            out = ops.apply(run, "max_pool_mask", (x,), shape, second=mask, flops=cells)
+            out = kernels.pool(run, "max_pool_mask", x, shape, rank, second=mask, flops=cells)
             return (out, mask)
         name = f"{kind}_pool3d" if rank == 3 else f"{kind}_pool"
-        return ops.apply(run, name, (x,), shape, flops=cells)
+        return kernels.pool(run, name, x, shape, rank, flops=cells)
 
     return call
 

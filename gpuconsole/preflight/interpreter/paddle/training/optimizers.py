@@ -153,12 +153,15 @@ class Optimizer(Native):
                 # Rows that were looked up twice are merged into a copy.
                 run.scratch(one.storage.nbytes)
 
-    def _decayed(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> list[Storage]:
+    def decaying(self, parameters: list[Parameter]) -> list[Parameter]:
+        """Return those whose decayed gradients are new tensors."""
         fused = KINDS[self.name].fused_decay
         strength = {id(one): decay for group, decay in self.groups() for one in group}
-        touched = [grad for one, grad in pairs
-                   if decays(strength.get(id(one), self.decay), fused)]  # fmt: skip
-        return decayed(run, touched)
+        return [one for one in parameters if decays(strength.get(id(one), self.decay), fused)]
+
+    def _decayed(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> list[Storage]:
+        touched = {id(one) for one in self.decaying([one for one, _ in pairs])}
+        return decayed(run, [grad for one, grad in pairs if id(one) in touched])
 
     def _make(self, run: Run, one: Parameter) -> list[Tensor]:
         half = one.dtype in ("float16", "bfloat16") and self.master

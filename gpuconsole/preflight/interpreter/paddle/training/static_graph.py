@@ -3,6 +3,8 @@
 While the script writes a program its tensors are drafted: no memory is taken, but births, deaths
 and backward nodes are kept. Running it replays the draft with real blocks, in the order of the
 program: a tensor goes after its last use, a parameter's gradient as soon as its update is done.
+What is fed stays in the executor's scope until the next batch is there, and what is fetched, with
+a copy, until the program runs again.
 Measured with Paddle 3.3.1 that is what the executor needs when it runs in order, to 0.01 %.
 """
 
@@ -31,6 +33,7 @@ from gpuconsole.preflight.interpreter.paddle.nn.functional_layers import functio
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.nn.norm import BatchNorm, LayerNorm
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
+from gpuconsole.preflight.interpreter.paddle.ops import kernels
 from gpuconsole.preflight.interpreter.paddle.tensor.creation import dtype_of
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.paddle.training.grad_clip import Clip
@@ -97,6 +100,10 @@ class Draft:
         """Real blocks of what persists, by the draft's index."""
         self.parameters: list[Tensor] = []
         self.optimizers: list[Optimizer] = []
+        self.scope: dict[str, Tensor] = {}
+        """What was fed last, by name: the next batch is copied while this one is still there."""
+        self.fetched: dict[int, list[Storage]] = {}
+        """What each program fetched last, which stays until its next run is over."""
 
     def close(self, program: Program) -> None:
         """End the program here: what is drafted from now on is no part of it."""
@@ -197,13 +204,16 @@ class Executor(Native):
             if chosen.spans and (feed is not None or wanted):
                 here.close(chosen)
                 _Replay(run, here, chosen).go(_fed(run, chosen, feed), wanted)
+            return [_figure(run, one) for one in wanted]
         finally:
             run.program.drafting = with_real_blocks
-        return [_figure(run, one) for one in wanted]
 
 
 def _figure(run: Run, one: Value) -> Value:
-    return Array(one.shape, one.dtype) if isinstance(one, Tensor) else run.number("a fetched value")
+    """Return a fetched tensor as an array, which on the CPU looks at a copy that Paddle made."""
+    if not isinstance(one, Tensor):
+        return run.number("a fetched value")
+    return Array(one.shape, one.dtype, keeps=run.storage(one.nbytes) if run.on_cpu else None)
 
 
 def _fed(run: Run, program: Program, feed: Value) -> dict[str, Value]:
@@ -245,16 +255,36 @@ class _Replay:
         run.findings.flags.add("static-graph")
         if _NOTE not in run.findings.notes:
             run.findings.notes.append(_NOTE)
-        # Tensors of a loader are taken as they are; arrays are copied.
-        inputs = [run.tensor(one.shape, one.dtype, "inputs")
-                  for name, one in program.inputs.items()
-                  if not isinstance(feed.get(name), Tensor)]  # fmt: skip
+        for name, one in program.inputs.items():
+            # Tensors of a loader are taken as they are; arrays are copied.
+            held = feed.get(name)
+            if not isinstance(held, Tensor):
+                held = run.tensor(one.shape, one.dtype, "inputs")
+            self.here.scope[name] = held
+            del held
+        inputs = {one.storage.index for one in program.inputs.values()}
         kept = {one.storage.index for one in wanted if isinstance(one, Tensor)}
-        self._forward({one.storage.index for one in program.inputs.values()}, kept)
+        decayed = self._decays()
+        self._forward(inputs, kept)
+        self._fetch([block for event, block in self.blocks.items() if event in kept])
         if program.loss is not None and program.optimizer is not None:
-            self._backward(program.loss, program.optimizer)
+            self._backward(program.loss, program.optimizer, decayed)
         self.blocks.clear()
-        del inputs
+
+    def _decays(self) -> dict[int, Storage]:
+        """Scale the parameters that decay: the program does so before anything else."""
+        optimizer = self.program.optimizer
+        if self.program.loss is None or optimizer is None:
+            return {}
+        return {id(one): self.run.storage(one.nbytes, "gradients")
+                for one in optimizer.decaying(optimizer.parameters())}  # fmt: skip
+
+    def _fetch(self, blocks: list[Storage]) -> None:
+        """Hold what is fetched, with a copy, in place of what was; cards copy it to their host."""
+        if self.run.on_cpu:
+            before = self.here.fetched.pop(id(self.program), [])
+            copies = before[len(blocks) :] or [self.run.storage(one.nbytes) for one in blocks]
+            self.here.fetched[id(self.program)] = [*blocks, *copies]
 
     def _events(self) -> list[int]:
         events = self.here.ledger.events
@@ -279,7 +309,7 @@ class _Replay:
         for event in waiting:
             blocks.pop(event, None)
 
-    def _backward(self, loss: Tensor, optimizer: Optimizer) -> None:
+    def _backward(self, loss: Tensor, optimizer: Optimizer, decayed: dict[int, Storage]) -> None:
         """Run backward with real blocks behind the nodes; update as gradients come."""
         run, fixed = self.run, self.here.fixed
         drafted = [(node, node.saved) for node in self.nodes]
@@ -289,10 +319,12 @@ class _Replay:
         self.blocks.clear()
         at_once = not isinstance(optimizer.clip, Clip)
         run.mode.kept, run.mode.at_once = (set() if at_once else None), at_once
+        run.mode.decays = decayed
         run.progress.backwards += 1
         run.mode.in_program = True
         backward(run, loss)
         run.mode.kept, run.mode.at_once, run.mode.in_program = None, False, False
+        run.mode.decays = {}
         for node, saved in drafted:
             node.saved = saved
         optimizer.do_step(run)
@@ -350,10 +382,9 @@ def layer_norm(run: Run, input: Tensor, scale: Value = True, shift: Value = True
 
 def embedding(run: Run, input: Tensor, size: Value, is_sparse: Value = False, *_: Value,
               **__: Value) -> Value:  # fmt: skip
-    """`paddle.static.nn.embedding`."""
-    return _apply(
-        run, weighted_layers.Embedding, input, None, size[0], size[1], None, is_sparse is True
-    )
+    """`paddle.static.nn.embedding`, of programs as before Paddle 3, which have sparse gradients."""
+    out = _apply(run, weighted_layers.Embedding, input, None, size[0], size[1])
+    return kernels.by_rows(out) if is_sparse is True and isinstance(out, Tensor) else out
 
 
 def _nothing(run: Run, *_: Value, **__: Value) -> None:
