@@ -236,6 +236,8 @@ class _Asked:
             if not hosts:
                 return
             for level in levels:
+                if not self._could_fit(level, count):
+                    continue
                 if not self.tries.take():
                     return
                 changed = self.anew(variant=Variant(shard_level=level, shards=count))
@@ -250,6 +252,18 @@ class _Asked:
                     costs = f"{count} devices, and traffic between them at every step"
                     yield Suggestion("sharding", f"{level} x{count}", text, saves, costs)
                     return
+
+    def _could_fit(self, level: ShardLevel, count: int) -> bool:
+        """Whether sharding may be enough: it takes no more than its share of what is spread.
+
+        That much is left at the moment of today's peak; the script is followed only where it fits.
+        """
+        memory, card = self.memory, self.roomiest
+        spread = memory.gradients_mib + memory.optimizer_mib
+        spread += memory.parameters_mib if level == "p_g_os" else 0.0
+        tensors = memory.tensors_peak_mib - spread * (1.0 - 1.0 / count)
+        least = memory.context_mib + tensors * (1.0 + memory.upper_share)
+        return card is not None and least <= card.limit_mib
 
     def bigger_device(self) -> Iterator[Suggestion]:
         threshold = min((card.threshold for card in self.cards if not card.exact), default=0.85)

@@ -89,6 +89,43 @@ def test_sharding_needs_a_host_with_that_many_devices(analysis: Analysis) -> Non
     assert "sharding" not in helpful(analysis, *apart)
 
 
+DEEP = """
+import paddle
+import paddle.nn as nn
+import paddle.nn.functional as F
+class Encoder(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(30522, 1024)
+        self.blocks = nn.TransformerEncoder(nn.TransformerEncoderLayer(1024, 16, 4096), 24)
+        self.head = nn.Linear(1024, 2)
+    def forward(self, ids):
+        return self.head(self.blocks(self.table(ids))[:, 0])
+net = Encoder()
+opt = paddle.optimizer.AdamW(1e-4, parameters=net.parameters())
+for step in range(100):
+    loss = F.cross_entropy(net(paddle.zeros([8, 512], 'int64')), paddle.zeros([8], 'int64'))
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_of_a_long_script_only_sharding_that_could_fit_is_followed(tmp_path: Path) -> None:
+    """Such a script is followed a few times: none of them goes to ways that cannot be enough."""
+    script = tmp_path / "deep.py"
+    script.write_text(DEEP)
+    deep = analyse(script)
+    assert (deep.tries("gpu") or 99) < 10
+    sharded = deep.estimate(variant=Variant(shard_level="os_g", shards=8)).memory
+    assert sharded is not None
+    gib = sharded.high_mib / 0.85 / 1024 * 1.005
+    cards = [card(gib, uuid=str(place)) for place in range(8)]
+    found = report(Task("t", script=str(script)), cards, analysis=deep)
+    assert {one.kind for one in found.suggestions} >= {"amp", "recompute", "sharding"}
+    assert next(one for one in found.suggestions if one.kind == "sharding").value == "os_g x8"
+
+
 def test_a_job_that_fits_needs_no_help(analysis: Analysis) -> None:
     assert helpful(analysis, card(24), card(500)) == {}
 
