@@ -750,3 +750,16 @@ def test_code_of_the_project_gives_pandas_by_place_what_it_takes_by_name_only(
     assert found["left"] == ("date", 1, 2)
     with pytest.raises(TypeError):
         frame.drop("date", 1)
+
+
+def test_code_of_the_project_may_give_an_option_that_did_nothing_and_is_no_more(
+    part: Any, tmp_path: Path
+) -> None:
+    linalg = types.SimpleNamespace(__name__="linalg", solve=lambda a, lower=False: (a, lower))
+    part("probe_older")._idle(linalg, "solve", "debug", str(tmp_path))
+    found: dict[str, Any] = {"linalg": linalg}
+    text = "left = linalg.solve(2, lower=True, debug=None)"
+    exec(compile(text, str(tmp_path / "x.py"), "exec"), found)
+    assert found["left"] == (2, True)
+    with pytest.raises(TypeError):
+        linalg.solve(2, debug=None)

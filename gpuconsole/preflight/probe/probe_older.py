@@ -72,6 +72,7 @@ def install(root: Any) -> None:
     when_imported("mmcv", lambda module: _moved(module, root))
     when_imported("yaml", lambda module: _load_without_loader(module, root))
     when_imported("pandas", lambda module: _by_place(module, root))
+    when_imported("scipy.linalg", lambda module: _idle(module, "solve_triangular", "debug", root))
 
 
 def _moved(mmcv: Any, root: Any) -> None:
@@ -160,6 +161,24 @@ def _placed(function: Any, inside: Any) -> Any:
         return function(*given, **options)
 
     return called
+
+
+def _idle(module: Any, name: Any, option: Any, root: Any) -> Any:
+    """Let a function be given an option that did nothing and that it takes no more."""
+    inside = os.path.join(os.path.abspath(root), "")
+    function = getattr(module, name)
+    if option in inspect.signature(function).parameters:
+        return
+
+    @functools.wraps(function)
+    def called(*given: Any, **options: Any) -> Any:
+        if option in options and _asks(inside):
+            del options[option]
+            note(f"{module.__name__}.{name} has no option {option} in the version that is "
+                 "installed here; in older ones it did nothing.")  # fmt: skip
+        return function(*given, **options)
+
+    setattr(module, name, called)
 
 
 def _defaulted(load: Any, loader: Any, inside: Any) -> Any:
