@@ -79,7 +79,8 @@ def pickled(file: Path, *, content: Any, protocol: int = 2) -> None:
     `{"array": SHAPE, "dtype": …}` is an array of ones, `{"picture": [WIDTH, HEIGHT]}` a picture,
     `{"repeat": CONTENT, "count": N}` a list of so many, with `{"number": CLASSES}` in it the number
     of the turn modulo that many, and `{"tuple": […]}` a tuple. A mapping of so many is
-    `{"pairs": [KEY, VALUE], "count": N}`. In texts `{i}` is the number of the turn.
+    `{"pairs": [KEY, VALUE], "count": N}`, a table of pandas `{"table": {NAME: [FIRST, STEP]},
+    "rows": N}`. In texts `{i}` is the number of the turn.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(pickle.dumps(_made(content, 0), protocol))
@@ -106,6 +107,12 @@ def _made(content: Any, turn: int) -> Any:
         from PIL import Image
 
         return Image.new("RGB", tuple(content["picture"]), (90, 90, 90))
+    if "table" in content:
+        import pandas
+
+        rows = range(content["rows"])
+        columns = content["table"].items()
+        return pandas.DataFrame({n: [first + k * step for k in rows] for n, (first, step) in columns})
     if "repeat" in content:
         return [_made(content["repeat"], one) for one in range(content["count"])]
     if "pairs" in content:
