@@ -213,6 +213,7 @@ SWALLOWED = """try:
     except Exception:
         pass"""
 ASKED = "a number that only data gives (asked at train.py:10"
+POINTS = "m = paddle.rand([300, 300]) > 0.5; part = m.flatten()[: int(m.sum())]"
 NUMBERS = (
     ("pass", ""),
     ("a = x.numpy(); a[0] *= 2.0; x = paddle.to_tensor(a)", ""),
@@ -220,6 +221,8 @@ NUMBERS = (
         "m = (paddle.rand([300, 300]) > 0.5).astype('int32').numpy(); assert m.any() > m.all()",
         "",
     ),
+    (f"keep = paddle.zeros([64, 65536]); {POINTS}", ""),
+    (f"{POINTS}; part = part.astype('float64')", ASKED),
     (
         "x = paddle.concat([x] * int((y != 0).sum()))",
         ASKED,

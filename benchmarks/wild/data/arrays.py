@@ -110,9 +110,12 @@ def _made(content: Any, turn: int) -> Any:
     if "table" in content:
         import pandas
 
-        rows = range(content["rows"])
-        columns = content["table"].items()
-        return pandas.DataFrame({n: [first + k * step for k in rows] for n, (first, step) in columns})
+        table = content["table"].items()
+        rows = [
+            {name: first + i * step for name, (first, step) in table}
+            for i in range(content["rows"])
+        ]
+        return pandas.DataFrame(rows)
     if "repeat" in content:
         return [_made(content["repeat"], one) for one in range(content["count"])]
     if "pairs" in content:

@@ -154,6 +154,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             flags=sorted(self.flags | STATE.flags),
             widest_conv=STATE.widest_conv,
             choices=dict(sorted(STATE.choices.items())),
+            counted=STATE.counted,
             numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
             notes=[*answer["notes"], *chosen()],
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,

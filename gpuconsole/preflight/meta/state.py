@@ -68,6 +68,10 @@ class State:
         """`value_of(tensor, what)` gives an array for a tensor whose data is unknown."""
         self.number = 1
         """What numbers of unknown data are taken to be."""
+        self.counts = ""
+        """What counts of points in maps of unknown data are: `few`, `all`, or as other numbers."""
+        self.counted = False
+        """Whether the script asked for such a count."""
         self.numbers_at: dict[str, None] = {}
         """Where the script asked for some that may become lengths, in order."""
         self.made_up_at: dict[str, None] = {}

@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from . import dispatch, known
-from .sizes import word
+from .sizes import count, word
 from .state import STATE, rightly
 
 FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
@@ -25,6 +25,9 @@ FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
 CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "logical_or",
            "logical_and", "bitwise_or", "bitwise_and", "clone", "assign"}  # fmt: skip
 """Operators that find nothing where nothing was found."""
+COUNTED = {"cast", "reshape", "squeeze", "scale", "add", "subtract", "multiply", "divide",
+           "minimum", "maximum", "clone", "assign"}  # fmt: skip
+"""Operators that make a count of counts."""
 SIZES = {"shape", "shape64", "numel"}
 """Operators that tell sizes."""
 BRANCHES = ("bool",)
@@ -44,6 +47,9 @@ def install(root: Any) -> None:
         result = call(name, args, kwargs)
         if name in SIZES:
             return _sized(result, name, args[0])
+        points = _points(name, args)
+        if points and isinstance(result, STATE.tensor):
+            result.__dict__["m_points"] = points
         carried = name in CARRIED and any(map(_is_nothing, args))
         if name in FAULTS or carried or _compares(name, result):
             for one in result if isinstance(result, (list, tuple)) else [result]:
@@ -71,6 +77,16 @@ def _sized(result: Any, name: Any, tensor: Any) -> Any:
     return result
 
 
+def _points(name: Any, args: Any) -> Any:
+    """Return how many points a sum may have counted in a map, 0 where it counts none."""
+    tensors = [one for one in args if isinstance(one, STATE.tensor)]
+    if name == "sum" and tensors and count(tensors[0].m_shape) > known.MOST:
+        return count(tensors[0].m_shape)
+    if name in COUNTED:
+        return max((one.__dict__.get("m_points", 0) for one in tensors), default=0)
+    return 0
+
+
 def _compares(name: Any, result: Any) -> Any:
     """Tell whether two numbers were held against each other: of a mask some points are true."""
     return name == "equal" and math.prod(int(one) for one in result.m_shape) == 1
@@ -96,7 +112,16 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
         noted(root)
     if whole and what == "numpy" and known.MOST < array.size <= known.MOST_ONES:
         return _parted(array)
-    return numpy.broadcast_to(numpy.asarray(STATE.number, array.dtype), array.shape)
+    number = _counted(tensor.__dict__.get("m_points", 0))
+    return numpy.broadcast_to(numpy.asarray(number, array.dtype), array.shape)
+
+
+def _counted(points: Any) -> Any:
+    """Return what a number of unknown data is taken to be that may count so many points."""
+    if not points:
+        return STATE.number
+    STATE.counted = True
+    return {"few": 1, "all": points}.get(STATE.counts, STATE.number)
 
 
 def _parted(array: Any) -> Any:
@@ -104,8 +129,11 @@ def _parted(array: Any) -> Any:
     as in the maps that scripts divide by them; runs with other numbers have other shares."""
     import numpy
 
+    STATE.counted = True
+    if STATE.counts == "all":
+        return numpy.zeros(array.shape, array.dtype)
     filled = numpy.full(array.shape, STATE.number, array.dtype)
-    filled.reshape(-1)[:: STATE.number + 1] = 0
+    filled.reshape(-1)[:: 2 if STATE.counts else STATE.number + 1] = 0
     return filled
 
 

@@ -144,6 +144,7 @@ def main() -> None:
 def numbered(meta: Any, request: Any) -> None:
     """Set what numbers of unknown data are in this run."""
     meta.state.STATE.number = request.get("number", 1)
+    meta.state.STATE.counts = request.get("counts", "")
 
 
 def from_lines(meta: Any, number: Any, root: Any) -> Any:
