@@ -293,7 +293,7 @@ class LabSettings(Section):
     """Whether a script whose memory cannot be read is run in a sandbox to measure it: `auto` at
     once on a host that has the image, `ask` once the user agrees, `never`. Of the user's, the lab's
     and the task's wish the strictest counts."""
-    measure_limit: Seconds = Field(180.0, gt=0, le=86400)
+    measure_limit: Seconds = Field(300.0, gt=0, le=86400)
     """Longest time that measuring may hold up a job before it is queued."""
     measure_on_device: bool = False
     """Whether a script that no other tier could tell may take an idle device for up to a minute."""

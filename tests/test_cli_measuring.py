@@ -172,3 +172,15 @@ def test_a_place_to_measure_needs_a_tier_that_is_measured(
 ) -> None:  # fmt: skip
     found, _ = asked(capsys, tmp_path / "state", "preflight", script, *words)
     assert found["error"]["title"] == title
+
+
+def test_progress_in_a_terminal_says_how_to_end_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    telling = measuring._Telling()
+    telling(0.5, "traced on gpu-01: batch 4, step 2 of 3" + " of more" * 9)
+    line = capsys.readouterr().err.removeprefix("\r")
+    assert "traced on gpu-01: batch 4, step 2 of 3" in line
+    assert line.endswith("Ctrl-C ends")
+    assert len(line) < 80

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from gpuconsole.state.consent import LocalConsent
 
 _FLEET_WAIT_S = 10.0
+_BAR = 12
+"""Columns of the bar of progress; the whole line is shorter than 80."""
 _NEEDED = "Reading alone does not settle this script; running a few of its steps can."
 _TO_AGREE: Mapping[Isolation, str] = {
     "bubblewrap": "To agree, add --yes (for this command), or answer "
@@ -281,9 +283,9 @@ class _Telling:
 
     def __call__(self, share: float, stage: str) -> None:
         if self._inplace:
-            width = 24
-            bar = "█" * round(width * share)
-            print(f"\r{bar:·<{width}} {share:4.0%} {stage:<50.50}", end="", file=sys.stderr)
+            bar = "█" * round(_BAR * share)
+            said = f"{bar:·<{_BAR}} {share:4.0%} {stage:<48.48} Ctrl-C ends"
+            print(f"\r{said}", end="", file=sys.stderr)
         elif stage != self._last:
             note(f"{share:.0%} {stage}")
         self._last = stage

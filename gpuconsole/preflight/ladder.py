@@ -27,7 +27,7 @@ CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
 NO_LIMIT_S = float("inf")
 UNCONFIRMED = "(found by reading; running it did not show it)"
-MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 90.0, "device": 90.0})
+MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 180.0, "device": 90.0})
 """Longest time for a tier, where the next one must still have its turn, seconds."""
 
 

@@ -181,7 +181,7 @@ def test_all_tiers_together_have_one_limit() -> None:
     means = replace(MEANS, limit_s=60.0)
     longer = next_move(UNKNOWN, (), MEANS)
     assert isinstance(longer, Run)
-    assert longer.limit_s == 90.0
+    assert longer.limit_s == 180.0
     first = next_move(UNKNOWN, (), means)
     assert isinstance(first, Run)
     assert first.limit_s == 60.0

@@ -495,6 +495,33 @@ def test_a_module_of_the_project_goes_before_a_library_of_its_name(
     assert finder.find_spec("faces") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("setup.py", "from setuptools import setup\nsetup(name='pytest', packages=[])\n"),
+        ("pyproject.toml", '[project]\nname = "pytest"\n'),
+        ("setup.cfg", "[metadata]\nname = pytest\n"),
+        ("setup.py", "setup(version='1')\n"),
+        ("setup.py", "setup(name='a-project-that-is-not-installed')\n"),
+    ],
+)
+def test_a_project_goes_before_the_installed_library_that_it_is(
+    part: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, text: str
+) -> None:
+    """As `pip install -e .` would put it there; another library of a module's name stays."""
+    (tmp_path / name).write_text(text)
+    for module in ("pytest", "click"):
+        (tmp_path / module).mkdir()
+        (tmp_path / module / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    own: dict[str, Any] = {"finder": part("probe_imports").OwnFirst(tmp_path)}
+    asked = "found = [finder.find_spec(name) for name in ('pytest', 'click')]"
+    exec(compile(asked, str(tmp_path / "train.py"), "exec"), own)
+    hidden, other = own["found"]
+    assert (hidden is not None) is ("pytest" in text)
+    assert other is None
+
+
 def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
     ahead, asked = part("probe_ahead"), {"size": 8, "batch": {"how": "loader"}}
     sizes = {"size": 16, "number": 16}

@@ -9,9 +9,12 @@ whether it is there (`except ImportError`) stays missing.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import os
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -55,8 +58,9 @@ def install(paddle: Any, root: Any) -> None:
 
 
 def prefer_own(root: Any) -> None:
-    """Let modules in folders of the project that the script put on the path go before libraries of
-    the same name: these are installed here, and not where the script is known to run."""
+    """Let modules in folders of the project that the script put on the path, and those of a library
+    that the project itself is, go before libraries of the same name: these are installed here, and
+    not where the script is known to run."""
     sys.meta_path.insert(0, OwnFirst(root))
 
 
@@ -65,12 +69,16 @@ class OwnFirst(importlib.abc.MetaPathFinder):
 
     def __init__(self, root: Any) -> None:
         self.root = os.path.abspath(root)
+        self.replaced = replaced(self.root)
 
     def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
-        """Return the spec of a module in a folder that the script added."""
+        """Return the spec of a module of the project."""
         if path is not None or name in _STANDARD or not is_asked_below(self.root):
             return None
-        found = importlib.machinery.PathFinder.find_spec(name, self.places())
+        places = self.places()
+        if name in self.replaced:
+            places += [self.root, os.path.join(self.root, "src")]
+        found = importlib.machinery.PathFinder.find_spec(name, places)
         # A folder without code in it, such as one of data, is no module.
         return found if found is not None and found.loader is not None else None
 
@@ -81,6 +89,28 @@ class OwnFirst(importlib.abc.MetaPathFinder):
             if own in found:
                 del found[len(found) - 1 - found[::-1].index(own)]
         return [one for one in found if f"{one}{os.sep}".startswith(f"{self.root}{os.sep}")]
+
+
+def replaced(root: Any) -> Any:
+    """Return the modules of an installed library that the project itself is: `pip install -e .`
+    puts the project in its place."""
+    for name in ("setup.py", "pyproject.toml", "setup.cfg"):
+        path = os.path.join(root, name)
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                said = _NAME.search(file.read(MOST_READ))
+            if said is None:
+                continue
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                files = importlib.metadata.files(said.group(1)) or ()
+                return {one.parts[0].partition(".")[0] for one in files}
+    return set()
+
+
+_NAME = re.compile(r"""\bname\s*=\s*["']?([\w.-]+)""")
+"""How a project is named in the file that says how it is installed."""
+MOST_READ = 65_536
+"""Characters of such a file that are looked at."""
 
 
 def is_asked_below(root: Any) -> Any:
