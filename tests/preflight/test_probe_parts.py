@@ -790,3 +790,23 @@ def test_code_of_the_project_may_give_an_option_that_did_nothing_and_is_no_more(
     assert found["left"] == (2, True)
     with pytest.raises(TypeError):
         linalg.solve(2, debug=None)
+
+
+def test_a_tokenizer_model_that_is_not_there_is_made_up(part: Any, tmp_path: Path) -> None:
+    pieces = part("probe_pieces")
+    assert pieces.is_model("bert/sentencepiece.model")
+    assert not pieces.is_model("resnet50.model")
+    assert part("probe_made").kind_of("t5/spiece.model") == "a vocabulary"
+    model = pieces.model()
+    assert part("probe_network").answer("https://hub.example/t5/spiece.model") == model
+
+    class Processor:
+        def LoadFromFile(self, filename: str) -> Any:  # noqa: N802 - as the library has it
+            return filename
+
+        def LoadFromSerializedProto(self, proto: bytes) -> Any:  # noqa: N802
+            return proto
+
+    pieces.serve(types.SimpleNamespace(SentencePieceProcessor=Processor))
+    assert Processor().LoadFromFile(str(tmp_path / "a.model")) == model
+    assert Processor().LoadFromFile(__file__) == __file__

@@ -21,6 +21,7 @@ import probe_below
 import probe_guard
 import probe_lines
 import probe_made
+import probe_pieces
 from probe_notes import note
 
 _ERRORS = ("OSError", "IOError", "EnvironmentError", "FileNotFoundError")
@@ -158,6 +159,7 @@ def install(root: Any, outside: Any = ()) -> None:
     for name in ("glob", "rglob"):
         _search(maker, pathlib.Path, name, os.path.join)
     probe_lines.install(maker.lists)
+    when_imported("sentencepiece", probe_pieces.serve)
     when_imported("cv2", lambda module: _reads(maker, module, "imread"))
 
 

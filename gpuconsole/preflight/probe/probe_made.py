@@ -11,6 +11,7 @@ import zipfile
 from typing import Any
 
 import probe_lines
+import probe_pieces
 
 WIDTH, HEIGHT = 500, 375
 """Of a picture: the most frequent size in ImageNet, Pascal VOC and Flowers."""
@@ -34,7 +35,7 @@ def kind_of(path: Any) -> Any:
     """Return what a file of this name holds, as the reader of an answer is told; None where its
     name does not say."""
     name = path.lower().strip()
-    if _is_vocabulary(name):
+    if _is_vocabulary(name) or probe_pieces.is_model(name):
         return "a vocabulary"
     for suffixes, kind in ((PICTURES, "a picture"), (LISTS, "a list"), (WEIGHTS, "weights"),
                            ((".json",), "annotations"), ((".xml",), "annotations"),
@@ -56,6 +57,8 @@ def name_of(folder: Any, number: Any) -> Any:
 def content_of(path: Any) -> Any:
     """Return the bytes of a file of this name."""
     name = path.lower().strip()
+    if probe_pieces.is_model(name):
+        return probe_pieces.model()
     if _is_vocabulary(name):
         return vocabulary(name.endswith(".json"))
     if name.endswith(PICTURES):
