@@ -6,13 +6,14 @@ value wins. `combined` joins the two.
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
 
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure, strictest
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.lab_rights import WRITABLE, Policy, Rights
 from gpuconsole.core.places import config_path, state_dir
 from gpuconsole.core.transfers import TransferLimits
 from gpuconsole.core.units import MIB, parse_time
@@ -280,6 +281,48 @@ class KubernetesSection(Section):
     """Host memory that is set aside for a job whose task names no limit."""
 
 
+class RightsSection(Section):
+    """Who may do more with the lab's queue than act on their own jobs. `@name` is a Unix group."""
+
+    operators: tuple[Text, ...] = ()
+    """Users and groups that may act on every job, and drain hosts."""
+    priority: tuple[Text, ...] = ()
+    """Users and groups that may ask for a priority above 0, beside the operators."""
+    accounts: dict[str, tuple[Text, ...]] = Field(default_factory=dict)
+    """Accounts that only these users and groups may name."""
+
+    def rights(self) -> Rights:
+        """Return them as the rules take them."""
+        return Rights(self.operators, self.priority, self.accounts)
+
+
+class AllowedSection(Section):
+    """What jobs of the lab's queue may have."""
+
+    mounts: tuple[Text, ...] = ()
+    """Folders of hosts that jobs may mount to read, with all below them: `/data`; with `:rw` also
+    to write, and then as a whole only: `/scratch:rw`."""
+    images: tuple[Text, ...] = ("*",)
+    """Patterns of the images that jobs may name: `registry.lab/*`."""
+    networks: tuple[NetworkPolicy, ...] = ("none", "lab")
+    """Networks that jobs may ask for."""
+    devices: int | None = Field(None, ge=1)
+    """Most devices of one job."""
+
+    @field_validator("mounts")
+    @classmethod
+    def _absolute(cls, folders: tuple[str, ...]) -> tuple[str, ...]:
+        for folder in folders:
+            path = PurePosixPath(folder.removesuffix(WRITABLE))
+            if not path.is_absolute() or ".." in path.parts or len(path.parts) < 2:
+                raise ValueError("expected absolute paths below /, without `..`")
+        return folders
+
+    def policy(self) -> Policy:
+        """Return it as the rules take it."""
+        return Policy(self.mounts, self.images, self.networks, self.devices)
+
+
 class LabSettings(Section):
     """Everything a lab can decide for itself; every key is optional."""
 
@@ -367,6 +410,10 @@ class LabSettings(Section):
     """What is watched for, and who is told."""
     kubernetes: KubernetesSection = KubernetesSection()
     """How `gpuconsole render --to kubernetes` writes jobs."""
+    rights: RightsSection = RightsSection()
+    """Who may do what in the lab's queue (`gpuconsole dispatch --lab`)."""
+    allowed: AllowedSection = AllowedSection()
+    """What jobs of the lab's queue may have."""
     theme: Text = "night"
     """Colours of the console."""
     language: Literal["auto", "en", "zh"] = "auto"

@@ -59,6 +59,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "priority": ("queued", "7"),
     "fetch": ("ended",),
     "prune": (),
+    "audit": (),
     "render": ("train.py", "--to", "docker"),
     "demo": ("--headless", "--speed", "100"),
     "completion": ("fish",),

@@ -55,6 +55,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                 "queue",
                 "jobs logs wait why cancel preempt retry hold release priority fetch prune",
             ),
+            ("audit", "audit"),
             ("rendering", "render"),
             ("journaling", "journal"),
         ),

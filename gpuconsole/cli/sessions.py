@@ -18,7 +18,11 @@ Answer = TypeVar("Answer")
 
 
 def drive(
-    work: Callable[[Session], Awaitable[Answer]], *, fleet: bool = True, dispatching: bool = False
+    work: Callable[[Session], Awaitable[Answer]],
+    *,
+    fleet: bool = True,
+    dispatching: bool = False,
+    own_queue: bool = False,
 ) -> Answer:
     """Open the session that the options name, do one piece of work, and close it.
 
@@ -28,8 +32,8 @@ def drive(
 
     async def opened() -> Answer:
         asyncio.get_running_loop().set_exception_handler(_tell_stray)
-        session = open_session(options(), dispatching=dispatching, fleet=fleet)
-        if fleet:
+        session = open_session(options(), dispatching=dispatching, fleet=fleet, own_queue=own_queue)
+        if fleet or session.elsewhere:
             async with session:
                 return await work(session)
         # A session that is not entered has no links and starts nothing.
@@ -49,8 +53,11 @@ def _tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
         note(f"{context.get('message', 'Error')}: {error or ''}")
 
 
-def open_session(chosen: Options, *, dispatching: bool, fleet: bool = True) -> Session:
-    """Return the session that the options name, not entered yet."""
+def open_session(
+    chosen: Options, *, dispatching: bool, fleet: bool = True, own_queue: bool = False
+) -> Session:
+    """Return the session that the options name, not entered yet; with `own_queue` on the queue of
+    this account, though the inventory names the lab's."""
     from gpuconsole.session import factory
 
     return factory.open_session(
@@ -59,6 +66,7 @@ def open_session(chosen: Options, *, dispatching: bool, fleet: bool = True) -> S
         read_only=chosen.read_only,
         dispatch=dispatching,
         fleet=fleet,
+        own_queue=own_queue,
     )
 
 

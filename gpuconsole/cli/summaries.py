@@ -33,6 +33,7 @@ SUMMARIES: Mapping[str, str] = {
     "priority": "Change the priority of a waiting job or sweep; higher is first.",
     "fetch": "Copy a job's results folder here.",
     "prune": "Clear on every reachable host what ended jobs left; results stay.",
+    "audit": "Show who asked what of the lab's queue, and what was refused.",
     "render": "Print what would run a job with another engine.",
     "journal": "Check the journal of the queue, list its backups, restore one.",
     "dispatch": "Start and follow queued jobs until SIGTERM.",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import table, text
+from gpuconsole.core.acts import Act
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
@@ -126,3 +127,14 @@ def _elapsed(job: Job, now: float) -> float | None:
     if job.started_at is None:
         return None
     return (job.ended_at or now) - job.started_at
+
+
+def acts(listed: Sequence[Act], now: float) -> RenderableType:
+    """Draw the acts on the lab's queue, one a line."""
+    shown = table("AGO", "USER", "FROM", "ACT", "ON", "WITH", "REFUSED", right=("AGO",))
+    for act in listed:
+        row = (act.user, act.origin, act.verb, act.subject, act.detail)
+        ago = text(format_duration(max(0.0, now - act.at)))
+        refused = text(clean(act.refused, 200), "red")
+        shown.add_row(ago, *(text(clean(word, 200)) for word in row), refused)
+    return shown

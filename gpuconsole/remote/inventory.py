@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host
@@ -29,6 +29,8 @@ SLURM_INTERVAL_S = 5.0
 """Slurm's controller serves all users: it is asked less often than a host's own agent."""
 
 _SSH_KEYS = ("user", "port", "identity_file", "jump")
+_NOT_NAMED = "queue"
+"""Name of the queue's host where the inventory has no host of that name."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Nothing that a shell or ssh reads as more than a letter: the ssh config may put address and
 # account into commands (`%h`, `%n`, `%r` of ProxyCommand), and they are put there as they are.
@@ -175,6 +177,23 @@ class HostSection(Access):
     """It may be taken away at any time: only jobs that resume from a checkpoint come here."""
 
 
+class QueueSection(Section):
+    """The lab's one queue, which a service owns (`gpuconsole dispatch --lab`)."""
+
+    host: Address | None = None
+    """Host on which the service runs: one of this inventory, or an address or ssh alias."""
+    local: bool = False
+    """The service runs on this machine."""
+    socket: HostPath = "/run/gpuconsole/queue.sock"
+    """The service's socket there."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> QueueSection:
+        if self.local == (self.host is not None):
+            raise ValueError("expected either `host` or `local: true`")
+        return self
+
+
 class InventorySection(Section):
     """The whole file."""
 
@@ -182,8 +201,10 @@ class InventorySection(Section):
     """Version of this format."""
     defaults: Access = Access()
     """Settings of every host that does not say otherwise."""
-    hosts: list[HostSection] = Field(min_length=1)
-    """The hosts, in the order in which the console shows them."""
+    hosts: list[HostSection] = Field(default_factory=list)
+    """The hosts, in the order in which the console shows them; with `queue` there need be none."""
+    queue: QueueSection | None = None
+    """The lab's queue, where it has one for everybody; without it jobs are in your own."""
     lab: LabSettings = LabSettings()
     """Settings of this lab, over those of your own config file."""
 
@@ -217,6 +238,15 @@ class HostEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """Where the lab's queue is."""
+
+    socket: str
+    entry: HostEntry
+    """The host of the service, as it is reached; of this machine one that is `local`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """The hosts of a lab and the lab's own settings."""
 
@@ -224,6 +254,8 @@ class Inventory:
     """File it was read from, or a word for where it came from."""
     hosts: tuple[HostEntry, ...]
     lab: LabSettings = field(default_factory=LabSettings)
+    queue: QueueEntry | None = None
+    """Where the lab's queue is; None where each user has their own."""
 
     def host(self, name: str) -> HostEntry | None:
         """Return the host of that name."""
@@ -280,6 +312,10 @@ def local_inventory() -> Inventory | None:
 
 def _checked(document: Document[InventorySection]) -> Inventory:
     section = document.value
+    if not section.hosts and section.queue is None:
+        raise document.error(
+            ("hosts",), "there are no hosts", "Name at least one, or the lab's `queue`."
+        )
     seen: dict[str, int] = {}
     for index, host in enumerate(section.hosts):
         first = seen.setdefault(host.name, index)
@@ -306,7 +342,20 @@ def _checked(document: Document[InventorySection]) -> Inventory:
                     )
     hosts = tuple(_entry(host, section.defaults) for host in section.hosts)
     _check_jumps(document, hosts)
-    return Inventory(document.source, hosts, section.lab)
+    return Inventory(document.source, hosts, section.lab, _queue(section, hosts))
+
+
+def _queue(section: InventorySection, hosts: Sequence[HostEntry]) -> QueueEntry | None:
+    """Return where the lab's queue is; a host that the inventory has is reached as it says."""
+    queue = section.queue
+    if queue is None:
+        return None
+    if queue.host is None:
+        return QueueEntry(queue.socket, HostEntry("this host", local=True))
+    known = next((host for host in hosts if host.name == queue.host), None)
+    if known is None:
+        known = _entry(HostSection(name=_NOT_NAMED, address=queue.host), section.defaults)
+    return QueueEntry(queue.socket, known)
 
 
 def _entry(host: HostSection, defaults: Access) -> HostEntry:

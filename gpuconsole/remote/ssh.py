@@ -127,6 +127,31 @@ class SshLink:
         """Start a command and talk with it line by line."""
         return await self._start(argv, lines=True)
 
+    async def pipe(self, argv: Sequence[str]) -> SshSession:
+        """Start a command and talk with it in chunks of bytes."""
+        return await self._start(argv, lines=False)
+
+    async def forwards_socket(self, path: str) -> bool:
+        """Tell whether the host's sshd lets this account reach a socket; UnreachableError where
+        nothing answers at it."""
+        await self.connect()
+        try:
+            _, writer = await within(
+                self._timeout, self._standing().open_unix_connection(path, encoding=None)
+            )
+        except asyncssh.ChannelOpenError as error:
+            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                return False
+            raise UnreachableError(
+                "Nothing answers at the socket", f"{self.host}: {clean(path, 200)}."
+            ) from error
+        except (OSError, asyncssh.Error, asyncio.TimeoutError) as error:
+            raise UnreachableError(
+                "Cannot reach the socket", f"{self.host}: {clean(str(error), 300)}."
+            ) from error
+        writer.close()
+        return True
+
     async def forward_socket(self, path: str) -> str:
         """Return a local socket that reaches the host's, private to this user."""
         await self.connect()

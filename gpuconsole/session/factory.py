@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from gpuconsole.state import Journal
 from gpuconsole.state.images import ImageNotes
 
 if TYPE_CHECKING:
-    from gpuconsole.remote.inventory import Inventory
+    from gpuconsole.remote.inventory import Inventory, QueueEntry
 
 
 class NoHosts:
@@ -73,8 +74,12 @@ def open_session(
     demo: DemoOptions | None = None,
     dispatch: bool = True,
     fleet: bool = True,
+    own_queue: bool = False,
 ) -> Session:
     """Return a session, not yet entered.
+
+    Where the inventory names the lab's queue, it is a session on that, unless `own_queue` is set,
+    as the service itself does.
 
     Without an inventory the user's own is read, else this machine alone is shown. The demo keeps
     its state in a folder of its own that goes with it, unless `state` names one. Without `fleet`
@@ -83,12 +88,6 @@ def open_session(
     """
     if demo is not None:
         return _demo_session(state, demo, read_only=read_only, dispatch=dispatch)
-    return _real_session(inventory, state, read_only=read_only, dispatch=dispatch, fleet=fleet)
-
-
-def _real_session(
-    inventory: Path | None, state: Path | None, *, read_only: bool, dispatch: bool, fleet: bool
-) -> Session:
     from gpuconsole.remote.inventory import Inventory, open_inventory
 
     if fleet or find_inventory(inventory, os.environ) is not None:
@@ -96,6 +95,8 @@ def _real_session(
     else:
         lab = Inventory("none", ())
     settings = combined(load_settings(), lab.lab)
+    if lab.queue is not None and not own_queue:
+        return _lab_session(lab, lab.queue, settings, state_folder(state), read_only=read_only)
     images = {host.name: host.image for host in lab.hosts}
     return _session(
         _remote_hosts(lab, settings) if fleet else NoHosts(),
@@ -106,6 +107,29 @@ def _real_session(
         dispatch=dispatch and fleet,
         power=CommandPower(lab),
     )
+
+
+def _lab_session(
+    lab: Inventory, queue: QueueEntry, settings: LabSettings, state: Path, *, read_only: bool
+) -> Session:
+    """Return a session on the lab's queue. Its settings are those that were heard last; the first
+    time they are asked for."""
+    from gpuconsole.session.lab_service.client import LocalWay, Way, first_hello
+    from gpuconsole.session.lab_service.lab_session import LabSession, known_settings, with_looks
+
+    def way() -> Way:
+        if queue.entry.local:
+            return LocalWay(Path(queue.socket))
+        from gpuconsole.remote.lab_way import SshWay
+
+        return SshWay(queue, lab, settings)
+
+    chosen = way()
+    folder = state / "labs" / re.sub(r"[^A-Za-z0-9.-]", "-", chosen.name)
+    known = known_settings(folder, settings)
+    if known is None:
+        known = with_looks(first_hello(way).settings, settings)
+    return LabSession(chosen, known, user_name(), folder, read_only=read_only)
 
 
 def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:

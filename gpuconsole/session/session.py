@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import PruneResult, ResultFile
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.events import Event
@@ -64,7 +66,7 @@ from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import Fetched, fetch_results, list_results
 from gpuconsole.session.submit.secrets import Forgetting
-from gpuconsole.session.submit.submit import Submitting
+from gpuconsole.session.submit.submit import Prepared, Submitting, store
 from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
 from gpuconsole.state.elastic import ElasticNotes
@@ -77,6 +79,9 @@ LOOK_EVERY_S = 0.5
 
 class Session:
     """Drive the fleet, the queue and preflight. Use as `async with Session(...) as session`."""
+
+    elsewhere = False
+    """Whether the queue is not here: then it says nothing before the session is entered."""
 
     def __init__(self, context: Context) -> None:
         self.read_only = context.read_only
@@ -117,8 +122,8 @@ class Session:
         spare = SpareDevices(self._context, self._placer, self._leases, self._outlook)
         self.preflight = Preflight(self._context, spare)
         self.retrying = Retrying(self._context, self.preflight)
-        submitting = Submitting(self._context, self.preflight)
-        self.queue = JobQueue(self._context, submitting, self.retrying, self._dispatch)
+        self._submitting = Submitting(self._context, self.preflight, self._stored)
+        self.queue = self.queue_of(context.user)
         self.processes = Processes(self._context, self.queue.cancel)
         self._forgetting = Forgetting(self._context)
         self._backing = Backing(self._context)
@@ -140,9 +145,7 @@ class Session:
         try:
             self._placer.remember(self._journal.observations())
             await self.hosts.start()
-            looks = (self._news.run(), self._samples.run(), self._images.run(), self.triage.run())
-            runs = (*looks, self._watch_queue(), self.recorder.run())
-            self._tasks = [asyncio.ensure_future(run) for run in runs]
+            self._tasks = [asyncio.ensure_future(run) for run in self._runs()]
             if self._context.dispatch:
                 self._dispatch()
         except BaseException:
@@ -153,6 +156,18 @@ class Session:
     async def __aexit__(self, *exc: object) -> None:
         """Stop polling and hand back the dispatcher's role; jobs run on."""
         await self._close()
+
+    def queue_of(self, user: str) -> JobQueue:
+        """Return the queue as a user acts on it; what they do is said to be theirs."""
+        context = replace(self._context, user=user)
+        return JobQueue(context, self._submitting, self.retrying, self._dispatch)
+
+    def store(self, prepared: Prepared) -> tuple[Job, ...]:
+        """Queue jobs that are ready, all or none."""
+        return store(self._context, prepared)
+
+    async def _stored(self, prepared: Prepared) -> tuple[Job, ...]:
+        return self.store(prepared)
 
     def now(self) -> float:
         """Return the session's clock, seconds since the epoch."""
@@ -329,6 +344,11 @@ class Session:
         job = unqueued(task, self.user, self.now(), report)
         return rendered(self._context, job, target, on.places if on is not None else ())
 
+    async def audit(self, limit: int) -> tuple[Act, ...]:
+        """Return the latest acts on the lab's queue, the latest first; none of a queue of one's
+        own, where nobody else acts."""
+        return self._journal.acts(limit)
+
     async def calibrate(
         self, host: str, device: int | None, image: str, progress: Callable[[str], None]
     ) -> HostCalibration:
@@ -368,6 +388,11 @@ class Session:
     def _fitting(self, job: Job) -> frozenset[str]:
         """Return the hosts that could run a job, were they free and well."""
         return self._placer.fitting(job, self.jobs(), without_clusters(self.snapshot()), self.now())
+
+    def _runs(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what goes on while the session is open, besides dispatching."""
+        looks = [self._news.run(), self._samples.run(), self._images.run(), self.triage.run()]
+        return [*looks, self._watch_queue(), self.recorder.run()]
 
     def _dispatch(self) -> None:
         """Take part in dispatching: this session does it whenever nobody else does."""

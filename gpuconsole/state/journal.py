@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.acts import Act
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.incidents import Incident
@@ -15,7 +16,7 @@ from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import drains, faults, history, incidents, restoration, role, rows
+from gpuconsole.state import audit, drains, faults, history, incidents, restoration, role, rows
 from gpuconsole.state.database import Database
 from gpuconsole.state.drains import Drain
 from gpuconsole.state.guard import JournalLostError, damaged
@@ -231,6 +232,17 @@ class Journal:
             )
             for row in found
         ]
+
+    def record(self, act: Act) -> None:
+        """Record what somebody asked of the queue."""
+        with self._writing() as (connection, _):
+            audit.add(connection, act)
+
+    def acts(self, limit: int, user: str = "") -> tuple[Act, ...]:
+        """Return the latest acts, of one user or of all, the latest first."""
+        if user:
+            return audit.read(self._database.query(audit.LATEST_OF, (user, limit)))
+        return audit.read(self._database.query(audit.LATEST, (limit,)))
 
     def observe(self, observation: Observation) -> None:
         """Record what was seen of an attempt; what was recorded of it before is replaced."""

@@ -175,6 +175,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE observations SET user ="
         " ifnull((SELECT user FROM jobs WHERE jobs.id = observations.job), '')",
     ),
+    (
+        """CREATE TABLE acts (
+            seq INTEGER PRIMARY KEY,
+            at REAL NOT NULL,
+            user TEXT NOT NULL,
+            uid INTEGER NOT NULL,
+            origin TEXT NOT NULL,
+            verb TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            detail TEXT NOT NULL,
+            refused TEXT NOT NULL
+        )""",
+        "CREATE INDEX acts_by_user ON acts (user, seq)",
+    ),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

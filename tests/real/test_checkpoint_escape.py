@@ -144,7 +144,7 @@ async def test_no_link_is_followed_on_the_way_to_another_host(
         job = await attacked(desk, session)
         assert job.attempt is not None
         first = job.attempt.host
-        session.drains.drain(first, "the next attempt runs elsewhere", session.user)
+        await session.drains.drain(first, "the next attempt runs elsewhere", session.user)
         await session.queue.retry(job.id)
         done = await job_is(session, job, JobState.SUCCEEDED)
         assert done.attempt is not None

@@ -97,7 +97,7 @@ def test_the_common_jump_host_does_not_jump_through_itself() -> None:
         ("  - {name: a, jump: b}\n  - {name: b, jump: a}\n", "lab.yaml:3:", "a → b → a"),
         ("  - {name: a, jump: b}\n  - {name: b, local: true}\n", "lab.yaml:3:", "this machine"),
         ("  - {name: a, poll_interval: 0}\n", "lab.yaml:3:", "0.2"),
-        ("  []\n", "lab.yaml:", "at least 1"),
+        ("  []\n", "lab.yaml:", "there are no hosts"),
     ],
 )
 def test_a_mistake_is_refused_with_its_place(body: str, place: str, words: str) -> None:

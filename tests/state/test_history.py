@@ -131,7 +131,8 @@ def test_an_older_journal_is_brought_up_with_its_jobs(tmp_path: Path, version: i
     try:
         assert [job.id for job in journal.jobs()] == ["a"]
         seen = journal.observations()
-        assert [one.user for one in seen] in ([], ["ada", ""])
+        # From version 9 on it is written with each run, and these two say nothing.
+        assert [one.user for one in seen] in ([], ["ada", ""] if version < 9 else ["", ""])
         journal.observe(RUN)
         journal.calibrate(CARD)
         assert journal.observations() == (*seen, RUN)

@@ -28,7 +28,7 @@ def drain(host: str, reason: str) -> int:
     """
 
     async def work(session: Session) -> tuple[Drain | None, list[str]]:
-        before = session.drains.drain(host, reason, session.user)
+        before = await session.drains.drain(host, reason, session.user)
         return before, [
             job.id
             for job in session.jobs()
@@ -62,7 +62,7 @@ def undrain(host: str) -> int:
     """Let jobs start on a drained host, or one set aside, again."""
 
     async def work(session: Session) -> None:
-        session.drains.undrain(host)
+        await session.drains.undrain(host)
 
     drive(work)
     if options().as_json:

@@ -18,6 +18,7 @@ from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.events import Event
+    from gpuconsole.session.lab_service.service import LabService
     from gpuconsole.session.session import Session
 
 
@@ -32,14 +33,27 @@ def open_console() -> int:
     "--metrics", "listen", metavar="HOST:PORT", help="Serve metrics to Prometheus there too."
 )
 @token_options
+@click.option("--lab", is_flag=True, help="Serve this queue to everybody in the lab.")
+@click.option(
+    "--socket", "path", type=click.Path(path_type=Path), metavar="PATH",
+    help="With --lab: the socket that consoles reach it by.",
+)  # fmt: skip
 @common
-def dispatch(listen: str | None, token_file: Path | None, token_age: float | None) -> int:
+def dispatch(
+    listen: str | None,
+    token_file: Path | None,
+    token_age: float | None,
+    lab: bool,
+    path: Path | None,
+) -> int:
     """Start and follow queued jobs until SIGTERM.
 
     For a systemd unit or a tmux window. One dispatcher at a time works on a queue; a second
     one stands by. Jobs run on when it ends.
     """
     scraping = _scraping(listen, token_file, token_age)
+    if path is not None and not lab:
+        raise UsageError("Wrong usage", "A socket serves the lab's queue.", "Add --lab.")
 
     async def work(session: Session) -> dict[str, int]:
         told = 0
@@ -58,6 +72,9 @@ def dispatch(listen: str | None, token_file: Path | None, token_age: float | Non
                 if scraping is not None:
                     address = await stack.enter_async_context(scraping.serving(session))
                     note(f"Metrics: {address}")
+                if lab:
+                    served = await stack.enter_async_context(_lab_service(session, path))
+                    note(f"The lab's queue: {served.path}")
                 note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
                 await stop.wait()
         unsubscribe()
@@ -65,12 +82,19 @@ def dispatch(listen: str | None, token_file: Path | None, token_age: float | Non
             raise session.lost
         return {"events": told, "jobs": len(session.jobs())}
 
-    counts = drive(work, dispatching=True)
+    counts = drive(work, dispatching=True, own_queue=lab)
     if options().as_json:
         print_document({"stopped": True, **counts})
     else:
         note("Stopped; running jobs run on.")
     return 0
+
+
+def _lab_service(session: Session, path: Path | None) -> LabService:
+    from gpuconsole.session.lab_service.protocol import SOCKET
+    from gpuconsole.session.lab_service.service import LabService
+
+    return LabService(session, path or SOCKET)
 
 
 def _scraping(

@@ -68,7 +68,7 @@ class Drains:
                 self._known = known
         return self._known
 
-    def drain(self, host: str, reason: str, by: str) -> Drain | None:
+    async def drain(self, host: str, reason: str, by: str) -> Drain | None:
         """Let no new job start on a host, for every console of this journal; what runs there goes
         on. Return how a person had drained it before, which stays so where no reason is given now.
         UsageError for a host that is not in the inventory, RefusedError for a cluster's node."""
@@ -87,7 +87,7 @@ class Drains:
             self._journal.drain(host, clean(reason, LONGEST), by)
         return before
 
-    def undrain(self, host: str) -> None:
+    async def undrain(self, host: str) -> None:
         """Let jobs start on a host again; RefusedError when it was neither drained nor set aside,
         or is drained by the inventory, UsageError when there is no such host."""
         was = self._journal.undrain(host)

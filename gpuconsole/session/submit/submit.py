@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from gpuconsole.session.submit.validate import (
     refuse_hopeless,
     refuse_unknown,
 )
-from gpuconsole.state import new_job_id
+from gpuconsole.state import Journal, new_job_id
 from gpuconsole.state.filesystem import make_folder
 from gpuconsole.state.images import ImageNotes
 
@@ -45,15 +45,32 @@ _TRIED = 3
 """Values of a number that are tried to see whether it matters for memory: ends and second."""
 
 
-class Submitting:
-    """Packs projects, asks preflight, and writes new jobs into the journal."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """New jobs, ready to be queued together."""
 
-    def __init__(self, context: Context, preflight: Preflight) -> None:
+    jobs: tuple[Job, ...]
+    bundle: Path
+    """Their packed project; it moves into the queue's folder."""
+    secrets: Mapping[str, str] = field(repr=False)
+    notes: tuple[str, ...]
+    """What a person should hear of them, as sentences."""
+
+
+class Submitting:
+    """Packs projects, asks preflight, and hands new jobs to the queue."""
+
+    def __init__(
+        self,
+        context: Context,
+        preflight: Preflight,
+        store: Callable[[Prepared], Awaitable[tuple[Job, ...]]],
+    ) -> None:
+        """`store` queues what is ready: here, or at the lab's service."""
         self._context = context
         self._journal = context.journal
         self._preflight = preflight
-        self._bundle = context.bundle
-        self._secrets = context.secrets
+        self._store = store
         self._notes = ImageNotes(context.journal.folder)
 
     async def submit(self, task: Task, *, force: bool, hold: bool, user: Watching) -> Job:
@@ -97,33 +114,20 @@ class Submitting:
         if base.assumptions:
             self._preflight.assume(base.script, base.assumptions)
         now, settings = self._context.clock.now(), self._context.settings
-        ids = _new_ids(now, len(reports))
-        first = self._bundle(ids[0])
-        make_folder(first.parent)
+        ids = new_ids(now, len(reports))
+        bundle = self._context.bundle(ids[0])
+        make_folder(bundle.parent)
         packed, skipped = await asyncio.to_thread(
-            pack_task, base, first, settings.code_size_limit, self._context.pack
+            pack_task, base, bundle, settings.code_size_limit, self._context.pack
         )
-        bundles = [first]
-        try:
-            jobs: list[Job] = []
-            for job_id, (task, report) in zip(ids, reports, strict=True):
-                if jobs:
-                    bundles.append(_copied(first, self._bundle(job_id)))
-                own = preflight.with_remembered(task, remembered)
-                own = replace(own, project=packed.project, folder=packed.folder)
-                own = without_values(own)
-                job = new_job(job_id, own, self._context.user, now, report)
-                jobs.append(replace(job, state=JobState.HELD) if hold else job)
-            self._secrets.put(ids, base.secrets)
-            self._journal.add_all(jobs)
-        except BaseException:
-            for job_id in ids:
-                self._secrets.discard(job_id)
-            for bundle in bundles:
-                bundle.unlink(missing_ok=True)
-            raise
-        self._tell(jobs, skipped)
-        return tuple(found for job in jobs if (found := self._journal.job(job.id)) is not None)
+        jobs: list[Job] = []
+        for job_id, (task, report) in zip(ids, reports, strict=True):
+            own = preflight.with_remembered(task, remembered)
+            own = replace(own, project=packed.project, folder=packed.folder)
+            job = new_job(job_id, without_values(own), self._context.user, now, report)
+            jobs.append(replace(job, state=JobState.HELD) if hold else job)
+        prepared = Prepared(tuple(jobs), bundle, base.secrets, _notes(jobs, skipped))
+        return await self._store(prepared)
 
     async def _reports(
         self,
@@ -172,18 +176,48 @@ class Submitting:
 
         return report
 
-    def _tell(self, jobs: Sequence[Job], skipped: Iterable[str]) -> None:
-        unknown = (_UNKNOWN,) if jobs[0].estimate_mib is None else ()
-        floating = filter(None, (floating_note(jobs[0].task.image),))
-        left_out = list(skipped)
-        if len(left_out) > MOST_TOLD:
-            left_out[MOST_TOLD:] = [f"and {len(left_out) - MOST_TOLD} more were left out"]
-        for sentence in (*unknown, *floating, *left_out):
-            self._warn(jobs[0], sentence)
-
     def _warn(self, job: Job, sentence: str) -> None:
-        name = job.task.sweep or job.task.name
-        self._journal.tell("job", job.id, clean(f"{name}: {sentence}", 500), "warning")
+        _warn(self._journal, job, sentence)
+
+
+def store(context: Context, prepared: Prepared) -> tuple[Job, ...]:
+    """Write prepared jobs into the journal, all or none, with what they ship and their secrets;
+    return them as they are there."""
+    jobs = prepared.jobs
+    ids = [job.id for job in jobs]
+    bundles = [context.bundle(job_id) for job_id in ids]
+    try:
+        if prepared.bundle != bundles[0]:
+            make_folder(bundles[0].parent)
+            os.replace(prepared.bundle, bundles[0])
+        for bundle in bundles[1:]:
+            _copied(bundles[0], bundle)
+        context.secrets.put(ids, prepared.secrets)
+        context.journal.add_all(jobs)
+    except BaseException:
+        for job_id in ids:
+            context.secrets.discard(job_id)
+        for bundle in (prepared.bundle, *bundles):
+            bundle.unlink(missing_ok=True)
+        raise
+    for sentence in prepared.notes:
+        _warn(context.journal, jobs[0], sentence)
+    return tuple(found for job in jobs if (found := context.journal.job(job.id)) is not None)
+
+
+def _notes(jobs: Sequence[Job], skipped: Iterable[str]) -> tuple[str, ...]:
+    """Return what is said of jobs that were just made: what is unknown, what does not travel."""
+    unknown = (_UNKNOWN,) if jobs[0].estimate_mib is None else ()
+    floating = filter(None, (floating_note(jobs[0].task.image),))
+    left_out = list(skipped)
+    if len(left_out) > MOST_TOLD:
+        left_out[MOST_TOLD:] = [f"and {len(left_out) - MOST_TOLD} more were left out"]
+    return (*unknown, *floating, *left_out)
+
+
+def _warn(journal: Journal, job: Job, sentence: str) -> None:
+    name = job.task.sweep or job.task.name
+    journal.tell("job", job.id, clean(f"{name}: {sentence}", 500), "warning")
 
 
 async def _matters(axis: Axis, made: Mapping[Combination, Task], report: _Reporter) -> bool:
@@ -209,7 +243,7 @@ async def _named(task: Task, report: _Reporter) -> Report:
         raise RefusedError(error.title, f"{task.name}: {error.message}", error.hint) from None
 
 
-def _new_ids(now: float, count: int) -> list[str]:
+def new_ids(now: float, count: int) -> list[str]:
     """Return so many new ids; those of one second differ only by chance."""
     found: dict[str, None] = {}
     while len(found) < count:

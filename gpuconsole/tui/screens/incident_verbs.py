@@ -71,13 +71,13 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
         reason = clean(incident.title)
 
         async def drained() -> None:
-            session.drains.drain(target, reason, session.user)
+            await session.drains.drain(target, reason, session.user)
 
         _ask(screen, drained, f"{target} takes no new jobs.")
     elif action.kind == "undrain":
 
         async def undrained() -> None:
-            session.drains.undrain(target)
+            await session.drains.undrain(target)
 
         _ask(screen, undrained, f"{target} takes jobs again.")
     elif action.kind == "cancel":

@@ -177,15 +177,15 @@ def test_what_would_be_done_with_a_task_is_told_before_it_is_queued() -> None:
     assert decision_there(Task("t"), MIXED) is None
 
 
-def test_a_node_is_drained_by_slurm_and_a_login_node_by_the_console(tmp_path: Path) -> None:
+async def test_a_node_is_drained_by_slurm_and_a_login_node_by_the_console(tmp_path: Path) -> None:
     journal = Journal(tmp_path, clock=lambda: 0.0)
     hosts = FakeHosts(MIXED)
     drains = Drains(hosts, journal, lambda: 0.0)  # type: ignore[arg-type]
     view = FleetView(hosts, (drains.marks,))  # type: ignore[arg-type]
     with pytest.raises(RefusedError) as caught:
-        drains.drain("hpc/n1", "fan", "ada")
+        await drains.drain("hpc/n1", "fan", "ada")
     assert "scontrol update nodename=n1" in caught.value.hint
-    drains.drain("hpc", "moving house", "ada")
+    await drains.drain("hpc", "moving house", "ada")
     login = view.snapshot().host("hpc")
     journal.close()
     assert login is not None

@@ -24,11 +24,11 @@ def fleet(tmp_path: Path, *names: str) -> tuple[Drains, FleetView, FakeHosts, Jo
     return drains, FleetView(hosts, (drains.marks,)), hosts, journal
 
 
-def test_a_picture_is_marked_and_stays_the_same_while_nothing_changes(tmp_path: Path) -> None:
+async def test_a_picture_is_marked_and_stays_the_same_while_nothing_changes(tmp_path: Path) -> None:
     drains, view, hosts, journal = fleet(tmp_path, "a", "b")
     plain = view.snapshot()
     assert plain is hosts.snapshot()
-    drains.drain("a", "fan\x1b[31m broken", "ada")
+    await drains.drain("a", "fan\x1b[31m broken", "ada")
     marked = view.snapshot()
     assert [host.drained for host in marked.hosts] == ["drained by ada: fan broken", ""]
     assert marked.revision > plain.revision
@@ -37,18 +37,18 @@ def test_a_picture_is_marked_and_stays_the_same_while_nothing_changes(tmp_path: 
     hosts.snapshots = replace(hosts.snapshots, revision=hosts.snapshots.revision + 1)
     assert view.snapshot().hosts[0] is marked.hosts[0]
     assert view.snapshot().hosts[1] is plain.hosts[1]
-    drains.undrain("a")
+    await drains.undrain("a")
     ended = view.snapshot()
     assert [host.drained for host in ended.hosts] == ["", ""]
     assert ended.revision > marked.revision
     journal.close()
 
 
-def test_another_console_of_the_journal_sees_it(tmp_path: Path) -> None:
+async def test_another_console_of_the_journal_sees_it(tmp_path: Path) -> None:
     drains, view, _, journal = fleet(tmp_path, "a")
     other = Journal(tmp_path / "state", clock=lambda: START)
     assert other.drains() == {}
-    drains.drain("a", "", "ada")
+    await drains.drain("a", "", "ada")
     assert other.drains()["a"].text == "drained by ada"
     assert [event.message for _, event in other.events_after(0)] == ["a is drained by ada"]
     other.undrain("a")
@@ -57,37 +57,37 @@ def test_another_console_of_the_journal_sees_it(tmp_path: Path) -> None:
         one.close()
 
 
-def test_what_is_not_there_or_not_drained_is_said(tmp_path: Path) -> None:
+async def test_what_is_not_there_or_not_drained_is_said(tmp_path: Path) -> None:
     drains, _, hosts, journal = fleet(tmp_path, "a")
     with pytest.raises(UsageError, match="no host 'nowhere'"):
-        drains.drain("nowhere", "", "ada")
+        await drains.drain("nowhere", "", "ada")
     with pytest.raises(RefusedError, match="a takes jobs"):
-        drains.undrain("a")
+        await drains.undrain("a")
     with pytest.raises(UsageError, match="no host 'nowhere'"):
-        drains.undrain("nowhere")
+        await drains.undrain("nowhere")
     by_inventory = replace(hosts.snapshots.hosts[0], drained="drained in the inventory")
     hosts.snapshots = replace(hosts.snapshots, hosts=(by_inventory,), revision=9)
     with pytest.raises(RefusedError, match="has `drain:` there"):
-        drains.undrain("a")
+        await drains.undrain("a")
     journal.close()
 
 
-def test_a_drained_host_that_left_the_inventory_can_be_given_back(tmp_path: Path) -> None:
+async def test_a_drained_host_that_left_the_inventory_can_be_given_back(tmp_path: Path) -> None:
     drains, *_, journal = fleet(tmp_path, "a")
     journal.drain("gone", "sold", "ada")
-    drains.undrain("gone")
+    await drains.undrain("gone")
     assert journal.drains() == {}
     journal.close()
 
 
-def test_a_second_drain_keeps_the_reason_unless_it_has_another(tmp_path: Path) -> None:
+async def test_a_second_drain_keeps_the_reason_unless_it_has_another(tmp_path: Path) -> None:
     drains, *_, journal = fleet(tmp_path, "a")
-    assert drains.drain("a", "fans", "ada") is None
-    before = drains.drain("a", "", "bob")
+    assert await drains.drain("a", "fans", "ada") is None
+    before = await drains.drain("a", "", "bob")
     assert before is not None
     assert before.text == "drained by ada: fans"
     assert journal.drains()["a"] == before
-    assert drains.drain("a", "new fans", "bob") == before
+    assert await drains.drain("a", "new fans", "bob") == before
     assert journal.drains()["a"].text == "drained by bob: new fans"
     journal.close()
 
@@ -96,15 +96,15 @@ async def test_a_drained_host_takes_no_new_job_and_keeps_what_runs(room: Room) -
     async with opened(room) as session:
         first = await session.queue.submit(room.task("first"))
         await room.until(lambda: session.job(first.id).state is JobState.RUNNING)
-        session.drains.drain("a", "update", session.user)
+        await session.drains.drain("a", "update", session.user)
         second = await session.queue.submit(room.task("second"))
         room.docker.finish(0)
         await room.until(lambda: session.job(first.id).state is JobState.SUCCEEDED)
         await room.clock.pass_time(30)
         assert session.job(second.id).state is JobState.QUEUED
         assert "drained" in session.why(second.id).reason
-        session.drains.undrain("a")
+        await session.drains.undrain("a")
         await room.until(lambda: session.job(second.id).state is JobState.RUNNING)
     async with opened(room, read_only=True, dispatch=False) as looking:
         with pytest.raises(ReadOnlyError):
-            looking.drains.drain("a", "", "ada")
+            await looking.drains.drain("a", "", "ada")

@@ -194,7 +194,7 @@ async def test_a_person_ends_a_pause(one: Lab) -> None:
     desk.start()
     await one.clock.until(lambda: aside(desk) is not None)
     one.docker.start_fails = ""
-    desk.drains.undrain("a")
+    await desk.drains.undrain("a")
     assert aside(desk) is None
     await one.clock.until(lambda: one.docker.running, within=pause_s(1) + 5)
     assert any(desk.job(job).state is JobState.RUNNING for job in jobs)
@@ -340,7 +340,7 @@ async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
     assert rejected.waiting.estimated_start == streak.until
 
 
-def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
+async def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
     lab = made_of(tmp_path / "state", "a", "b")
     desk = lab.desk()
     epoch = desk.journal.take_role("me")
@@ -354,10 +354,10 @@ def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
     assert seen.hosts[0].drained.startswith("set aside until ")
     assert seen.hosts[1] is plain.hosts[1]
     assert desk.fleet.snapshot() is seen
-    desk.drains.drain("a", "new fans", "ada")
+    await desk.drains.drain("a", "new fans", "ada")
     assert desk.fleet.snapshot().hosts[0].drained == "drained by ada: new fans"
     assert desk.fleet.snapshot().hosts[0].aside is None
-    desk.drains.undrain("a")
+    await desk.drains.undrain("a")
     assert desk.fleet.snapshot().hosts[0].faults == ()
     # The pause ends with time alone; then a trial is waited for.
     desk.journal.save_streak(faulty_a, epoch=epoch)
@@ -367,7 +367,7 @@ def test_a_person_s_drain_goes_before_a_pause(tmp_path: Path) -> None:
     desk.journal.end_streak("a", "", epoch=epoch)
     assert desk.fleet.snapshot().hosts[0].faults == ()
     with pytest.raises(RefusedError, match="takes jobs"):
-        desk.drains.undrain("a")
+        await desk.drains.undrain("a")
     desk.journal.close()
 
 

@@ -1,0 +1,43 @@
+"""What was asked of the lab's queue, by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.sessions import drive
+
+if TYPE_CHECKING:
+    from gpuconsole.core.acts import Act
+    from gpuconsole.session.session import Session
+
+
+@click.command()
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True,
+    help="The latest N acts.",
+)  # fmt: skip
+@common
+def audit(limit: int) -> int:
+    """Show who asked what of the lab's queue, and what was refused.
+
+    Operators see all acts, others their own. A queue of one's own keeps none.
+    """
+
+    async def work(session: Session) -> tuple[tuple[Act, ...], float]:
+        return await session.audit(limit), session.now()
+
+    listed, now = drive(work, fleet=False)
+    if options().as_json:
+        print_document({"acts": [act.as_json() for act in listed]})
+        return 0
+    if not listed:
+        note("Nothing is on record.")
+        return 0
+    from gpuconsole.cli import views
+
+    show(views.acts(listed, now))
+    return 0

@@ -1,0 +1,145 @@
+"""What a caller of the lab's queue may do: to jobs, with priorities, and in its containers.
+
+Pure rules: who the caller is was found out by the service (`session.lab_service.callers`), what the
+lab allows stands in its settings.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from gpuconsole.core.jobs import Job, Mount, Task
+from gpuconsole.core.text import clean
+from gpuconsole.errors import RefusedError
+
+ROOT_UID = 0
+WRITABLE = ":rw"
+"""Ends the entry of a folder into which jobs may write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An account that asks something of the lab's queue."""
+
+    uid: int
+    name: str
+    """The account's name on the service's host, or its number where it has none."""
+    groups: frozenset[str] = frozenset()
+    """Names of its Unix groups there."""
+    origin: str = ""
+    """Where its process comes from, for the audit."""
+
+    def is_in(self, names: Iterable[str]) -> bool:
+        """Tell whether a list of users and groups (`@group`) has this account."""
+        return any(
+            name[1:] in self.groups if name.startswith("@") else name == self.name for name in names
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What jobs of the lab's queue may have; the empty lists of `Policy()` allow no mount."""
+
+    mounts: tuple[str, ...] = ()
+    """Folders of hosts that may be mounted for reading, each with what is below it; with `:rw` at
+    the end for writing too, and then as a whole only."""
+    images: tuple[str, ...] = ("*",)
+    """Patterns of images, as `fnmatch` reads them."""
+    networks: tuple[str, ...] = ("none", "lab")
+    devices: int | None = None
+    """Most devices of one job; None means no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Who may do more than what everybody may with their own jobs."""
+
+    operators: tuple[str, ...] = ()
+    priority: tuple[str, ...] = ()
+    """Who may ask for a priority above 0, beside the operators."""
+    accounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Accounts that only these users may name; all others anybody may."""
+
+    def is_operator(self, caller: Caller) -> bool:
+        """Tell whether the caller may act on everything; root of the service's host always may."""
+        return caller.uid == ROOT_UID or caller.is_in(self.operators)
+
+    def require_operator(self, caller: Caller, doing: str) -> None:
+        """Raise RefusedError for everybody else."""
+        if not self.is_operator(caller):
+            raise RefusedError(
+                "Only an operator may do that",
+                f"{doing} is for the lab's operators; you are {clean(caller.name, 80)}.",
+                "Ask one of them.",
+            )
+
+    def may_act_on(self, caller: Caller, job: Job) -> bool:
+        """Tell whether a job is the caller's own, or the caller an operator."""
+        return job.user == caller.name or self.is_operator(caller)
+
+    def require_own(self, caller: Caller, job: Job) -> None:
+        """Raise RefusedError for a job of somebody else, unless the caller is an operator."""
+        if not self.may_act_on(caller, job):
+            raise RefusedError(
+                "Not your job",
+                f"Job {job.id} belongs to {clean(job.user, 80)}; you are {clean(caller.name, 80)}.",
+                "Its owner and the lab's operators may act on it.",
+            )
+
+    def require_priority(self, caller: Caller, priority: int) -> None:
+        """Raise RefusedError for a priority above 0 without the right to it."""
+        if priority > 0 and not (self.is_operator(caller) or caller.is_in(self.priority)):
+            raise RefusedError(
+                "No right to that priority",
+                f"{clean(caller.name, 80)} may ask for priorities up to 0, not {priority}.",
+                "Submit it with 0 or less, or ask an operator to raise it.",
+            )
+
+    def require_account(self, caller: Caller, account: str) -> None:
+        """Raise RefusedError for an account that is kept for others."""
+        users = self.accounts.get(account)
+        if users is not None and not (self.is_operator(caller) or caller.is_in(users)):
+            raise RefusedError(
+                "No right to that account",
+                f"{clean(caller.name, 80)} may not use the account {clean(account, 80)}.",
+                "Name another, or none.",
+            )
+
+
+def require_allowed(task: Task, policy: Policy) -> None:
+    """Raise RefusedError for a task that wants more than the lab's policy gives."""
+    for mount in task.mounts:
+        _require_mount(mount, policy.mounts)
+    if task.image and not any(fnmatchcase(task.image, pattern) for pattern in policy.images):
+        allowed = ", ".join(policy.images) or "none"
+        raise _refused(f"The image {clean(task.image, 200)}", f"Allowed are: {allowed}.")
+    if task.network and task.network not in policy.networks:
+        allowed = ", ".join(policy.networks) or "none"
+        raise _refused(f"`network: {clean(task.network, 20)}`", f"Allowed are: {allowed}.")
+    if policy.devices is not None and (task.devices or 1) > policy.devices:
+        raise _refused(f"{task.devices} devices", f"A job may have {policy.devices} at most.")
+
+
+def _require_mount(mount: Mount, allowed: Iterable[str]) -> None:
+    source = PurePosixPath(posixpath.normpath(mount.source))
+    named = [
+        (PurePosixPath(posixpath.normpath(one.removesuffix(WRITABLE))), one) for one in allowed
+    ]
+    writable = [folder for folder, one in named if one.endswith(WRITABLE)]
+    # Below a folder into which jobs write, any part of a path may be a link that one of them made.
+    if source.is_absolute() and not any(folder in source.parents for folder in writable):
+        if source in writable:
+            return
+        if mount.read_only and any(source.is_relative_to(folder) for folder, _ in named):
+            return
+    what = "" if mount.read_only else " for writing"
+    listed = ", ".join(one for _, one in named) or "no folder"
+    raise _refused(f"Mounting {clean(mount.source, 300)}{what}", f"Allowed are: {listed}.")
+
+
+def _refused(what: str, hint: str) -> RefusedError:
+    return RefusedError("Not within the lab's policy", f"{what} is not allowed here.", hint)

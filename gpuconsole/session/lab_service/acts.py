@@ -1,0 +1,95 @@
+"""Acts of callers on the lab's queue: each is judged by the lab's rights, done, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.acts import Act
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, UsageError
+from gpuconsole.session.lab_service.protocol import MOST_JOBS, Request
+
+if TYPE_CHECKING:
+    from gpuconsole.session.queue.service import JobQueue
+    from gpuconsole.session.session import Session
+
+_LONGEST = 500
+"""Letters of what the audit says of an act."""
+
+
+class Acts:
+    """Does what callers ask, where they may."""
+
+    def __init__(self, session: Session, rights: Rights) -> None:
+        self._session = session
+        self._rights = rights
+        on_jobs = (
+            "cancel", "hold", "release", "preempt", "priority", "retry",
+        )  # fmt: skip
+        on_hosts = ("drain", "undrain")
+        self._verbs: Mapping[str, Callable[[Caller, Request], Awaitable[Sequence[Job]]]] = {
+            **dict.fromkeys(on_jobs, self._on_jobs),
+            **dict.fromkeys(on_hosts, self._on_host),
+        }
+
+    async def do(self, caller: Caller, request: Request) -> Sequence[Job]:
+        """Do what is asked, and record it. ConsoleError where it may not, or cannot, be done."""
+        subject = request.host or " ".join(request.jobs[:20])
+        detail = str(request.number) if request.verb == "priority" else request.text
+        try:
+            verb = self._verbs.get(request.verb)
+            if verb is None:
+                raise UsageError("No such act", f"{clean(request.verb, 40)!r} is none.")
+            done = await verb(caller, request)
+        except ConsoleError as error:
+            self.record(caller, request.verb, subject, detail, error.message)
+            raise
+        self.record(caller, request.verb, subject, detail)
+        return done
+
+    def record(
+        self, caller: Caller, verb: str, subject: str, detail: str = "", refused: str = ""
+    ) -> None:
+        """Write an act into the audit. JournalError where that cannot be."""
+        words = (clean(text, _LONGEST) for text in (verb, subject, detail, refused))
+        now = self._session.now()
+        self._session._journal.record(Act(now, caller.name, caller.uid, caller.origin, *words))
+
+    async def _on_jobs(self, caller: Caller, request: Request) -> Sequence[Job]:
+        if not 0 < len(request.jobs) <= MOST_JOBS:
+            raise UsageError("No jobs", f"One request names 1 to {MOST_JOBS} jobs.")
+        for job_id in request.jobs:
+            self._rights.require_own(caller, self._exact(job_id))
+        queue, jobs = self._session.queue_of(caller.name), request.jobs
+        if request.verb == "priority":
+            self._rights.require_priority(caller, request.number)
+            return await queue.set_priority_all(jobs, request.number)
+        if request.verb == "retry":
+            return [await self._retry(caller, queue, job_id, request) for job_id in jobs]
+        if request.verb == "preempt":
+            return [await queue.preempt(job_id) for job_id in jobs]
+        verbs = {"cancel": queue.cancel_all, "hold": queue.hold_all, "release": queue.release_all}
+        return await verbs[request.verb](jobs)
+
+    async def _retry(self, caller: Caller, queue: JobQueue, job_id: str, request: Request) -> Job:
+        # What was allowed when it was queued first need not be any more.
+        self._rights.require_priority(caller, self._exact(job_id).task.priority)
+        return await queue.retry(job_id, secrets=request.secrets)
+
+    async def _on_host(self, caller: Caller, request: Request) -> Sequence[Job]:
+        self._rights.require_operator(caller, "Draining hosts")
+        if request.verb == "drain":
+            await self._session.drains.drain(request.host, request.text, caller.name)
+        else:
+            await self._session.drains.undrain(request.host)
+        return ()
+
+    def _exact(self, job_id: str) -> Job:
+        """Return the job of an id; a caller's other words for it are its console's business."""
+        job = self._session._journal.job(job_id)
+        if job is None:
+            raise UsageError("No such job", f"The lab's queue has no job {clean(job_id, 40)!r}.")
+        return job

@@ -1,0 +1,219 @@
+"""Pictures for consoles: made once each beat, however many look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.containers import Lease
+from gpuconsole.core.events import Event
+from gpuconsole.core.faults import FaultStreak
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.incidents import Incident
+from gpuconsole.core.jobs import Job
+from gpuconsole.session.lab_service.protocol import (
+    MESSAGE,
+    Dispatching,
+    Message,
+    Own,
+    Picture,
+)
+from gpuconsole.session.lab_service.views import is_public, public, without_estimate
+from gpuconsole.state import Drain
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+MOST_OBSERVATIONS = 2000
+"""Runs that a console learns from; the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that pictures are made of, at one beat."""
+
+    fleet: FleetSnapshot
+    leases: Mapping[str, tuple[Lease, ...]]
+    jobs: tuple[Job, ...]
+    drains: tuple[Drain, ...]
+    streaks: tuple[FaultStreak, ...]
+    incidents: tuple[Incident, ...]
+    dispatching: Dispatching
+    event: int
+    """The number of the latest event."""
+
+
+EMPTY = Scene(FleetSnapshot(), {}, (), (), (), (), Dispatching("", 0.0), 0)
+
+
+@dataclass(slots=True)
+class Beat:
+    """One look at the session: its number, what was seen, and the messages that tell of it."""
+
+    number: int
+    scene: Scene
+    events: list[tuple[int, Event]] = field(default_factory=list)
+    """Those that are new since the beat before."""
+    changes: bytes = b""
+    """What a console lacks that has the beat before; empty where nothing changed."""
+    changed: tuple[Job, ...] = ()
+    """Jobs that changed since the beat before."""
+
+
+class Feed:
+    """Looks at a session once a beat and serves what consoles lack."""
+
+    def __init__(self, session: Session, now: Callable[[], float]) -> None:
+        self._session = session
+        self._now = now
+        self._public: dict[str, tuple[int, Job]] = {}
+        self._whole: tuple[int, bytes] = (-1, b"")
+        self._beaten = asyncio.Event()
+        self.beat = Beat(0, EMPTY)
+
+    def look(self) -> None:
+        """Take a beat: see what is new, and wake those who wait for it."""
+        before = self.beat.scene
+        journal = self._session._journal
+        events = journal.events_after(before.event) if before.event else []
+        scene = self._seen(events[-1][0] if events else before.event or journal.last_event())
+        old = {job.id: job for job in before.jobs} if scene.jobs is not before.jobs else {}
+        changed: tuple[Job, ...] = ()
+        if scene.jobs is not before.jobs:
+            changed = tuple(job for job in scene.jobs if old.get(job.id) is not job)
+        picture = self._changes(before, scene, changed, events)
+        changes = b"" if picture is None else MESSAGE.dump_json(Message(picture=picture))
+        self.beat = Beat(self.beat.number + 1, scene, events, changes, changed)
+        beaten, self._beaten = self._beaten, asyncio.Event()
+        beaten.set()
+
+    async def next(self) -> None:
+        """Wait for the next beat."""
+        await self._beaten.wait()
+
+    def whole(self) -> bytes:
+        """Return the message that tells everything everybody may see; made once a beat."""
+        number, message = self._whole
+        if number != self.beat.number:
+            scene = self.beat.scene
+            picture = Picture(
+                whole=True,
+                revision=scene.fleet.revision,
+                taken_at=scene.fleet.taken_at,
+                simulated=scene.fleet.simulated,
+                names=tuple(host.name for host in scene.fleet.hosts),
+                hosts=scene.fleet.hosts,
+                leases=scene.leases,
+                jobs=self._all_public(scene.jobs),
+                order=tuple(job.id for job in scene.jobs),
+                events=((scene.event, _SILENT),) if scene.event else (),
+                drains=scene.drains,
+                streaks=scene.streaks,
+                incidents=scene.incidents,
+                dispatching=scene.dispatching,
+            )
+            message = MESSAGE.dump_json(Message(picture=picture))
+            self._whole = (self.beat.number, message)
+        return message
+
+    def own(self, may_see: Callable[[Job], bool]) -> bytes:
+        """Return the message that tells a user all that is theirs."""
+        jobs = tuple(without_estimate(job) for job in self.beat.scene.jobs if may_see(job))
+        journal = self._session._journal
+        ids = {job.id for job in jobs}
+        seen = tuple(one for one in journal.observations() if one.job in ids)[-MOST_OBSERVATIONS:]
+        return MESSAGE.dump_json(
+            Message(own=Own(jobs, observations=seen, calibrations=journal.calibrations()))
+        )
+
+    def own_changes(self, may_see: Callable[[Job], bool]) -> bytes:
+        """Return what of a user's own changed at this beat; empty where nothing did."""
+        jobs = tuple(without_estimate(job) for job in self.beat.changed if may_see(job))
+        told = [(number, event) for number, event in self.beat.events if not is_public(event)]
+        by_id = {job.id: job for job in self.beat.scene.jobs} if told else {}
+        events = tuple(
+            (number, event)
+            for number, event in told
+            if event.subject in by_id and may_see(by_id[event.subject])
+        )
+        if not (jobs or events):
+            return b""
+        return MESSAGE.dump_json(Message(own=Own(jobs, events)))
+
+    def _seen(self, event: int) -> Scene:
+        session, journal = self._session, self._session._journal
+        role, now = journal.role(), self._now()
+        alive = role.alive(now)
+        return Scene(
+            fleet=session.hosts.snapshot(),
+            leases=session._leases.seen(),
+            jobs=journal.jobs(),
+            drains=tuple(journal.drains().values()),
+            streaks=tuple(journal.streaks().values()),
+            incidents=journal.incidents(),
+            dispatching=Dispatching(role.owner if alive else "", max(0.0, now - role.heartbeat)),
+            event=event,
+        )
+
+    def _changes(
+        self,
+        before: Scene,
+        scene: Scene,
+        changed: tuple[Job, ...],
+        events: Sequence[tuple[int, Event]],
+    ) -> Picture | None:
+        known = {host.name: host for host in before.fleet.hosts}
+        hosts = tuple(host for host in scene.fleet.hosts if known.get(host.name) is not host)
+        names = tuple(host.name for host in scene.fleet.hosts)
+        order = None
+        if scene.jobs is not before.jobs and not _same_order(before.jobs, scene.jobs):
+            order = tuple(job.id for job in scene.jobs)
+        told = tuple((number, event) for number, event in events if is_public(event))
+        same = (
+            not (hosts or changed or told)
+            and order is None
+            and names == tuple(known)
+            and scene.leases == before.leases
+            and (scene.drains, scene.streaks) == (before.drains, before.streaks)
+            and scene.incidents is before.incidents
+            and scene.dispatching.owner == before.dispatching.owner
+        )
+        if same:
+            return None
+        return Picture(
+            whole=False,
+            revision=scene.fleet.revision,
+            taken_at=scene.fleet.taken_at,
+            simulated=scene.fleet.simulated,
+            names=names,
+            hosts=hosts,
+            leases=scene.leases,
+            jobs=self._all_public(changed),
+            order=order,
+            events=told,
+            drains=scene.drains,
+            streaks=scene.streaks,
+            incidents=scene.incidents,
+            dispatching=scene.dispatching,
+        )
+
+    def _all_public(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
+        found = []
+        for job in jobs:
+            known = self._public.get(job.id)
+            if known is None or known[0] != job.revision:
+                known = self._public[job.id] = (job.revision, public(job))
+            found.append(known[1])
+        return tuple(found)
+
+
+_SILENT = Event("", "", "", 0.0)
+"""Stands for events that were told before a console came."""
+
+
+def _same_order(before: Sequence[Job], after: Sequence[Job]) -> bool:
+    return len(before) == len(after) and all(
+        one.id == other.id for one, other in zip(before, after, strict=True)
+    )

@@ -1,0 +1,141 @@
+"""New jobs from callers: what they send is checked, and queued under their own names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.envfile import VARIABLE
+from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
+from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
+from gpuconsole.core.text import clean
+from gpuconsole.errors import UsageError
+from gpuconsole.session.dispatch.container_spec import (
+    checkpoint_path,
+    require_gang_network,
+    require_safe_source,
+    start_path,
+)
+from gpuconsole.session.lab_service.protocol import MOST_JOBS, Submission, Wanted
+from gpuconsole.session.queue import commands
+from gpuconsole.session.submit.secrets import require_values, without_values
+from gpuconsole.session.submit.submit import Prepared, new_ids
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
+_MOST_DEVICES, _MOST_HOSTS, _MOST_RETRIES = 64, 64, 20
+"""As in task files."""
+_MOST_WORDS = 10_000
+_MOST_NOTES = 40
+_LONGEST_WORD = 128 * 1024
+"""What Linux takes as one argument of a program."""
+_LARGEST_MIB = 2.0**40
+
+
+class Intake:
+    """Takes submissions of callers into the lab's queue."""
+
+    def __init__(self, session: Session, rights: Rights, policy: Policy) -> None:
+        self._session = session
+        self._rights = rights
+        self._policy = policy
+
+    def require(self, caller: Caller, submission: Submission) -> None:
+        """Raise the ConsoleError for a submission that may not be queued."""
+        if not 0 < len(submission.jobs) <= MOST_JOBS:
+            raise UsageError("No jobs", f"One submission has 1 to {MOST_JOBS} jobs.")
+        for wanted in submission.jobs:
+            self._require(caller, wanted, submission)
+
+    def take(self, caller: Caller, submission: Submission, bundle: Path) -> tuple[Job, ...]:
+        """Queue what `require` let pass; `bundle` is the packed project, which moves into the
+        queue's own folder."""
+        now = self._session.now()
+        jobs = tuple(
+            Job(
+                id=job_id,
+                task=self._queued(wanted.task, submission),
+                user=caller.name,
+                state=JobState.HELD if submission.hold else JobState.QUEUED,
+                submitted_at=now,
+                queued_at=now,
+                estimate_mib=wanted.estimate_mib,
+                estimate=wanted.estimate,
+            )
+            for job_id, wanted in zip(
+                new_ids(now, len(submission.jobs)), submission.jobs, strict=True
+            )
+        )
+        notes = tuple(clean(note, 500) for note in submission.notes[:_MOST_NOTES])
+        return self._session.store(Prepared(jobs, bundle, submission.secrets, notes))
+
+    def _queued(self, task: Task, submission: Submission) -> Task:
+        journal = self._session._journal
+        after = tuple(commands.find_group(journal.jobs(), needed) for needed in task.after)
+        # A file of the caller is never looked at here, whatever its path says.
+        ship: tuple[str, ...] = ()
+        return without_values(
+            replace(
+                task, after=after, ship=ship, secrets=dict.fromkeys(submission.secrets, ""),
+                auto_batch=False,
+            )
+        )  # fmt: skip
+
+    def _require(self, caller: Caller, wanted: Wanted, submission: Submission) -> None:
+        task = wanted.task
+        _require_sound(task)
+        _require_figure("estimate", wanted.estimate_mib, _LARGEST_MIB)
+        self._rights.require_priority(caller, task.priority)
+        self._rights.require_account(caller, task.account)
+        require_allowed(task, self._policy)
+        for mount in task.mounts:
+            require_safe_source(mount)
+        if task.hosts > 1:
+            require_gang_network(task, self._session.settings)
+        start_path(task)
+        checkpoint_path(task)
+        require_values(replace(task, secrets=dict(submission.secrets)))
+        for needed in task.after:
+            commands.find_group(self._session._journal.jobs(), needed)
+
+
+def _require_sound(task: Task) -> None:
+    """Raise UsageError for a task that no console of ours would send."""
+    if not _NAME.fullmatch(task.name):
+        raise UsageError("Wrong name", "A job's name has 1 to 128 letters on one line.")
+    if not task.script or task.kind == ADOPTED:
+        raise UsageError("No script", f"Job {clean(task.name, 80)} names no script.")
+    if PurePosixPath(task.script).suffix == ".ipynb":
+        raise UsageError("A notebook cannot be submitted", "Export it to a script first.")
+    _require_number("devices", 1 if task.devices is None else task.devices, 1, _MOST_DEVICES)
+    _require_number("hosts", task.hosts, 1, _MOST_HOSTS)
+    _require_number("retries", task.retries, 0, _MOST_RETRIES)
+    _require_number("priority", task.priority, -commands.MOST_PRIORITY, commands.MOST_PRIORITY)
+    for name, size in (("shm_size", task.shm_size_mib), ("memory_limit", task.memory_limit_mib)):
+        _require_figure(name, size, _LARGEST_MIB)
+    _require_figure("run_time", task.run_time_s, 1e9)
+    words = (*task.args, *task.env, *task.env.values(), *task.labels.values(), task.image)
+    if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD or "\0" in word for word in words):
+        raise UsageError("Task is too long", f"{clean(task.name, 80)} has words without end.")
+    for name in (*task.env, *task.secrets):
+        if not VARIABLE.fullmatch(name):
+            raise UsageError("Wrong variable", f"{clean(name, 80)!r} is no name of a variable.")
+    for mount in task.mounts:
+        for path in (mount.source, mount.target):
+            parts = PurePosixPath(path).parts
+            if not path.startswith("/") or ".." in parts or len(parts) < 2 or "\0" in path:
+                raise UsageError("Wrong mount", f"{clean(path, 200)!r} is no path below /.")
+
+
+def _require_number(name: str, number: int, least: int, most: int) -> None:
+    if not least <= number <= most:
+        raise UsageError(f"Wrong {name}", f"{str(number)[:20]} is not from {least} to {most}.")
+
+
+def _require_figure(name: str, figure: float | None, most: float) -> None:
+    if figure is not None and not 0 <= figure <= most:
+        raise UsageError(f"Wrong {name}", f"{str(figure)[:20]} is not from 0 to {most:g}.")

@@ -1,0 +1,27 @@
+"""Acts on the lab's queue as rows of its journal: written once, never changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from gpuconsole.core.acts import Act
+
+KEPT = 200_000
+"""Acts that are kept; of more the oldest go."""
+_COLUMNS = ("at", "user", "uid", "origin", "verb", "subject", "detail", "refused")
+LATEST = f"SELECT {', '.join(_COLUMNS)} FROM acts ORDER BY seq DESC LIMIT ?"
+LATEST_OF = f"SELECT {', '.join(_COLUMNS)} FROM acts WHERE user = ? ORDER BY seq DESC LIMIT ?"
+
+
+def add(connection: sqlite3.Connection, act: Act) -> None:
+    """Write an act."""
+    names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
+    values = tuple(getattr(act, name) for name in _COLUMNS)
+    connection.execute(f"INSERT INTO acts ({names}) VALUES ({marks})", values)
+    connection.execute("DELETE FROM acts WHERE seq <= (SELECT max(seq) FROM acts) - ?", (KEPT,))
+
+
+def read(rows: Iterable[sqlite3.Row]) -> tuple[Act, ...]:
+    """Return the acts of rows."""
+    return tuple(Act(*row) for row in rows)
