@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from gpuconsole.config import LabSettings
-from gpuconsole.errors import ConsoleError
+from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.remote import relay
 from gpuconsole.remote.hosts import make_links
 from gpuconsole.remote.inventory import Inventory, QueueEntry
@@ -42,11 +42,22 @@ class SshWay:
         """Return a local socket that reaches the service. UnreachableError where there is none."""
         async with self._lock:
             if self._relay is None and not await self._link.forwards_socket(self._path):
+                await self._require_socket()
                 self._relay = Relay(self._link, self._path)
                 await self._relay.start()
             if self._relay is not None:
                 return self._relay.socket
             return Path(await self._link.forward_socket(self._path))
+
+    async def _require_socket(self) -> None:
+        """Raise UnreachableError where the host has no such socket."""
+        done = await self._link.run(["test", "-S", self._path])
+        if done.exit_status != 0:
+            raise UnreachableError(
+                "The lab's queue does not answer",
+                f"{self.name} has no socket {self._path}.",
+                "Jobs that run go on. Ask whether `gpuconsole dispatch --lab` runs there.",
+            )
 
     async def close(self) -> None:
         """End the connection."""

@@ -290,8 +290,10 @@ class Lab:
         python: bool = True,
         driver: bool = True,
         model: str = "NVIDIA A100-SXM4-40GB",
+        accounts: Sequence[str] = (),
     ) -> LabHost:
-        """Start a host. `files` go into the home folder, `programs` first on its PATH."""
+        """Start a host. `files` go into the home folder, `programs` first on its PATH; `accounts`
+        can log in with the lab's key and may do nothing else."""
         number = len(self.hosts) + 1
         root = self.root / f"host{number}"
         for name in ("driver", "lib", "bin", "home"):
@@ -307,7 +309,7 @@ class Lab:
             driver=nvml.DriverState(root / "driver" / "state", **fields),
             key=self.key,
         )
-        self._write_files(host, shell, motd)
+        self._write_files(host, shell, motd, accounts)
         for name, text in (files or {}).items():
             (root / "home" / name).parent.mkdir(parents=True, exist_ok=True)
             (root / "home" / name).write_text(text)
@@ -349,16 +351,24 @@ class Lab:
             host.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def _write_files(self, host: LabHost, shell: str, motd: str) -> None:
+    def _write_files(
+        self, host: LabHost, shell: str, motd: str, accounts: Sequence[str] = ()
+    ) -> None:
         root = host.root
         _keygen(root / "hostkey")
         account = f"{USER}:x:{UID}:{UID}::/home/{USER}:{shell}\n"
         system = "root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
-        (root / "passwd").write_text(system + account)
+        others = [
+            f"{name}:x:{UID + 1 + number}:{UID + 1 + number}::/tmp:/bin/bash\n"
+            for number, name in enumerate(accounts)
+        ]
+        (root / "passwd").write_text(system + account + "".join(others))
         (root / "group").write_text(
             f"root:x:0:\nvideo:x:44:\nnogroup:x:65534:\n{USER}:x:{UID}:\ndocker:x:{DOCKER_GID}:{USER}\n"
         )
-        (root / "shadow").write_text(f"root:*:1::::::\n{USER}:*:1::::::\n")
+        (root / "shadow").write_text(
+            "".join(f"{name}:*:1::::::\n" for name in ("root", USER, *accounts))
+        )
         (root / "motd").write_text(motd)
         (root / "nothing").write_text("")
         (root / "authorized_keys").write_text(self.key.with_suffix(".pub").read_text())
