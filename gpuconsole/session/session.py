@@ -185,6 +185,12 @@ class Session:
         return role.owner if role.alive(self.now()) else ""
 
     @property
+    def away(self) -> str:
+        """Why the lab's queue is not heard now, as a sentence without its full stop; "" while it
+        is, and for a queue that is here."""
+        return ""
+
+    @property
     def lost(self) -> JournalLostError | None:
         """Why the journal can be used no more: nothing is launched or written. None while it
         can."""

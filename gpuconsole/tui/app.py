@@ -213,6 +213,8 @@ class ConsoleApp(TypeAhead):
         if past := self.travel.mark:
             return Marks(simulated, False, False, self.look.site, past)
         notice = "JOURNAL LOST" if self.session.lost is not None else ""
+        if self.session.away:
+            notice = "LAB QUEUE AWAY"
         return Marks(simulated, self.read_only, self.paused, self.look.site, notice)
 
     @property

@@ -322,6 +322,7 @@ class FakeSession:
     lines: tuple[str, ...] = ()
     error: ConsoleError | None = None
     lost: ConsoleError | None = None
+    away: str = ""
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     left: tuple[ResultFile, ...] = ()

@@ -119,15 +119,18 @@ async def test_quit() -> None:
         assert app.return_code == 0
 
 
-def test_a_lost_journal_stands_in_the_status_line() -> None:
+def test_a_lost_journal_and_a_lab_queue_that_is_away_stand_in_the_status_line() -> None:
     session = FakeSession(lost=JournalError("Journal is gone", "It was there."))
     app = ConsoleApp(session)  # type: ignore[arg-type]
     picture = Gallery().picture(session.snapshot(), session.jobs(), session.now())
     line = status_line(app.ink, picture, app.marks(), 120)
     assert " JOURNAL LOST " in [words for words, _ in line]
-    session.lost = None
+    session.lost, session.away = None, "head-01 does not answer"
     line = status_line(app.ink, picture, app.marks(), 120)
-    assert " JOURNAL LOST " not in [words for words, _ in line]
+    assert " LAB QUEUE AWAY " in [words for words, _ in line]
+    session.away = ""
+    line = status_line(app.ink, picture, app.marks(), 120)
+    assert not {" JOURNAL LOST ", " LAB QUEUE AWAY "} & {words for words, _ in line}
 
 
 def test_a_theme_that_others_could_have_written_is_refused(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Drains:
     def __init__(self) -> None:
         self.drained: list[tuple[str, str, str]] = []
 
-    def drain(self, host: str, reason: str, by: str) -> None:
+    async def drain(self, host: str, reason: str, by: str) -> None:
         self.drained.append((host, reason, by))
 
 

@@ -26,6 +26,7 @@ from gpuconsole.session.lab_service.log_copies import LogCopies
 from gpuconsole.session.lab_service.mirror import LabHosts, LabJournal, Mirror
 from gpuconsole.session.lab_service.protocol import Request, Submission, Wanted
 from gpuconsole.session.queue import commands
+from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.service import NO_VALUES, JobQueue
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.pack import pack_project
@@ -90,6 +91,14 @@ class LabSession(Session):
         self._placer.remember(self._journal.observations())
         return self
 
+    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+        """Say why jobs stand where they do; while the service is away, that this is not known."""
+        if not self.client.lost:
+            return super().whys(jobs)
+        seen = f"This is how it stood when {self.client.name} was heard last."
+        reason = f"The lab's queue does not answer: {self.client.lost}. {seen}"
+        return {job.id: Why(job.state.value, reason) for job in jobs}
+
     @property
     def dispatcher(self) -> str:
         """Who launches jobs, for a person; "" while the service is not heard."""
@@ -97,7 +106,7 @@ class LabSession(Session):
 
     @property
     def away(self) -> str:
-        """Why the service is not heard now, as the end of a sentence; "" while it is."""
+        """Why the service is not heard now; "" while it is."""
         return self.client.lost
 
     def store(self, prepared: Prepared) -> tuple[Job, ...]:
