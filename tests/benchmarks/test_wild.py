@@ -73,7 +73,7 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     # Batches had about 28 and 16 when they were drawn; real Paddle 3 refuses some of them.
     assert sum(one.can_run for one in corpus.of("third-party-1")) >= 10
     assert sum(one.can_run for one in corpus.of("third-party-2")) >= 6
-    assert sum(one.can_run for one in corpus.of("suites-1")) >= 12
+    assert sum(one.can_run for one in corpus.of("suites-1")) >= 11
     assert sum(one.can_run for one in corpus.of("suites-2")) >= 10
     assert sum(one.can_run for one in corpus.of("suites-4")) >= 10
     assert corpus.held_out == {"third-party-2", "suites-2"}
