@@ -37,7 +37,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks import truth
-from benchmarks.wild import beside, manifest
+from benchmarks.wild import beside, data, manifest
 from benchmarks.wild.manifest import MANIFEST, Entry
 
 HERE = Path(__file__).resolve().parents[2]
@@ -75,6 +75,10 @@ class Plan:
     """More where the peak comes later: a user's card sees the whole run."""
     epoch: int = 0
     """Batches after which an epoch is cut, where the peak comes with an evaluation; 0 for all."""
+    data: tuple[Mapping[str, Any], ...] = ()
+    """Further recipes for the copy that is measured, where a script could not be run here as its
+    users do and the memory of its steps stays: fewer samples to prepare, weights of its network at
+    random in place of those that it would download."""
 
 
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
@@ -86,8 +90,8 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
                 argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
                 steps = plan.get("steps", STEPS)
                 epoch = plan.get("epoch", 0)
-                sizes = tuple(plan["batches"])
-                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch)
+                sizes, laid = tuple(plan["batches"]), tuple(plan.get("data", ()))
+                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, data=laid)
     return None
 
 
@@ -97,7 +101,7 @@ def measure(
     """Run a script at one batch size; what the harness recorded, or why there is nothing."""
     with tempfile.TemporaryDirectory(prefix="wild_") as temporary:
         root = Path(temporary) / "project"
-        shutil.copytree(beside.root_of(entry, corpus), root)
+        copy(entry, plan, corpus, root)
         out = Path(temporary) / "out.json"
         how = ["--how", "call"] if plan.how == "call" else ["--how", "argv", f"--flag={plan.how}"]
         command = [
@@ -118,6 +122,12 @@ def measure(
         if not out.exists():
             return {"error": f"{ended}: {said[-1500:]}"}
         return whole_run(json.loads(out.read_text()))
+
+
+def copy(entry: Entry, plan: Plan, corpus: Path, root: Path) -> None:
+    """Copy a script's repository with its data, and lay beside it what only measuring asks for."""
+    shutil.copytree(beside.root_of(entry, corpus), root)
+    data.make(plan.data, root / entry.workdir)
 
 
 def whole_run(found: dict[str, Any]) -> dict[str, Any]:

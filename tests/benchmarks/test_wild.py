@@ -415,7 +415,8 @@ def test_data_is_laid_beside_a_script_and_its_repository_stays_as_it_is(tmp_path
 
 def test_every_entry_names_recipes_that_there_are() -> None:
     for one in manifest.load().entries:
-        for recipe in one.data:
+        plan = truth.plan_of(one.id)
+        for recipe in (*one.data, *(plan.data if plan else ())):
             assert recipe["recipe"] in data.RECIPES, one.id
             parameters = {name: recipe[name] for name in recipe if name not in ("recipe", "path")}
             inspect.signature(data.RECIPES[recipe["recipe"]]).bind(Path(), **parameters)
@@ -580,6 +581,21 @@ def test_the_truth_of_scripts_held_out_is_measured_only_where_that_is_asked_for(
     for asked_for, ids in ((False, []), (True, [held_out.id])):
         asked = truth.asked(corpus, argparse.Namespace(**options, held_out=asked_for))
         assert [one.id for one, _ in asked] == ids
+
+
+def test_what_only_measuring_asks_for_is_laid_in_the_copy_that_is_measured(tmp_path: Path) -> None:
+    source = tmp_path / "corpus" / REPOSITORY.folder
+    source.mkdir(parents=True)
+    (source / "train.py").write_text("samples = 1000\n")
+    plans = tmp_path / "manifest.json"
+    recipe = {"recipe": "edited", "path": "train.py", "changes": [["1000", "2"]]}
+    scripts = [{"id": "a", "measure": {"batches": [2], "how": "call", "data": [recipe]}}]
+    plans.write_text(json.dumps({"repositories": [{"scripts": scripts}]}))
+    plan = truth.plan_of("a", plans)
+    assert plan
+    truth.copy(entry(), plan, tmp_path / "corpus", tmp_path / "copy")
+    assert (tmp_path / "copy" / "train.py").read_text() == "samples = 2\n"
+    assert (source / "train.py").read_text() == "samples = 1000\n"
 
 
 def test_what_a_script_starts_ends_with_it(tmp_path: Path) -> None:
