@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import math
 import time
+import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, MOST, RISING, STEADY, Onward, rises
 from gpuconsole.preflight.meta.sizes import nbytes
-from gpuconsole.preflight.meta.state import STATE
+from gpuconsole.preflight.meta.state import STATE, State
 from gpuconsole.preflight.meta.values import Number
 from gpuconsole.preflight.recording import read_run
 
@@ -256,3 +258,18 @@ def test_memory_grows_where_each_cycle_holds_more_than_the_one_before(
 def test_the_clock_of_a_run_is_the_time_that_it_works() -> None:
     """A busy machine sees as much of a script as an idle one."""
     assert Onward().clock is time.process_time
+
+
+def test_no_stack_is_walked_for_operators_of_a_scratch_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Paddle notes for each where it was called, which takes longer than all else."""
+    made = State()
+    made.framework = SimpleNamespace(_dygraph_guard=lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(made, "scratch", contextlib.nullcontext)
+    with made.building():
+        assert not traceback.extract_stack()
+    assert traceback.extract_stack()
+    with pytest.raises(ValueError, match="shapes"), made.building():
+        raise ValueError("shapes collide")
+    assert traceback.extract_stack()

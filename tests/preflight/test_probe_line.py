@@ -355,6 +355,30 @@ def test_numbers_that_change_training_leave_no_answer(
     assert "the memory changes with a number" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("extra", "known"),
+    [(lambda number: 4 * number, True), (lambda number: 4 * number**2, False),
+     (lambda number: 400 * number, False), (lambda number: 8 if number == 16 else 4, False)],
+)  # fmt: skip
+def test_a_few_bytes_for_a_number_that_only_data_gives_take_no_answer_back(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, extra: Callable[[int], int], known: bool
+) -> None:
+    """A million of them is next to nothing beside the peak, and they grow as the number does."""
+    whole = 2**31
+
+    def other(asked: Any, _: Any) -> Any:
+        return {"run": steps(3, whole, extra(asked["number"]))}
+
+    monkeypatch.setattr(probe, "run", other)
+    first = steps(3, whole, extra(1))
+    found = probe.with_other_numbers({"runs": [first]}, io.StringIO())
+    assert ("runs" in found) is known
+    if known:
+        (note,) = first["notes"]
+        assert "a.py:1" in note
+        assert "4.00 MiB" in note
+
+
 def test_a_second_size_that_was_cut_leaves_the_scripts_own(probe: Any) -> None:
     first = steps(5, 10, 70, until=6)
     (only,) = probe.pair(first, steps(3, 20, batch=128))

@@ -203,3 +203,12 @@ def test_a_few_bytes_that_a_later_step_holds_more_make_no_later_peak(tmp_path: P
     runs = _answer(tmp_path, "pass", within, "pass")["document"]["runs"]
     assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2
     assert not any("The peak comes after" in one for one in runs[0]["notes"])
+
+
+def test_a_run_whose_first_steps_are_alike_goes_on_for_few_more(tmp_path: Path) -> None:
+    """One more until the peak stands, and one in each of the epochs after the two that are cut."""
+    steps = tmp_path / "steps"
+    within = f"open({str(steps)!r}, 'a').write(f'{{x.shape[0]}}\\n')"
+    _answer(tmp_path, "pass", within, "pass")
+    made = steps.read_text().split()
+    assert (made.count("16"), made.count("32")) == (request.STEPS + 3, request.STEPS)

@@ -41,6 +41,8 @@ class Ledger:
         self.since: dict[Any, Any] = {}
         self.live = 0
         self.peak = 0
+        self.held: list[tuple[int, int]] = []
+        """The most that was held until the end of each cycle, and what was held then, in bytes."""
         self.calls = 0
 
     def born(self, nbytes: Any, name: Any, inside: Any = False) -> Any:
@@ -81,6 +83,7 @@ class Ledger:
     def cycle(self) -> None:
         """A cycle of the training ends here."""
         self.cycles.append(len(self.events))
+        self.held.append((self.peak, self.live))
 
     def fetching(self, reader: Any) -> None:
         """Samples are fetched for a reader (0: no more)."""

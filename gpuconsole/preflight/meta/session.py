@@ -101,6 +101,9 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             # Whatever becomes of the rest of the run, this stands.
             self.channel.say({"run": self.first})
             self.onward = Onward(self.request.get("until"))
+            # States come with the first step, their full peak with the second.
+            for peak, held in ledger.held[1:-1]:
+                self.onward.cycle(peak, held)
             last = threading.Timer(LAST_S, os._exit, (0,))
             last.daemon = True
             last.start()

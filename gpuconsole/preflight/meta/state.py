@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,10 @@ def rightly(error: Any) -> Any:
     nothing about the script."""
     error.rightly = True
     return error
+
+
+def _no_stack(*_: Any) -> Any:
+    return []
 
 
 class State:
@@ -91,9 +96,18 @@ class State:
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """Let operators called inside this block build a program."""
-        with self.scratch(), self.framework._dygraph_guard(None):
-            yield
+        """Let operators called inside this block build a program.
+
+        Paddle notes for each of them where it was called; nobody asks that of a scratch program,
+        and walking a deep stack takes longer than all else.
+        """
+        stack = traceback.extract_stack
+        traceback.extract_stack = _no_stack
+        try:
+            with self.scratch(), self.framework._dygraph_guard(None):
+                yield
+        finally:
+            traceback.extract_stack = stack
 
     def choice(self, text: str) -> None:
         """Record that the run depends on a value that only data could give."""

@@ -31,6 +31,8 @@ DOUBLINGS = (1, 4)
 OTHER_NUMBERS = (16, 2)
 """What numbers of unknown data are taken to be in place of ones; the second where the first is
 none that the script can use."""
+ROUNDED = 1.25
+"""What sizes that are rounded up may differ from a line."""
 LATER = "The peak comes after the first {} steps: {} were followed."
 SHORTER = "With another batch size the script was not followed as far: only its own is told."
 LONGEST_ANSWER_S = 60.0
@@ -241,7 +243,14 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
         if few_or_all(asked, first, out):
             first["notes"].append(COUNTS.format(places))
             return answer
-        return of_first_steps(answer, again["run"], places)
+        most = next_to_nothing(first, number, again["run"], out)
+        if most is None:
+            return of_first_steps(answer, again["run"], places)
+        first["notes"].append(
+            f"Taken for granted: numbers that only data gives are 1 (asked at {places}); "
+            f"{probe_line.MOST_NUMBER} would change the memory by {most / 2**20:.2f} MiB."
+        )
+        return answer
     first["notes"].append(
         f"Taken for granted: numbers that only data gives are 1 (asked at {places}); the script "
         "did not run with others."
@@ -269,6 +278,21 @@ def few_or_all(asked: Any, first: Any, out: Any) -> Any:
     few, many = runs
     low, high = (probe_line.peak(one) for one in many)
     return probe_line.unmoved(*few) and abs(high - low) <= SLIGHTLY * low
+
+
+def next_to_nothing(first: Any, number: Any, other: Any, out: Any) -> Any:
+    """Return the bytes by which the largest number of unknown data changes a run, where that is
+    next to nothing: a buffer of a few bytes for each, as a third run confirms; else None."""
+    most, least = probe_line.at_most(first, number, other), OTHER_NUMBERS[-1]
+    if most is None or number == least:
+        return None
+    asked = alike(dict(first["request"], number=least), first)
+    third = run(asked, stages(out, first["batch"], 0, 1))
+    # What grows faster than the number would be more than these tell.
+    if "run" not in third or probe_line.at_most(first, least, third["run"]) is None:
+        return None
+    told = (number - 1) / (least - 1) * probe_line.moved(first, third["run"])
+    return most if probe_line.moved(first, other) <= told * ROUNDED else None
 
 
 def as_asked(request: Any, answer: Any, out: Any) -> Any:

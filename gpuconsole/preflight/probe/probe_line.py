@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -112,6 +113,25 @@ def upto(run: Any, cycles: Any) -> Any:
         cycles_seen=cycles,
         until=None,
     )
+
+
+MOST_NUMBER = 2**20
+"""The largest number that only data gives which is thought of: points of a mask, say."""
+SLIGHT = 0.01
+"""Share of a run's peak by which it may change with such a number, and still be told."""
+
+
+def moved(one: Any, other: Any) -> Any:
+    """Return the bytes of blocks by which two runs differ."""
+    sizes = [sorted(run["sizes"], reverse=True) for run in level(one, other)]
+    return sum(abs(a - b) for a, b in itertools.zip_longest(*sizes, fillvalue=0))
+
+
+def at_most(first: Any, number: Any, other: Any) -> Any:
+    """Return the bytes by which the largest number of unknown data changes a run with ones, told by
+    another with this number; None where that is more than next to nothing."""
+    most = MOST_NUMBER * moved(first, other) / (number - 1)
+    return most if most <= SLIGHT * peak(first) else None
 
 
 def unmoved(small: Any, large: Any) -> Any:
