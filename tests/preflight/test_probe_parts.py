@@ -178,6 +178,26 @@ def test_a_batch_drawn_at_several_scales_is_made_at_the_largest(part: Any) -> No
     assert {mix([0] * 6)[1].shape for _ in range(20)} == {(6, 10)}
 
 
+def test_the_largest_batch_is_looked_for_once_for_all_runs_of_a_script(part: Any) -> None:
+    collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
+    tried: list[int] = []
+
+    def counted(samples: list[Any]) -> Any:
+        tried.append(len(samples))
+        return _at_a_scale(samples)
+
+    drawn = collate.Drawn()
+    first = collate.Collate(counted, flags, loader.extent, drawn)([[1] for _ in range(6)])[0]
+    assert len(tried) == collate.TRIALS + 1
+    flags.clear()
+    again = collate.Drawn(json.loads(json.dumps(drawn.found)))
+    make = collate.Collate(counted, flags, loader.extent, again)
+    assert make([[1] for _ in range(6)])[0].shape == first.shape
+    assert len(tried) == collate.TRIALS + 2
+    assert flags == {"variable-shape"}
+    assert again.found == drawn.found
+
+
 def test_batches_of_one_size_are_made_as_they_are_drawn(part: Any) -> None:
     collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
 
@@ -525,9 +545,10 @@ def test_a_project_goes_before_the_installed_library_that_it_is(
 def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
     ahead, asked = part("probe_ahead"), {"size": 8, "batch": {"how": "loader"}}
     sizes = {"size": 16, "number": 16}
-    told = {"own_batch": 8, "numbers_at": ["train.py:4"], "whole": False}
+    told = {"own_batch": 8, "numbers_at": ["train.py:4"], "whole": False, "drawn": [None, 7]}
     short = ahead.changes(asked, sizes, *ahead.told_of(told))
-    assert [(one["until"], one["whole"]) for one in short] == [(0, False)] * 2
+    made = [(one["until"], one["whole"], one["drawn"]) for one in short]
+    assert made == [(0, False, [None, 7])] * 2
     late = ahead.changes(asked, sizes, *ahead.told_of({**told, "until": 12}))
     assert [one["until"] for one in late] == [12, 12]
 

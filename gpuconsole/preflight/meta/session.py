@@ -10,6 +10,7 @@ import os
 import threading
 from typing import Any
 
+import probe_collate
 import probe_hooks
 import probe_line
 import probe_loader
@@ -75,10 +76,13 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """The answer of the first steps."""
         self.fetched: set[Any] = set()
         """Whether batches were fetched whole."""
+        self.drawn = probe_collate.Drawn()
 
     def fetching(self) -> Any:
         """Return what decides whether the batches of a loader are fetched whole."""
-        return probe_loader.Fetching(self.request.get("whole"), self.fetched)
+        # Not known before this process has divided.
+        self.drawn.given = self.request.get("drawn") or []
+        return probe_loader.Fetching(self.request.get("whole"), self.fetched, self.drawn)
 
     def asked(self, reader: Any) -> Any:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
@@ -160,6 +164,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             counted=STATE.counted,
             numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
             notes=[*answer["notes"], *chosen()],
+            drawn=list(self.drawn.found),
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
         )
         return answer

@@ -102,7 +102,7 @@ class State:
         and walking a deep stack takes longer than all else.
         """
         stack = traceback.extract_stack
-        traceback.extract_stack = _no_stack
+        traceback.extract_stack = _no_stack  # type: ignore[assignment]
         try:
             with self.scratch(), self.framework._dygraph_guard(None):
                 yield

@@ -381,6 +381,7 @@ def document(request: Any, runs: Any) -> Any:
         one.pop("options", None)
         one.pop("counted", None)
         one.pop("whole", None)
+        one.pop("drawn", None)
         one.pop("loaders", None)
     return {
         "read": probe_reads.united(runs),

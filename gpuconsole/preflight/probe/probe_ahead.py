@@ -62,9 +62,10 @@ def told_of(run: Any) -> Any:
 
 
 def alike(run: Any) -> Any:
-    """Return what makes a run like another: that it goes as far where that told of more than its
-    first steps (`until`, 0 for these alone), and fetches its batches as that did (`whole`)."""
-    return {"until": run.get("until") or 0, "whole": run.get("whole")}
+    """Return what makes a run like another: that it goes as far, where that told of more than its
+    first steps (`until`, 0 for these alone), and how that made its batches (`whole`, `drawn`)."""
+    made = {"whole": run.get("whole"), "drawn": run.get("drawn")}
+    return {"until": run.get("until") or 0, **made}
 
 
 def changes(request: Any, ahead: Any, own: Any, numbers: Any, like: Any) -> Any:

@@ -141,7 +141,10 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
     batched = sampler is not None or loader.batch_size is not None
     collate = loader.collate_fn or (default_collate_fn if batched else default_convert_fn)
     if isinstance(taken, Largest) and loader.collate_fn:
-        collate = probe_collate.Collate(collate, taken.flags, extent)
+        held = taken.inner.fetching
+        if held.collate is None:
+            held.collate = probe_collate.Collate(collate, taken.flags, extent, held.drawn)
+        collate = held.collate
     if isinstance(dataset, paddle.io.IterableDataset):
         for samples in _chunks(dataset, loader):
             yield as_tensors(paddle, collate(samples))
@@ -214,11 +217,16 @@ class Fetching:
     """Whether the batches of a loader are fetched whole: as in another run, else by how long it
     takes, and once they were not never again, so that all steps know as much."""
 
-    def __init__(self, whole: Any, told: Any, clock: Any = time.process_time) -> None:
-        """`told` takes what was found, `whole` is what another run told."""
+    def __init__(
+        self, whole: Any, told: Any, drawn: Any = None, clock: Any = time.process_time
+    ) -> None:
+        """`told` takes what was found, `whole` and `drawn` are what another run told."""
         self.whole = whole
         self.told = told
+        self.drawn = drawn
         self.clock = clock
+        self.collate: Any = None
+        """What makes a batch of samples, for all epochs."""
 
     def seconds(self, size: Any) -> Any:
         """Return how long the samples of a batch may take."""
