@@ -21,7 +21,6 @@ from gpuconsole.session.lab_service.protocol import (
     ACTS,
     ANSWER,
     FILES,
-    MESSAGE,
     PICTURE_BYTES,
     REFUSAL,
     REQUEST,
@@ -34,6 +33,7 @@ from gpuconsole.session.lab_service.protocol import (
     Submission,
     error_of,
     outdated,
+    unpacked,
 )
 
 AGAIN_S = (1.0, 2.0, 5.0, 10.0)
@@ -155,9 +155,9 @@ class LabClient:
                     _url("watch"), max_msg_size=PICTURE_BYTES, heartbeat=SILENT_S / 2
                 ) as socket:
                     async for received in socket:
-                        if received.type is not aiohttp.WSMsgType.TEXT:
+                        if received.type is not aiohttp.WSMsgType.BINARY:
                             break
-                        message = await asyncio.to_thread(_read, received.data)
+                        message = await asyncio.to_thread(unpacked, received.data)
                         if message.hello is not None and message.hello.version != VERSION:
                             raise outdated(VERSION)
                         yield message
@@ -230,10 +230,6 @@ class LabClient:
 def _url(route: str) -> str:
     # The name decides nothing: the socket does.
     return f"http://lab/v{VERSION}/{route}"
-
-
-def _read(text: str) -> Message:
-    return MESSAGE.validate_json(text)
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:

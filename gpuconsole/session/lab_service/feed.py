@@ -14,11 +14,11 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.session.lab_service.protocol import (
-    MESSAGE,
     Dispatching,
     Message,
     Own,
     Picture,
+    packed,
 )
 from gpuconsole.session.lab_service.views import is_public, public, without_estimate
 from gpuconsole.state import Drain
@@ -84,7 +84,7 @@ class Feed:
         if scene.jobs is not before.jobs:
             changed = tuple(job for job in scene.jobs if old.get(job.id) is not job)
         picture = self._changes(before, scene, changed, events)
-        changes = b"" if picture is None else MESSAGE.dump_json(Message(picture=picture))
+        changes = b"" if picture is None else packed(Message(picture=picture))
         self.beat = Beat(self.beat.number + 1, scene, events, changes, changed)
         beaten, self._beaten = self._beaten, asyncio.Event()
         beaten.set()
@@ -114,7 +114,7 @@ class Feed:
                 incidents=scene.incidents,
                 dispatching=scene.dispatching,
             )
-            message = MESSAGE.dump_json(Message(picture=picture))
+            message = packed(Message(picture=picture))
             self._whole = (self.beat.number, message)
         return message
 
@@ -124,7 +124,7 @@ class Feed:
         journal = self._session._journal
         ids = {job.id for job in jobs}
         seen = tuple(one for one in journal.observations() if one.job in ids)[-MOST_OBSERVATIONS:]
-        return MESSAGE.dump_json(
+        return packed(
             Message(own=Own(jobs, observations=seen, calibrations=journal.calibrations()))
         )
 
@@ -140,7 +140,7 @@ class Feed:
         )
         if not (jobs or events):
             return b""
-        return MESSAGE.dump_json(Message(own=Own(jobs, events)))
+        return packed(Message(own=Own(jobs, events)))
 
     def _seen(self, event: int) -> Scene:
         session, journal = self._session, self._session._journal

@@ -1,6 +1,7 @@
 """What goes between the lab's service and its consoles: HTTP on a unix socket.
 
-    GET  /v1/watch              a WebSocket: `Hello`, then a `Picture` and an `Own` when they change
+    GET  /v1/watch              a WebSocket: `Hello`, then a `Picture` and an `Own` when they
+                                change, each as zlib of a `Message`
     POST /v1/act                a `Request`; gives `Answer`
     POST /v1/submit             multipart: a `Submission`, then the packed project; gives `Answer`
     GET  /v1/log                a part of a log: ?job&attempt&rank&offset&wait
@@ -14,6 +15,7 @@ Whoever asks is known by the socket, and by nothing that is sent. An answer that
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,6 +185,23 @@ _ERRORS: Mapping[str, type[ConsoleError]] = {
     "refused": RefusedError,
     "unreachable": UnreachableError,
 }
+
+
+def packed(message: Message) -> bytes:
+    """Return a message as it is sent: pictures are alike for all, and compressed once for all."""
+    return zlib.compress(MESSAGE.dump_json(message), 1)
+
+
+def unpacked(data: bytes) -> Message:
+    """Return the message that was sent. ValueError for one that is damaged or too large."""
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(data, PICTURE_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"a message is damaged: {error}") from error
+    if not unpacking.eof:
+        raise ValueError(f"a message has more than {PICTURE_BYTES} bytes")
+    return MESSAGE.validate_json(text)
 
 
 def refusal_of(error: ConsoleError) -> Refusal:

@@ -30,7 +30,6 @@ from gpuconsole.session.lab_service.protocol import (
     ACTS,
     ANSWER,
     FILES,
-    MESSAGE,
     REFUSAL,
     REQUEST,
     REQUEST_BYTES,
@@ -40,6 +39,7 @@ from gpuconsole.session.lab_service.protocol import (
     Hello,
     Message,
     outdated,
+    packed,
     refusal_of,
 )
 from gpuconsole.session.logs.follow import is_being_copied, log_file
@@ -151,7 +151,7 @@ class LabService:
 
         feed = self._feed
         try:
-            await _send(socket, MESSAGE.dump_json(Message(hello=self._hello(caller))))
+            await _send(socket, packed(Message(hello=self._hello(caller))))
             sent = feed.beat.number
             await _send(socket, feed.whole())
             await _send(socket, feed.own(may_see))
@@ -353,7 +353,7 @@ def _part(path: Path, offset: int) -> bytes:
 
 
 async def _send(socket: web.WebSocketResponse, message: bytes) -> None:
-    await within(SLOW_S, socket.send_str(message.decode()))
+    await within(SLOW_S, socket.send_bytes(message))
 
 
 async def _read(part: BodyPartReader, limit: int) -> bytes:

@@ -233,3 +233,28 @@ def _one(lab: LabDesk) -> tuple[Submission, Path]:
     bundle = lab.root / "bundle"
     bundle.write_bytes(b"x")
     return Submission((Wanted(Task("t", script="/t.py"), 1.0, {}),), hold=True), bundle
+
+
+async def test_a_large_job_goes_before_the_stream_of_somebody_else(lab: LabDesk) -> None:
+    """With queues of their own the stream never let it start."""
+    devices = sum(len(host.devices) for host in lab.session.snapshot().hosts)
+    host = max(lab.session.snapshot().hosts, key=lambda one: len(one.devices))
+
+    async def stream(count: int) -> None:
+        lab.act_as("bob")
+        bundle = lab.root / "bundle"
+        for number in range(count):
+            bundle.write_bytes(b"x")
+            wanted = Wanted(Task(f"small-{number}", script="/t.py"), 500.0, None)
+            await lab.client().submit(Submission((wanted,), hold=False), bundle)
+
+    async with lab.console("grace") as grace:
+        await stream(4 * devices)
+        lab.act_as("grace")
+        large = await grace.queue.submit(
+            task(lab, "large", devices=len(host.devices), priority=100), force=True
+        )
+        await stream(2 * devices)
+        await until(lambda: grace.job(large.id).state is not JobState.QUEUED)
+        waiting = [job for job in grace.jobs() if job.state is JobState.QUEUED]
+        assert {job.user for job in waiting} == {"bob"}
