@@ -86,11 +86,13 @@ class Climb:
 
     def failed(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
         """Return the trials that need not be made again for the same script: of each tier that was
-        measured and told nothing, and of all where the user cancelled."""
+        measured and told nothing, or a fault, and of all where the user cancelled."""
         if self._skipped:
             return tuple(Trial(tier, "unknown", CANCELLED) for tier in self._means.tiers)
         return tuple(
-            one for one in trials if one.tier in MEASURED_TIERS and one.outcome == "unknown"
+            one
+            for one in trials
+            if one.tier in MEASURED_TIERS and one.outcome in ("unknown", "confirmed")
         )
 
     async def run(

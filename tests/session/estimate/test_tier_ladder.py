@@ -247,6 +247,17 @@ async def test_a_run_that_fails_at_the_same_line_confirms_a_fault() -> None:
     assert found.estimate.errors == (FAULT,)
 
 
+async def test_a_fault_that_was_confirmed_is_not_run_again() -> None:
+    world = World({("meta", "gpu-1"): failing(7)})
+    climb = world.climb(Means(sites=(HOST,)))
+    found = await climb.run(wrong(), UNWATCHED)
+    again = await world.climb(Means(sites=(HOST,))).run(
+        wrong(), UNWATCHED, tried=climb.failed(found.trials)
+    )
+    assert world.runs == [("meta", "gpu-1")]
+    assert again.estimate.errors == (FAULT,)
+
+
 async def test_a_run_that_fails_elsewhere_confirms_nothing() -> None:
     world = World({("meta", "gpu-1"): failing(9), ("traced", "gpu-1"): RefusedError("A", "b")})
     found = await world.climb(Means(sites=(HOST,))).run(wrong(), UNWATCHED)
