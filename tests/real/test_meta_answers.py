@@ -222,6 +222,7 @@ NUMBERS = (
         "",
     ),
     (f"keep = paddle.zeros([64, 65536]); {POINTS}", ""),
+    ("numpy.linalg.cholesky(paddle.matmul(net.weight, net.weight.T).numpy())", ""),
     (f"{POINTS}; part = part.astype('float64')", ASKED),
     (
         "x = paddle.concat([x] * int((y != 0).sum()))",

@@ -33,6 +33,8 @@ SIZES = {"shape", "shape64", "numel"}
 BRANCHES = ("bool",)
 WATCHED = ("item", "bool", "format")
 """What is asked of floats and needs no second run: it becomes a `Number`, a choice or a text."""
+SOLVED, MOST_SOLVED = 1024, 2**22
+"""Rows of the largest matrices that scripts solve for outside of Paddle, and elements of all."""
 MOST_PLACES = 8
 """Places that are named at which data was asked for."""
 WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
@@ -112,8 +114,25 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
         noted(root)
     if whole and what == "numpy" and known.MOST < array.size <= known.MOST_ONES:
         return _parted(array)
+    if array.dtype.kind in "fc" and what == "numpy" and _is_square(array.shape):
+        return _regular(array)
     number = _counted(tensor.__dict__.get("m_points", 0))
     return numpy.broadcast_to(numpy.asarray(number, array.dtype), array.shape)
+
+
+def _is_square(shape: Any) -> bool:
+    """Tell whether an array may be of matrices that a script solves for."""
+    return len(shape) > 1 and 1 < shape[-1] == shape[-2] <= SOLVED and count(shape) <= MOST_SOLVED
+
+
+def _regular(array: Any) -> Any:
+    """Return matrices that have an inverse, which those of ones have not."""
+    import numpy
+
+    filled = numpy.full(array.shape, STATE.number, array.dtype)
+    places = numpy.arange(array.shape[-1])
+    filled[..., places, places] *= 2
+    return filled
 
 
 def _counted(points: Any) -> Any:
