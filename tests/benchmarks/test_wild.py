@@ -550,6 +550,16 @@ def test_characters_are_those_that_a_reader_of_speech_asks_for(tmp_path: Path) -
     assert len(read.encode("一丁")) == 3
 
 
+def test_arrays_of_a_large_set_take_no_room(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    groups = {"all": {"shape": [2000, 60000]}, "each": {"count": 2, "shape": [3], "dtype": "int64"}}
+    data.make([{"recipe": "hdf5", "path": "x.h5", "groups": groups}], tmp_path)
+    assert (tmp_path / "x.h5").stat().st_size < 1 << 16
+    with h5py.File(tmp_path / "x.h5") as read:
+        assert read["all"][1999, -1] == 1
+        assert (read["each/1"][:].sum(), read["each/1"].dtype) == (3, "int64")
+
+
 def test_settings_are_changed_in_the_copy_alone(tmp_path: Path) -> None:
     own, copy = tmp_path / "a.yml", tmp_path / "b.yml"
     own.write_text("root: /data/faces\nlog: /data/faces/log\n")

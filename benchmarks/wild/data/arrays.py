@@ -17,15 +17,16 @@ def hdf5(file: Path, *, groups: Mapping[str, Mapping[str, Any]]) -> None:
     """Write HDF5: a group of arrays numbered from 0 for each name (`count`, `shape`, `dtype`), or
     without a count an array of that name."""
     import h5py
-    import numpy as np
 
     file.parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(file, "w") as written:
         for name, spec in groups.items():
-            array = np.ones(spec["shape"], spec.get("dtype", "uint8"))
             numbers = [f"{name}/{i}" for i in range(spec["count"])] if "count" in spec else [name]
             for number in numbers:
-                written.create_dataset(number.lstrip("/"), data=array)
+                # What is not written is read as the value that fills it, and takes no room.
+                written.create_dataset(
+                    number.lstrip("/"), spec["shape"], spec.get("dtype", "uint8"), fillvalue=1
+                )
 
 
 def numpy_files(
