@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.core.acts import Act
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Request
@@ -23,8 +23,9 @@ _LONGEST = 500
 class Acts:
     """Does what callers ask, where they may."""
 
-    def __init__(self, session: Session, rights: Rights) -> None:
+    def __init__(self, session: Session, rights: Rights, policy: Policy) -> None:
         self._session = session
+        self._policy = policy
         self._rights = rights
         on_jobs = (
             "cancel", "hold", "release", "preempt", "priority", "retry",
@@ -76,7 +77,10 @@ class Acts:
 
     async def _retry(self, caller: Caller, queue: JobQueue, job_id: str, request: Request) -> Job:
         # What was allowed when it was queued first need not be any more.
-        self._rights.require_priority(caller, self._exact(job_id).task.priority)
+        task = self._exact(job_id).task
+        self._rights.require_priority(caller, task.priority)
+        self._rights.require_account(caller, task.account)
+        require_allowed(task, self._policy)
         return await queue.retry(job_id, secrets=request.secrets)
 
     async def _on_host(self, caller: Caller, request: Request) -> Sequence[Job]:

@@ -72,8 +72,9 @@ class LabService:
         self._session = session
         self.path = path
         self._rights = settings.rights.rights()
-        self._acts = Acts(session, self._rights)
-        self._intake = Intake(session, self._rights, settings.allowed.policy())
+        policy = settings.allowed.policy()
+        self._acts = Acts(session, self._rights, policy)
+        self._intake = Intake(session, self._rights, policy)
         self._feed = Feed(session, session.now)
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.AbstractServer | None = None

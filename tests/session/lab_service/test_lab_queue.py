@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,17 @@ async def test_no_task_gets_more_than_the_lab_allows(
             await submitted(lab, ada, "train", **more)
     assert lab.session.jobs() == ()
     assert list((lab.root / "state" / "bundles").glob("*")) == []
+
+
+async def test_what_is_allowed_no_more_is_not_queued_again(lab: LabDesk) -> None:
+    async with lab.console("ada") as ada:
+        job = await submitted(lab, ada, "train")
+        await ada.queue.cancel(job.id)
+        old = lab.session.job(job.id)
+        task_then = replace(old.task, mounts=(Mount("/old", "/old"),))
+        lab.session._journal.save(old, replace(old, task=task_then))
+        with pytest.raises(RefusedError, match="Mounting /old is not allowed"):
+            await ada.queue.retry(job.id)
 
 
 async def test_what_the_lab_allows_is_mounted(lab: LabDesk) -> None:
