@@ -7,6 +7,7 @@ import importlib
 import io
 import itertools
 import json
+import os
 import pickle
 import random
 import subprocess
@@ -831,3 +832,21 @@ def test_a_tokenizer_model_that_is_not_there_is_made_up(part: Any, tmp_path: Pat
     pieces.serve(types.SimpleNamespace(SentencePieceProcessor=Processor))
     assert Processor().LoadFromFile(str(tmp_path / "a.model")) == model
     assert Processor().LoadFromFile(__file__) == __file__
+
+
+def test_git_finds_nothing_new_where_there_is_no_network(part: Any, tmp_path: Path) -> None:
+    for words in (["init", "-q"], ["remote", "add", "origin", str(tmp_path / "gone")]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    network = part("probe_network")
+    asks = """
+import os, subprocess, probe_network
+probe_network.install()
+line = "if [ -d .git ]; then git fetch && git remote; fi"
+assert subprocess.check_output(line, shell=True) == b"origin\\n"
+assert not subprocess.run(["git", "pull", "-q"]).returncode and not os.system("git fetch")
+assert subprocess.run(["git", "log"], capture_output=True).returncode
+"""
+    where = {**os.environ, "PYTHONPATH": str(Path(network.__file__).parent)}
+    subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, env=where, check=True)
+    for other, shell in (("git status", True), (["git", "log"], False), ("python fetch.py", True)):
+        assert network.offline(other, shell) == other

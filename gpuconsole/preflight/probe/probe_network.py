@@ -1,11 +1,12 @@
 """What the script would download, where there is no network: weights that hold nothing, so that
-parameters stay as initialised, and archives with such weights in them."""
+parameters stay as initialised, and archives with such weights in them. Git finds nothing new."""
 
 from __future__ import annotations
 
 import email.message
 import io
 import os
+import re
 import urllib.parse
 import urllib.request
 from typing import Any
@@ -28,6 +29,7 @@ def install() -> None:
     urllib.request.urlopen = opened
     urllib.request.urlretrieve = _kept(urllib.request.urlretrieve)
     when_imported("requests.adapters", _serve_requests)
+    when_imported("subprocess", _start_offline)
 
 
 def _kept(retrieve: Any) -> Any:
@@ -66,6 +68,38 @@ _INSTEAD = {
 _OPTIONAL = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
              "chat_template.json", "generation_config.json")  # fmt: skip
 """Files that tokenizers and networks on a hub may have or not: taken not to be there."""
+
+
+_ASKED = re.compile(r"\bgit\b[^;&|\n]*\b(?:fetch|pull|remote\s+update)\b")
+_GIT = (
+    'git() { case " $* " in *" fetch "*|*" pull "*|*" remote update "*) :;; *) command git "$@";; '
+    "esac; }; "
+)
+"""The command git of a shell, for which there is nothing to fetch."""
+
+
+def _start_offline(subprocess: Any) -> None:
+    """Let commands that the script starts ask git for news without a network."""
+    begin, system = subprocess.Popen.__init__, os.system
+
+    def started(self: Any, args: Any, *more: Any, **options: Any) -> None:
+        begin(self, offline(args, options.get("shell")), *more, **options)
+
+    subprocess.Popen.__init__ = started
+    os.system = lambda command: system(offline(command, True))
+
+
+def offline(command: Any, shell: Any) -> Any:
+    """Return a command whose git finds nothing new elsewhere; any other as it is."""
+    words = [command] if isinstance(command, str) else command
+    if not isinstance(words, (list, tuple)) or not all(isinstance(one, str) for one in words):
+        return command
+    if not words or not _ASKED.search(words[0] if shell else " ".join(words)):
+        return command
+    note("Not fetched: what git has of the project elsewhere; its files are as they are here.")
+    if shell:
+        return _GIT + command if isinstance(command, str) else [_GIT + words[0], *words[1:]]
+    return ["true"]
 
 
 class Reply(io.BytesIO):
