@@ -318,9 +318,19 @@ class AllowedSection(Section):
                 raise ValueError("expected absolute paths below /, without `..`")
         return folders
 
+    run_as: Literal["account", "user"] = "account"
+    """Under whom containers run on hosts: the service's account there, or the job's user, which
+    takes a service whose account there is root."""
+    ids: dict[str, Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$")]] = Field(
+        default_factory=dict
+    )
+    """With `run_as: user`: the numbers of users and groups on hosts, `ada: "2001:2001"`, where
+    they are not those on the service's host."""
+
     def policy(self) -> Policy:
         """Return it as the rules take it."""
-        return Policy(self.mounts, self.images, self.networks, self.devices)
+        ids = self.ids if self.run_as == "user" else None
+        return Policy(self.mounts, self.images, self.networks, self.devices, ids)
 
 
 class LabSettings(Section):

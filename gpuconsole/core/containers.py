@@ -247,9 +247,14 @@ class Engine(Protocol):
         """Tell how other hosts reach this one; EngineError where that cannot be told."""
         ...
 
-    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+    async def prepare(
+        self, job_id: str, *, checkpoint: bool = False, owner: str = ""
+    ) -> HostAccount:
         """Make the job's results folder on the host, and one for its checkpoint if it wants that;
-        tell who owns them. RefusedError where a script has put something else in their place."""
+        tell who owns them: the account used there, or, where that is root, `owner` (`uid:gid`).
+
+        RefusedError where a script has put something else in their place.
+        """
         ...
 
     async def create(self, spec: ContainerSpec) -> str:

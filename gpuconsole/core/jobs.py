@@ -276,6 +276,9 @@ class Job:
     """Preflight's document at submission, held against one empty device of each kind."""
     revision: int = 0
     """Grows with every change of this job."""
+    run_as: str = ""
+    """Numbers of the user and the group, `1001:1001`, under whom its containers run; "" means the
+    account that the console uses on the host."""
 
     @property
     def attempt(self) -> Attempt | None:

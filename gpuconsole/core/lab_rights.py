@@ -30,6 +30,7 @@ class Caller:
     """The account's name on the service's host, or its number where it has none."""
     groups: frozenset[str] = frozenset()
     """Names of its Unix groups there."""
+    gid: int = 0
     origin: str = ""
     """Where its process comes from, for the audit."""
 
@@ -52,6 +53,25 @@ class Policy:
     networks: tuple[str, ...] = ("none", "lab")
     devices: int | None = None
     """Most devices of one job; None means no limit."""
+    ids: Mapping[str, str] | None = None
+    """Numbers of users and groups on hosts by user, `uid:gid`, where they differ from those of the
+    service's host; None where all containers run under the service's account."""
+
+    def run_as(self, caller: Caller) -> str:
+        """Return under whom the caller's containers run, as `uid:gid`; "" for the account.
+
+        RefusedError for root, whose containers would be root's too.
+        """
+        if self.ids is None:
+            return ""
+        found = self.ids.get(caller.name, f"{caller.uid}:{caller.gid}")
+        if 0 in map(int, found.split(":")):
+            raise RefusedError(
+                "Containers do not run as root",
+                "The lab runs each job as its user, and none as root.",
+                "Submit it from another account.",
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)

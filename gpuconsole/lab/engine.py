@@ -113,7 +113,9 @@ class SimulatedEngine:
         self._reach()
         return HostNetwork(self._host.site.address, "eth0")
 
-    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+    async def prepare(
+        self, job_id: str, *, checkpoint: bool = False, owner: str = ""
+    ) -> HostAccount:
         """Name the job's results folder."""
         self._reach()
         return HostAccount(1000, 1000, f"/home/ops/.local/state/gpuconsole/results/{job_id}")

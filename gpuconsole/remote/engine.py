@@ -155,10 +155,12 @@ class DockerEngine:
         """Tell how other hosts reach this one, and which ports are taken."""
         return await network.ask(self._link, self.host, self._interface)
 
-    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+    async def prepare(
+        self, job_id: str, *, checkpoint: bool = False, owner: str = ""
+    ) -> HostAccount:
         """Make the job's results folder on the host, and one for its checkpoint if it wants that;
-        tell who owns them."""
-        return await self._folders.prepare(job_id, checkpoint=checkpoint)
+        tell who owns them. EngineError where they cannot be given to `owner`."""
+        return await self._folders.prepare(job_id, checkpoint=checkpoint, owner=owner)
 
     async def create(self, spec: ContainerSpec) -> str:
         """Create the container; one of the same name is returned only if it is this attempt's.

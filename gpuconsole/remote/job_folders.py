@@ -36,6 +36,7 @@ _GONE, _LINK = 4, 5
 """Exit codes of the scripts: there is no such folder; something else is in its place."""
 _RIGHTS = "Look at the rights of ~/.local/state on the host, and at its free space."
 _LOST_PATH = "A command was not found: look at PATH in the account's start-up files on the host."
+_OWNER = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 # Constant scripts that take arguments: nothing is glued into them. The first argument is the
@@ -72,7 +73,15 @@ if [ -n "$1" ]; then
   mkdir -p -- "$job.checkpoint" || exit
   (enter "$job.checkpoint") || exit
 fi
-id -u && id -g && (enter "$job" && pwd -P) || exit
+if [ -n "$3" ]; then
+  [ "$(id -u)" = 0 ] || { echo "only root can give them to user $3" >&2; exit 1; }
+  for folder in "$job" "$job.checkpoint"; do
+    ! is_folder "$folder" || (enter "$folder" && chown -- "$3" .) || exit
+  done
+  echo "${3%:*}"; echo "${3#*:}"
+else
+  id -u && id -g
+fi && (enter "$job" && pwd -P) || exit
 for node in $2; do test -c "$node" && stat -c %g "$node"; done | sort -u | tr '\\n' ' '
 echo
 """
@@ -149,13 +158,17 @@ class JobFolders:
         self._base = base
         self._run = run or self._over_link
 
-    async def prepare(self, job_id: str, *, checkpoint: bool) -> HostAccount:
-        """Make the job's folders, open to their owner only, and tell who owns them.
+    async def prepare(self, job_id: str, *, checkpoint: bool, owner: str = "") -> HostAccount:
+        """Make the job's folders, open to their owner only, and tell who owns them: the account, or
+        `owner` (`uid:gid`), to whom root alone can give them.
 
-        RefusedError when a link is in the place of one.
+        RefusedError when a link is in the place of one, EngineError where the account is not root
+        and there is an `owner`.
         """
         wanted = "checkpoint" if checkpoint else ""
-        done = await self._on(_PREPARE, job_id, wanted, NODES)
+        if owner and not _OWNER.fullmatch(owner):
+            raise UsageError("Not an owner", f"{clean(owner, 40)!r} is not two numbers.")
+        done = await self._on(_PREPARE, job_id, wanted, NODES, owner)
         uid, gid, folder, groups = self._lines(done, 4, f"making the folders of {job_id}", job_id)
         # Not root's group: whoever owns more than devices there is not meant.
         owners = tuple(sorted({int(word) for word in groups.split()} - {0}))

@@ -189,6 +189,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX acts_by_user ON acts (user, seq)",
     ),
+    ("ALTER TABLE jobs ADD COLUMN run_as TEXT NOT NULL DEFAULT ''",),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

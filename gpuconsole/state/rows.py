@@ -10,7 +10,7 @@ from gpuconsole.state import codec
 
 JOB_COLUMNS = (
     *("user", "state", "task", "submitted_at", "queued_at", "cause", "detail"),
-    *("cancel_requested", "estimate_mib", "estimate"),
+    *("cancel_requested", "estimate_mib", "estimate", "run_as"),
 )
 ATTEMPT_COLUMNS = (
     *("host", "device_uuids", "device_indexes", "container_name", "container_id"),

@@ -36,12 +36,12 @@ RIGHTS = """lab:
 class Service:
     """The lab's service on its head, and what its users type."""
 
-    def __init__(self, lab: Lab, head: LabHost, folder: Path) -> None:
+    def __init__(self, lab: Lab, head: LabHost, folder: Path, inventory: str) -> None:
         self.lab = lab
         self.head = head
         self.folder = folder
         self.inventory = folder / "service.yaml"
-        self.inventory.write_text(lab.inventory() + RIGHTS)
+        self.inventory.write_text(inventory)
         self.script = folder / "project" / "train.py"
         self.script.parent.mkdir()
         self.script.write_text(TRAIN)
@@ -107,11 +107,19 @@ class Service:
 def service(docker_lab: Lab, tmp_path: Path) -> Iterator[Service]:
     head = docker_lab.add(accounts=USERS)
     head.start_engine()
-    made = Service(docker_lab, head, tmp_path)
+    with _served(docker_lab, head, tmp_path, docker_lab.inventory() + RIGHTS) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _served(lab: Lab, head: LabHost, folder: Path, inventory: str) -> Iterator[Service]:
+    made = Service(lab, head, folder, inventory)
     made.start()
-    yield made
-    with contextlib.suppress(ProcessLookupError):
-        made.kill()
+    try:
+        yield made
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            made.kill()
 
 
 def test_users_over_ssh_share_one_queue_and_act_on_their_own(service: Service) -> None:
@@ -188,6 +196,28 @@ def test_where_the_sshd_forwards_no_sockets_a_relay_does(service: Service) -> No
     assert service.json("bob", "jobs", job)["jobs"][0]["user"] == "ada"
     acts = service.json("ada", "audit")["acts"]
     assert [act["user"] for act in acts] == ["ada"]
+
+
+def test_a_container_runs_as_its_user_where_the_lab_says_so(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    head = docker_lab.add(accounts=USERS)
+    head.start_engine()
+    # Only root can give a user their folder on a host.
+    inventory = docker_lab.inventory().replace(f"user: {head.user}", "user: root")
+    inventory += RIGHTS + "    run_as: user\n    ids: {bob: '3001:3002'}\n"
+    with _served(docker_lab, head, tmp_path, inventory) as service:
+        service.script.write_text(TRAIN + "print('ids', os.getuid(), os.getgid())\n")
+        ada, bob = (service.submit(user, "--", "--steps", "2") for user in ("ada", "bob"))
+        for user, job, ids in (
+            ("ada", ada, f"{head.uid + 1} {head.uid + 1}"),
+            ("bob", bob, "3001 3002"),
+        ):
+            assert service.run(user, "wait", job).returncode == 0, service.said()
+            assert f"ids {ids}" in service.run(user, "logs", job).stdout
+            out = service.folder / user
+            assert service.run(user, "fetch", job, "--to", str(out)).returncode == 0
+            assert json.loads(next(out.rglob("result.json")).read_text())["steps"] == 2
 
 
 def _until(condition: Callable[[], object], said: Callable[[], str]) -> None:

@@ -338,7 +338,9 @@ class FakeEngine:
         await self._at("network")
         return HostNetwork(f"10.0.0.{ord(self._name[0])}", "eth0", self._docker.busy_ports)
 
-    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
+    async def prepare(
+        self, job_id: str, *, checkpoint: bool = False, owner: str = ""
+    ) -> HostAccount:
         await self._at("prepare")
         return HostAccount(self._docker.uid, 1000, f"/home/u/results/{job_id}")
 

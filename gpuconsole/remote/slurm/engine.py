@@ -30,7 +30,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
-from gpuconsole.errors import EngineError, UnreachableError, UsageError
+from gpuconsole.errors import EngineError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.job_folders import JobFolders
@@ -112,8 +112,19 @@ class SlurmEngine:
         """Refuse: nodes find each other through Slurm."""
         raise EngineError("Not known", f"{self.host}: nodes meet where Slurm has put them.")
 
-    async def prepare(self, job_id: str, *, checkpoint: bool = False) -> HostAccount:
-        """Make the job's folders on the shared filesystem, and tell who owns them."""
+    async def prepare(
+        self, job_id: str, *, checkpoint: bool = False, owner: str = ""
+    ) -> HostAccount:
+        """Make the job's folders on the shared filesystem, and tell who owns them.
+
+        RefusedError for an `owner`: Slurm runs a job as the account that hands it over.
+        """
+        if owner:
+            raise RefusedError(
+                "Slurm runs jobs as this account",
+                f"{self.host} cannot run a job as user {owner}.",
+                "Run it on other hosts, or without `run_as: user`.",
+            )
         folders = await self._job_folders()
         account = await folders.prepare(job_id, checkpoint=checkpoint)
         # By the name that the nodes know, which need not be where it lies for the login node.

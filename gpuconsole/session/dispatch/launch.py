@@ -180,7 +180,7 @@ class Launch:
         job = self._entry.job
         checkpoint = bool(job.task.checkpoint_dir)
         with gang.on_host(part.attempt.host):
-            account = await part.engine.prepare(job.id, checkpoint=checkpoint)
+            account = await part.engine.prepare(job.id, checkpoint=checkpoint, owner=job.run_as)
         if cluster_of(job.task):
             context = self._context
             batch = batch_of(job, context.hosts.snapshot(), context.journal.jobs())

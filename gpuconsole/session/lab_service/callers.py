@@ -28,7 +28,7 @@ def caller_of(transport: asyncio.BaseTransport) -> Caller:
     data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(data)
     name, groups = _account(uid, gid)
-    return Caller(uid, name, groups, _origin(pid))
+    return Caller(uid, name, groups, gid, _origin(pid))
 
 
 def _account(uid: int, gid: int) -> tuple[str, frozenset[str]]:

@@ -65,6 +65,7 @@ class Intake:
                 queued_at=now,
                 estimate_mib=wanted.estimate_mib,
                 estimate=wanted.estimate,
+                run_as=self._policy.run_as(caller),
             )
             for job_id, wanted in zip(
                 new_ids(now, len(submission.jobs)), submission.jobs, strict=True
@@ -90,6 +91,7 @@ class Intake:
         _require_sound(task)
         _require_figure("estimate", wanted.estimate_mib, _LARGEST_MIB)
         self._rights.require_priority(caller, task.priority)
+        self._policy.run_as(caller)
         self._rights.require_account(caller, task.account)
         require_allowed(task, self._policy)
         for mount in task.mounts:

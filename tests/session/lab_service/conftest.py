@@ -63,7 +63,7 @@ class LabDesk:
 
     def act_as(self, user: str) -> None:
         number = 1000 + sum(map(ord, user))
-        self.caller = Caller(number, user, frozenset({"users"}), "test")
+        self.caller = Caller(number, user, frozenset({"users"}), number, "test")
 
 
 @pytest.fixture

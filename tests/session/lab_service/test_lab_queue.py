@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.config import LabSettings
+from gpuconsole.config import AllowedSection, LabSettings
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
+from gpuconsole.core.lab_rights import Caller
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
 from gpuconsole.session.lab_service.client import LocalWay
 from gpuconsole.session.lab_service.lab_session import LabSession, known_settings
@@ -111,6 +112,18 @@ async def test_what_is_allowed_no_more_is_not_queued_again(lab: LabDesk) -> None
         lab.session._journal.save(old, replace(old, task=task_then))
         with pytest.raises(RefusedError, match="Mounting /old is not allowed"):
             await ada.queue.retry(job.id)
+
+
+def test_nobody_runs_containers_as_root() -> None:
+    policy = AllowedSection(run_as="user", ids={"bob": "3001:3002"}).policy()
+    assert policy.run_as(Caller(1001, "ada", gid=100)) == "1001:100"
+    assert policy.run_as(Caller(0, "bob")) == "3001:3002"
+    for caller in (Caller(0, "root"), Caller(1001, "ada", gid=0)):
+        with pytest.raises(RefusedError, match="none as root"):
+            policy.run_as(caller)
+    assert AllowedSection().policy().run_as(Caller(0, "root")) == ""
+    with pytest.raises(ValueError, match="ids"):
+        AllowedSection(run_as="user", ids={"bob": "0:0"})
 
 
 async def test_what_the_lab_allows_is_mounted(lab: LabDesk) -> None:
