@@ -34,7 +34,7 @@ def worst(
     """
     # A condition around another comes first: without it the inner one decides nothing.
     places = sorted(first.tests)[:MAX_TESTS]
-    if not places:
+    if not places or first.in_any_case:
         return first, {}
     tried: list[tuple[int, Outcome, Choices]] = []
     combinations = list(product((True, False), repeat=len(places)))
@@ -47,6 +47,9 @@ def worst(
         spent += found.steps
         if not found.blocked:
             tried.append((peak(found.trace).total, found, choices))
+        elif first.outside and found.unknowns[:1] == first.unknowns[:1]:
+            # Neither one side nor both made it: it is there on the other side, too.
+            break
     if not tried:
         return first, {}
     size, found, taken = max(tried, key=lambda one: one[0])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
+from gpuconsole.preflight.interpreter.domain import syntax
 from gpuconsole.preflight.interpreter.frontend import source
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _names(path: Path, changed: int, size: int) -> _Names:
         return _Names()
     modules: dict[tuple[int, str], None] = {}
     words: dict[str, None] = {}
-    for node in ast.walk(tree):
+    for node in syntax.nodes([tree]):
         if isinstance(node, ast.Import):
             modules.update({(0, alias.name): None for alias in node.names})
         elif isinstance(node, ast.ImportFrom):

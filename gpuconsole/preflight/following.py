@@ -41,6 +41,10 @@ class Outcome:
     answered: Mapping[str, tuple[str, int]]
     """Answers that were used, by the name they were given for: where first."""
     blocked: bool
+    outside: bool
+    """Whether what blocks was met outside all conditions that are not known."""
+    in_any_case: bool
+    """Whether it was also met before all of them."""
     flags: tuple[str, ...]
     flops: float
     moved: float
@@ -191,6 +195,8 @@ def _outcome(
         answered=run.answers.met,
         blocked=blocking is not None
         or (bool(run.findings.faults) and run.progress.cycles < CYCLES),
+        outside=run.findings.outside,
+        in_any_case=run.findings.in_any_case,
         flags=tuple(sorted(run.findings.flags)),
         flops=run.tape.flops_done * passes,
         moved=run.tape.bytes_done * passes,

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from gpuconsole.preflight.interpreter.domain import syntax
+
 Value = Any
 """A constant, a list/tuple/dict/set of values, or one of the classes of this package."""
 
@@ -170,7 +172,7 @@ class Scope:
 class Function:
     """A `def` or `lambda` with the scope that it closes over."""
 
-    __slots__ = ("args", "body", "decorators", "defaults", "file", "generator", "kind",
+    __slots__ = ("_generator", "args", "body", "decorators", "defaults", "file", "kind",
                  "kw_defaults", "name", "owner", "scope")  # fmt: skip
 
     def __init__(self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope) -> None:
@@ -181,10 +183,17 @@ class Function:
         self.file = ""
         self.defaults: list[Value] = []
         self.kw_defaults: list[Value] = []
-        self.generator = False
+        self._generator: bool | None = None
         self.decorators: tuple[str, ...] = ()
         self.kind = "function"
         self.owner: UserClass | None = None
+
+    @property
+    def generator(self) -> bool:
+        """Whether calling it makes a generator; its body is looked through when it is called."""
+        if self._generator is None:
+            self._generator = syntax.yields(self.body)
+        return self._generator
 
 
 class UserClass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,6 +72,10 @@ def _bytes(name: str, most: int) -> bytes:
         ) from None
 
 
+MOST_PARSED = 1024
+"""Files whose trees are kept: a script is followed several times, with all that it imports."""
+
+
 # The change time and size only key the caches.
 @lru_cache(maxsize=8)
 def _notebook(name: str, changed: int, size: int) -> Script:
@@ -83,7 +88,7 @@ def _notebook(name: str, changed: int, size: int) -> Script:
     return Script(tuple(parts), notes)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=MOST_PARSED)
 def _parse(name: str, changed: int, size: int) -> ast.Module:
     return _tree(_bytes(name, MAX_BYTES), name)
 
@@ -129,9 +134,10 @@ def candidates(root: Path, base: Path, name: str) -> Iterator[tuple[Path, Path]]
     parts = [part for part in name.split(".") if part]
     if not all(part.isidentifier() for part in parts):
         return
-    where = base.joinpath(*parts)
-    wanted = [where / "__init__.py"] + ([where.with_name(where.name + ".py")] if parts else [])
-    for path in wanted:
-        found = within(root, path) if path.is_file() else None
-        if found is not None:
+    where = os.path.join(base, *parts)
+    for name in (os.path.join(where, "__init__.py"), *([f"{where}.py"] if parts else [])):
+        # Most are not there, and as text that costs least to see.
+        path = Path(name) if os.path.isfile(name) else None
+        found = within(root, path) if path is not None else None
+        if path is not None and found is not None:
             yield path, found

@@ -12,6 +12,7 @@ from gpuconsole.preflight.interpreter.domain import (
     python_values,
     string_sets,
     strings,
+    syntax,
 )
 from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
@@ -387,8 +388,7 @@ def function(
         MISSING if one is None else interp.eval(one, scope) for one in args.kw_defaults
     ]
     if scope.kind != "module":
-        inside = (part for one in body for part in ast.walk(one))
-        scope.close_over({one.id for one in inside if isinstance(one, ast.Name)})
+        scope.close_over({one.id for one in syntax.nodes(body) if isinstance(one, ast.Name)})
     return made
 
 

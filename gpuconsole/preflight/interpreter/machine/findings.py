@@ -32,6 +32,10 @@ class Findings:
     unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
     blocking: Unknown | None = None
     """The first unknown on the memory path: the memory cannot be told."""
+    outside: bool = False
+    """Whether that was met outside all conditions that are not known."""
+    in_any_case: bool = False
+    """Whether it was also met before all of them, and so whatever they are."""
     faults: dict[tuple[str, int, str], ScriptFault] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -56,6 +60,8 @@ class Findings:
             self.asks.setdefault(question.name, question)
         if self.blocking is None:
             self.blocking = unknown
+            self.outside = not self.unsure
+            self.in_any_case = self.outside and not self.tests
 
     def assumed(self, note: str, unknown: Unknown) -> None:
         """Say what is assumed in place of something unknown; no later fault is certain."""

@@ -12,6 +12,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
     Namespace,
     Scope,
+    Stop,
     Unknown,
     UserClass,
     Value,
@@ -26,7 +27,7 @@ from gpuconsole.preflight.interpreter.machine import (
     imports,
     statements,
 )
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Run
+from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, STEPS_ON, Run
 from gpuconsole.preflight.interpreter.stdlib import copy as stdlib_copy
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
@@ -103,6 +104,8 @@ class Interpreter:
         self.check_at = run.steps + CHECK_STEPS
         if run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes) > MAX_STEPS:
             raise Blocked(run.unknown("the script does too much to follow within the budget"))
+        if run.findings.blocking is not None and run.steps > run.blocked_at + STEPS_ON:
+            raise Stop
 
     def too_much(self, *values: Value) -> Unknown | None:
         """Count the work of looking at all that values hold; why not, where that is too much."""

@@ -38,6 +38,9 @@ SMALL = 1024
 """Bytes by which a run may hold more after a step without being said to grow."""
 MAX_STEPS = 400_000
 """Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
+STEPS_ON = 100_000
+"""Steps that a script is followed on when its memory cannot be told: for what else to ask, and for
+its batch size."""
 LARGEST_TENSOR = 2**50
 Trail = Callable[[str, int], None]
 """Notes where a run is, by file and line, for whoever ends it from outside."""
@@ -65,6 +68,8 @@ class Run:
     file: str = ""
     line: int = 0
     steps: int = 0
+    blocked_at: int = 0
+    """The step at which it was found that its memory cannot be told, if that was found."""
     repeats: int = 0
     """Loops around what runs now that may turn more than once."""
     loop: ast.For | None = None
@@ -112,6 +117,8 @@ class Run:
         """Record that the memory cannot be told, unless the steady state is already known."""
         self.note_unknown(unknown)
         if self.progress.cycles < CYCLES:
+            if self.findings.blocking is None:
+                self.blocked_at = self.steps
             self.findings.block(unknown)
 
     def fault(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> Unknown:

@@ -155,7 +155,6 @@ def _return(interp: Interpreter, node: ast.Return, scope: Scope) -> Any:
 def _def(interp: Interpreter, node: ast.FunctionDef, scope: Scope) -> Any:
     made = expressions.function(interp, node.name, node.args, node.body, scope)
     interp.tick((node.end_lineno or node.lineno) - node.lineno)  # its body is looked through
-    made.generator = _yields(node.body)
     if node.name == "__new__":
         made.kind = "static"
     last = node.decorator_list[-1] if node.decorator_list else None
@@ -227,18 +226,6 @@ def _complete(interp: Interpreter, made: UserClass, node: ast.ClassDef, scope: S
             given = {one.arg: interp.eval(one.value, scope) for one in node.keywords if one.arg}
             interp.call(BoundMethod(hook, made), [], given)
             break
-
-
-def _yields(body: list[ast.stmt]) -> bool:
-    """Whether a function body itself yields (nested functions do not count)."""
-    pending: list[ast.AST] = list(body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
-            pending.extend(ast.iter_child_nodes(node))
-    return False
 
 
 STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
