@@ -201,10 +201,10 @@ def ready(samples: Size | None, batch: int, waiting: int) -> int:
 
 
 def _samples(small: Run, large: Run) -> tuple[Size | None, ...]:
-    nothing: Mapping[str, int | None] = {}
     found: list[Size | None] = []
-    for few, many in zip_longest(small.readers, large.readers, fillvalue=nothing):
-        before, after = few.get("samples"), many.get("samples")
+    for few, many in zip_longest(small.readers, large.readers):
+        # One epoch more or less in a run says nothing of its samples.
+        before, after = (few or many)["samples"], (many or few)["samples"]
         if before is None or after is None:
             found.append(None)
         else:

@@ -86,6 +86,14 @@ class TestReplay:
         assert found.inputs_mib * MIB == pytest.approx(800)
         assert ready(Size(8.0, 0.0), 4, 5) == 1
 
+    def test_an_epoch_more_in_one_of_two_runs_says_nothing_of_its_samples(self) -> None:
+        """A larger batch ends its epochs earlier; their readers hold no more batches ready."""
+        short = [{"samples": 8, "batches": None}]
+        one = measured.load(document(run(2, readers=[]), run(4, readers=short)))
+        found = one.estimate(8, backend="cpu").memory
+        assert found is not None
+        assert found.inputs_mib * MIB == pytest.approx(800)
+
     def test_data_as_long_as_so_many_batches_keep_the_queue_full(self) -> None:
         def long(batch: int) -> list[dict[str, int | None]]:
             return [{"samples": 30 * batch, "batches": 30}]
