@@ -234,6 +234,23 @@ def test_samples_in_the_order_of_their_lengths_are_measured_at_the_longest(part:
     assert {len(row[0]) for row in falling} == {104}
 
 
+def test_a_later_epoch_looks_at_few_samples_where_these_are_as_they_were(part: Any) -> None:
+    loader = part("probe_loader")
+    fetching = loader.Fetching(False, set())
+    data, rows = Counted([5] * 400), list(range(16))
+
+    def longest() -> int:
+        take = loader.Largest(loader.Sparing(fetching), set())
+        return max(len(row[0]) for row in take(loader.Lazy(rows, data)))
+
+    assert longest() == 5
+    first = data.fetched
+    assert longest() == 5
+    assert data.fetched - first == loader.AGAIN + loader.FIRST
+    data.lengths = [7] * 200 + [5] * 200
+    assert longest() == 7
+
+
 def test_copies_of_a_sample_have_arrays_of_their_own(part: Any) -> None:
     rows, _ = _taken(part, [{"box": [np.ones(4)], "text": "word " * n} for n in range(50)])
     for row in rows:

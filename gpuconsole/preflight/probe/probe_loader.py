@@ -29,8 +29,9 @@ FETCHED_S, SOON_S = 1.0, 0.15
 copies."""
 LONGEST_S = 6.0
 """The same where another run has fetched them all."""
-LOOKED = 24
-"""Samples that are looked at over a whole data set, to tell if they differ in size."""
+LOOKED, AGAIN = 24, 2
+"""Samples that are looked at over a whole data set, to tell if they differ in size, and in a later
+epoch to tell if they are as they were."""
 SLIGHT = 16
 """Characters by which texts of one size may differ."""
 
@@ -225,6 +226,8 @@ class Fetching:
         self.told = told
         self.drawn = drawn
         self.clock = clock
+        self.looked: dict[Any, Any] = {}
+        """Samples of the data set, one of each form and extent."""
         self.collate: Any = None
         """What makes a batch of samples, for all epochs."""
 
@@ -294,16 +297,7 @@ class Largest:
 
     def _look(self, dataset: Any) -> None:
         """Find the largest of some samples spread over a data set."""
-        found: dict[Any, Any] = {}
-        size, ends = length_of(dataset), time.process_time() + FETCHED_S
-        for index in spread(size or 0, LOOKED):
-            if time.process_time() > ends:
-                break
-            try:
-                sample = dataset[index]
-            except Exception:
-                continue
-            found.setdefault((form(sample), extent(sample)), sample)
+        found = self._found(dataset)
         sizes = [one for _, one in found]
         if not found or (len({one for one, _ in found}) == 1 and max(sizes) - min(sizes) <= SLIGHT):
             return
@@ -314,6 +308,32 @@ class Largest:
             "at all over the data set.",
             about="samples",
         )
+
+    def _found(self, dataset: Any) -> Any:
+        """Return samples by form and extent; in a later epoch what the first has found, where a few
+        samples are as they were."""
+        held = self.inner.fetching
+        if held.looked:
+            few = seen(dataset, AGAIN)
+            if few.keys() <= held.looked.keys():
+                return held.looked
+        held.looked = seen(dataset, LOOKED)
+        return held.looked
+
+
+def seen(dataset: Any, most: Any) -> Any:
+    """Return some samples spread over a data set, one of each form and extent."""
+    found: dict[Any, Any] = {}
+    size, ends = length_of(dataset), time.process_time() + FETCHED_S
+    for index in spread(size or 0, most):
+        if time.process_time() > ends:
+            break
+        try:
+            sample = dataset[index]
+        except Exception:
+            continue
+        found.setdefault((form(sample), extent(sample)), sample)
+    return found
 
 
 def spread(size: Any, most: Any) -> Any:
