@@ -140,8 +140,13 @@ def require_allowed(task: Task, policy: Policy) -> None:
     if task.network and task.network not in policy.networks:
         allowed = ", ".join(policy.networks) or "none"
         raise _refused(f"`network: {clean(task.network, 20)}`", f"Allowed are: {allowed}.")
-    if policy.devices is not None and (task.devices or 1) > policy.devices:
-        raise _refused(f"{task.devices} devices", f"A job may have {policy.devices} at most.")
+    if policy.devices is not None:
+        most = f"A job may have {policy.devices} at most."
+        if task.devices is None:
+            # It may grow beyond.
+            raise _refused("An open number of devices", f"Name one. {most}")
+        if task.devices > policy.devices:
+            raise _refused(f"{task.devices} devices", most)
 
 
 def _require_mount(mount: Mount, allowed: Iterable[str]) -> None:

@@ -91,9 +91,11 @@ def dispatch(
 
 
 def _lab_service(session: Session, path: Path | None) -> LabService:
+    from gpuconsole.session.lab_service.connections import make_room
     from gpuconsole.session.lab_service.protocol import SOCKET
     from gpuconsole.session.lab_service.service import LabService
 
+    make_room()
     return LabService(session, path or SOCKET)
 
 

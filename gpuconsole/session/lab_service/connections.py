@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections import Counter
 from collections.abc import Callable
 from typing import cast
@@ -13,6 +14,17 @@ MOST = 256
 """Connections of one account at once: consoles, commands and logs that are followed."""
 FIRST_S = 30.0
 """How long a connection may say nothing at first."""
+_FILES = 65536
+"""Open files that are enough for some hundred accounts."""
+
+
+def make_room() -> None:
+    """Let this process open as many files as the connections of many accounts need: by default a
+    few accounts take all, and nobody else, nor a link to a host, gets any."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Gate:

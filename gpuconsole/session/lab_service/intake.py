@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.text import clean
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.dispatch.container_spec import (
     checkpoint_path,
     require_gang_network,
@@ -19,6 +20,7 @@ from gpuconsole.session.dispatch.container_spec import (
     start_path,
 )
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Submission, Wanted
+from gpuconsole.session.lab_service.sound import require_sound
 from gpuconsole.session.queue import commands
 from gpuconsole.session.submit.secrets import require_values, without_values
 from gpuconsole.session.submit.submit import Prepared, new_ids
@@ -31,6 +33,8 @@ _MOST_DEVICES, _MOST_HOSTS, _MOST_RETRIES = 64, 64, 20
 """As in task files."""
 _MOST_WORDS = 10_000
 _MOST_NOTES = 40
+_MOST_GROUPS = 100
+"""Different jobs and sweeps that the jobs of one submission may come after."""
 _LONGEST_WORD = 128 * 1024
 """What Linux takes as one argument of a program."""
 _LARGEST_MIB = 2.0**40
@@ -48,17 +52,19 @@ class Intake:
         """Raise the ConsoleError for a submission that may not be queued."""
         if not 0 < len(submission.jobs) <= MOST_JOBS:
             raise UsageError("No jobs", f"One submission has 1 to {MOST_JOBS} jobs.")
+        self._require_room(caller, len(submission.jobs))
         for wanted in submission.jobs:
             self._require(caller, wanted, submission)
+        self._groups(submission)
 
     def take(self, caller: Caller, submission: Submission, bundle: Path) -> tuple[Job, ...]:
         """Queue what `require` let pass; `bundle` is the packed project, which moves into the
         queue's own folder."""
-        now = self._session.now()
+        now, groups = self._session.now(), self._groups(submission)
         jobs = tuple(
             Job(
                 id=job_id,
-                task=self._queued(wanted.task, submission),
+                task=self._queued(wanted.task, submission, groups),
                 user=caller.name,
                 state=JobState.HELD if submission.hold else JobState.QUEUED,
                 submitted_at=now,
@@ -74,9 +80,28 @@ class Intake:
         notes = tuple(clean(note, 500) for note in submission.notes[:_MOST_NOTES])
         return self._session.store(Prepared(jobs, bundle, submission.secrets, notes))
 
-    def _queued(self, task: Task, submission: Submission) -> Task:
-        journal = self._session._journal
-        after = tuple(commands.find_group(journal.jobs(), needed) for needed in task.after)
+    def _require_room(self, caller: Caller, count: int) -> None:
+        """Raise RefusedError for more jobs of one account than the queue can plan with."""
+        jobs = self._session._journal.jobs()
+        waiting = sum(job.user == caller.name and not job.state.ended for job in jobs)
+        if waiting + count > MOST_JOBS:
+            raise RefusedError(
+                "Too many jobs",
+                f"An account has at most {MOST_JOBS} jobs that have not ended; you have {waiting}.",
+                "Submit more once some have ended.",
+            )
+
+    def _groups(self, submission: Submission) -> Mapping[str, str]:
+        """Return what each name stands for that a job of a submission comes after. UsageError for
+        one that is neither a job nor a sweep, and for too many of them."""
+        names = {needed for wanted in submission.jobs for needed in wanted.task.after}
+        if len(names) > _MOST_GROUPS:
+            raise UsageError("Comes after too much", f"At most {_MOST_GROUPS} names can be given.")
+        jobs = self._session._journal.jobs()
+        return {needed: commands.find_group(jobs, needed) for needed in names}
+
+    def _queued(self, task: Task, submission: Submission, groups: Mapping[str, str]) -> Task:
+        after = tuple(groups[needed] for needed in task.after)
         # A file of the caller is never looked at here, whatever its path says.
         ship: tuple[str, ...] = ()
         return without_values(
@@ -87,8 +112,9 @@ class Intake:
         )  # fmt: skip
 
     def _require(self, caller: Caller, wanted: Wanted, submission: Submission) -> None:
-        task = wanted.task
-        _require_sound(task)
+        task = replace(wanted.task, secrets=dict(submission.secrets))
+        _require_form(task)
+        require_sound(wanted)
         _require_figure("estimate", wanted.estimate_mib, _LARGEST_MIB)
         self._rights.require_priority(caller, task.priority)
         self._policy.run_as(caller)
@@ -100,12 +126,10 @@ class Intake:
             require_gang_network(task, self._session.settings)
         start_path(task)
         checkpoint_path(task)
-        require_values(replace(task, secrets=dict(submission.secrets)))
-        for needed in task.after:
-            commands.find_group(self._session._journal.jobs(), needed)
+        require_values(task)
 
 
-def _require_sound(task: Task) -> None:
+def _require_form(task: Task) -> None:
     """Raise UsageError for a task that no console of ours would send."""
     if not _NAME.fullmatch(task.name):
         raise UsageError("Wrong name", "A job's name has 1 to 128 letters on one line.")
@@ -119,7 +143,6 @@ def _require_sound(task: Task) -> None:
     _require_number("priority", task.priority, -commands.MOST_PRIORITY, commands.MOST_PRIORITY)
     for name, size in (("shm_size", task.shm_size_mib), ("memory_limit", task.memory_limit_mib)):
         _require_figure(name, size, _LARGEST_MIB)
-    _require_figure("run_time", task.run_time_s, 1e9)
     words = (*task.args, *task.env, *task.env.values(), *task.labels.values(), task.image)
     if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD or "\0" in word for word in words):
         raise UsageError("Task is too long", f"{clean(task.name, 80)} has words without end.")

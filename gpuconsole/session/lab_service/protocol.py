@@ -15,12 +15,14 @@ Whoever asks is known by the socket, and by nothing that is sent. An answer that
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, TypeAdapter
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.acts import Act
@@ -41,6 +43,19 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.state import Drain
+
+_ID = re.compile(r"[0-9a-z-]{1,64}")
+
+
+def _with_id(job: Job) -> Job:
+    """Return a job as it came. ValueError where its id, after which files are named, is none."""
+    if not _ID.fullmatch(job.id):
+        raise ValueError("a job has no id")
+    return job
+
+
+HeardJob = Annotated[Job, AfterValidator(_with_id)]
+"""A job of which the far end tells."""
 
 VERSION = 1
 """Grows when an older console would misread the service, or the other way round."""
@@ -89,7 +104,7 @@ class Picture:
     """All hosts, in their order."""
     hosts: tuple[Host, ...]
     leases: Mapping[str, tuple[Lease, ...]]
-    jobs: tuple[Job, ...]
+    jobs: tuple[HeardJob, ...]
     """Jobs of everybody, without what is its user's alone."""
     order: tuple[str, ...] | None
     """The ids of all jobs in their order, where jobs came or went."""
@@ -104,7 +119,7 @@ class Picture:
 class Own:
     """What this console's user alone may see, as far as it changed."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[HeardJob, ...]
     events: tuple[tuple[int, Event], ...] = ()
     observations: tuple[Observation, ...] = ()
     calibrations: tuple[HostCalibration, ...] = ()
@@ -157,7 +172,7 @@ class Submission:
 class Answer:
     """What became of a request."""
 
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[HeardJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,20 @@ class LabService:
         return application
 
     async def _beat(self) -> None:
+        trouble = ""
         while True:
-            with contextlib.suppress(ConsoleError):
+            try:
                 self._feed.look()
+                trouble = ""
+            except ConsoleError:
+                # The journal's trouble is told by whoever writes it.
+                pass
+            except Exception as error:
+                # Whatever cannot be shown now, the next look may; it is told once.
+                if trouble != repr(error):
+                    trouble = repr(error)
+                    said = {"message": "The lab's queue cannot be shown", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(said)
             await asyncio.sleep(BEAT_S)
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
@@ -286,9 +297,10 @@ class LabService:
             response = web.StreamResponse()
             await response.prepare(request)
             if first is not None:
-                await response.write(first)
+                # Who does not read holds the link to the host that everybody's jobs need.
+                await within(SLOW_S, response.write(first))
                 async for chunk in stream:
-                    await response.write(chunk)
+                    await within(SLOW_S, response.write(chunk))
             await response.write_eof()
         return response
 

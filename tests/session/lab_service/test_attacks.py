@@ -1,0 +1,215 @@
+"""Clients that are not ours, and a service that is not: what they send harms nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.lab_rights import Policy, require_allowed
+from gpuconsole.errors import ConsoleError, RefusedError, UsageError
+from gpuconsole.session.lab_service import service as service_module
+from gpuconsole.session.lab_service.connections import MOST, make_room
+from gpuconsole.session.lab_service.protocol import (
+    ANSWER,
+    Answer,
+    Message,
+    Own,
+    Submission,
+    Wanted,
+    packed,
+    unpacked,
+)
+from gpuconsole.session.lab_service.sound import require_sound
+from tests.session.lab_service.conftest import LabDesk
+from tests.waiting import until
+
+NAN, ENDLESS = float("nan"), float("inf")
+T = Task("t", script="/t.py")
+SOUND_ESTIMATE = {
+    "flops_per_step": 1e9, "bytes_per_step": 5, "kernels_per_step": 3, "flags": ["amp"],
+    "memory": {"optimizer_mib": 3.5, "gradients_mib": None, "high_mib": 8},
+    "batch_size": 8, "digest": "abc", "curve": [1, 2], "suggestions": [{"text": "smaller"}],
+    "verdicts": [{"device": "V100", "verdict": "fits", "max_batch_size": None}],
+}  # fmt: skip
+
+
+def test_what_a_console_sends_is_sound() -> None:
+    task = replace(
+        T, deadline="2030-01-31T18:00:00Z", labels={"rack": "a-1"}, anti_labels={"old": ""},
+        preferred_devices=("V100-32GB",), algorithm="best_fit", distributed_strategy="sharding",
+        after=("0123456789",), account="grant-7", sweep="lr", memory_threshold=0.5, batch_size=8,
+    )  # fmt: skip
+    require_sound(Wanted(task, 3.0, SOUND_ESTIMATE))
+    require_sound(Wanted(T, None, None))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        # What JSON cannot say reaches consoles as null, which no console reads.
+        {"preference_timeout_s": NAN},
+        {"preference_timeout_s": ENDLESS},
+        {"memory_threshold": NAN},
+        {"memory_threshold": 0.0},
+        {"run_time_s": NAN},
+        # What the planner cannot read, it cannot read for anybody.
+        {"deadline": "tomorrow"},
+        {"algorithm": "mine"},
+        {"backend": "quantum"},
+        {"distributed_strategy": "mine"},
+        {"framework": "x" * 10_000},
+        {"batch_size": 10**400},
+        {"sequence_length": -1},
+        # What everybody is shown.
+        {"name": "a\x9b31mred"},
+        {"name": "a\u202egnp"},
+        {"account": "a\x1b[2J"},
+        {"sweep": "x" * 10**6},
+        {"labels": {"k" * 10**6: ""}},
+        {"anti_labels": {"\x1b[2J": ""}},
+        {"labels": {str(number): "" for number in range(10**4)}},
+        {"preferred_devices": ("V100",) * 10**5},
+        {"after": ("a",) * 10**5},
+    ],
+)  # fmt: skip
+def test_a_task_that_would_stop_the_queue_for_all_is_refused(odd: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        require_sound(Wanted(replace(T, **odd), 1.0, None))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"flops_per_step": 1.0, "bytes_per_step": 1.0, "flags": 5},
+        {"flops_per_step": NAN},
+        {"flops_per_step": 10**400},
+        {"bytes_per_step": -1.0},
+        {"kernels_per_step": 10**400},
+        {"memory": {"optimizer_mib": 10**400}},
+        {"memory": {"gradients_mib": NAN}},
+        {"verdicts": [5]},
+        {"verdicts": 5},
+        {"suggestions": 5},
+        {"anything": "x" * 2**20},
+    ],
+)
+def test_an_estimate_that_would_stop_the_queue_for_all_is_refused(odd: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        require_sound(Wanted(T, 1.0, {**SOUND_ESTIMATE, **odd}))
+
+
+async def test_the_service_refuses_what_is_not_sound(lab: LabDesk) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(b"x")
+    wanted = Wanted(replace(T, deadline="tomorrow"), 1.0, None)
+    with pytest.raises(UsageError, match="deadline"):
+        await lab.client().submit(Submission((wanted,), hold=False), bundle)
+    assert lab.session.jobs() == ()
+
+
+def test_an_open_number_of_devices_is_no_way_around_the_most() -> None:
+    with pytest.raises(RefusedError, match="open number"):
+        require_allowed(replace(T, devices=None), Policy(devices=8))
+    require_allowed(replace(T, devices=None), Policy())
+
+
+async def test_the_queue_takes_no_more_of_one_account_than_it_can_plan(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuconsole.session.lab_service.intake.MOST_JOBS", 3)
+    bundle = lab.root / "bundle"
+
+    async def submit(count: int) -> tuple[Job, ...]:
+        bundle.write_bytes(b"x")
+        return await lab.client().submit(Submission((Wanted(T, 1.0, None),) * count, True), bundle)
+
+    await submit(2)
+    with pytest.raises(ConsoleError, match="at most 3"):
+        await submit(2)
+    lab.act_as("bob")
+    assert len(await submit(3)) == 3
+
+
+async def test_one_bad_look_ends_the_pictures_of_nobody(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    look, reported = lab.service._feed.look, []
+    asyncio.get_running_loop().set_exception_handler(lambda _, said: reported.append(said))
+
+    def fails_at_first() -> None:
+        looked.append("")
+        if len(looked) < 3:
+            raise TypeError("odd")
+        look()
+
+    monkeypatch.setattr(lab.service._feed, "look", fails_at_first)
+    number = lab.service._feed.beat.number
+    await until(lambda: lab.service._feed.beat.number > number)
+    assert [type(said["exception"]) for said in reported] == [TypeError]
+
+
+async def test_results_that_are_not_read_do_not_hold_a_host(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = asyncio.Event()
+
+    class Endless:
+        def results(self, job: str) -> Any:
+            return self._chunks()
+
+        async def _chunks(self) -> Any:
+            try:
+                while True:
+                    yield b"x" * 2**20
+            finally:
+                ended.set()
+
+    async def engine(host: str) -> Endless:
+        return Endless()
+
+    async with lab.console("ada") as ada:
+        script = str(lab.script)
+        job = await ada.queue.submit(Task("t", script=script), force=True)
+        await until(lambda: lab.session.job(job.id).state is JobState.SUCCEEDED)
+        attempt = lab.session.job(job.id).attempt
+        assert attempt is not None
+        connector = aiohttp.UnixConnector(path=str(lab.service.path))
+        with monkeypatch.context() as patch:
+            patch.setattr(service_module, "SLOW_S", 0.2)
+            patch.setattr(lab.session.hosts, "engine", engine)
+            async with aiohttp.ClientSession(connector=connector) as http:
+                asked = {"job": job.id, "host": attempt.host}
+                async with http.get("http://lab/v1/results", params=asked):
+                    await asyncio.wait_for(ended.wait(), 60)
+
+
+def test_the_service_may_open_what_several_accounts_are_allowed_to() -> None:
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= 1024:
+        pytest.skip("this host allows no more")
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+        make_room()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 4 * MOST
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+JOB = Job("0123456789", T, "ada", JobState.QUEUED, 1.0)
+
+
+@pytest.mark.parametrize("named", ["../../../etc/x", "/etc/x", "", "a" * 200, "a\x1b[2J", "A.b"])
+def test_a_service_names_no_file_of_a_console(named: str) -> None:
+    assert unpacked(packed(Message(own=Own((JOB,))))).own == Own((JOB,))
+    hostile = replace(JOB, id=named)
+    with pytest.raises(ValueError, match="no id"):
+        unpacked(packed(Message(own=Own((hostile,)))))
+    with pytest.raises(ValueError, match="no id"):
+        ANSWER.validate_json(ANSWER.dump_json(Answer((hostile,))))
