@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +31,16 @@ if TYPE_CHECKING:
 
 BYTES_PER_STEP = 64
 """Source that is parsed in about the time of one step of a run."""
+LAYOUTS = ("pyproject.toml", "setup.py", "setup.cfg")
+"""Files that say where a project's packages lie."""
+LAYOUT_BYTES = 2**16
+_PACKAGES = re.compile(
+    r"""(?:package[_-]dir\s*=\s*\{\s*(?:''|"")\s*[:=]\s*|find_packages\(\s*(?:where\s*=\s*)?"""
+    r"""|\bwhere\s*=\s*\[?\s*|\bfrom\s*=\s*)["'](?P<quoted>[\w./-]{1,100})["']"""
+    r"""|^[ \t]*(?:where[ \t]*)?=[ \t]*(?P<plain>[\w./-]{1,100})[ \t]*$""",
+    re.M,
+)
+"""Folders of packages as setuptools and Poetry have them declared."""
 MAX_UPWARD = 5
 """Folders above the project that are looked at for a missing module."""
 NEVER_OWN = frozenset(["paddle", "numpy", "sys", "math", "time", "itertools"])
@@ -144,7 +157,9 @@ class Importer:
         """Return how a missing module could be found, as the end of a sentence."""
         part = name.split(".")[0]
         for folder in [*self.project.parents][:MAX_UPWARD] if part.isidentifier() else ():
-            if any((folder / one).exists() for one in (f"{part}.py", f"{part}/__init__.py")):
+            inner = "/".join(name.split("."))
+            names = (f"{part}.py", f"{part}/__init__.py", f"{inner}.py", f"{inner}/__init__.py")
+            if any((folder / one).exists() for one in names):
                 return f"; it lies outside the project folder: give --project {folder}"
         outside = [one for one in self.search if isinstance(one, str) and not self._inside(one)]
         if not outside:
@@ -171,16 +186,33 @@ class Importer:
     def _roots(self) -> Iterator[Path]:
         """Give folders that are on the path where a project is installed or run from its root.
 
-        The project's own, its `src`, and the one above the script's package.
+        The project's own, its `src`, those that it declares for its packages, and the one above the
+        script's package.
         """
         yield self.project
-        if (self.project / "src").is_dir():
-            yield self.project / "src"
+        for name in dict.fromkeys(["src", *self._declared]):
+            folder = source.within(self.project, self.project / name)
+            if folder is not None and folder.is_dir():
+                yield folder
         folder = Path(self.search_start).resolve()
         while (folder / "__init__.py").is_file() and folder != self.project:
             folder = folder.parent
         if folder.is_relative_to(self.project):
             yield folder
+
+    @cached_property
+    def _declared(self) -> tuple[str, ...]:
+        """The folders in which the project's own files say that its packages lie."""
+        found: list[str] = []
+        for name in LAYOUTS:
+            path = source.within(self.project, self.project / name)
+            if path is None or not path.is_file():
+                continue
+            with suppress(OSError), open(path, "rb") as file:
+                text = file.read(LAYOUT_BYTES).decode("utf-8", "replace")
+                self.read.add(str(path))
+                found += [one["quoted"] or one["plain"] for one in _PACKAGES.finditer(text)]
+        return tuple(found)
 
     def _inside(self, name: str) -> Path | None:
         """Return a folder of `sys.path`; a relative one is below the project, or the script."""

@@ -128,6 +128,7 @@ def _scalars(interp: Interpreter) -> dict[str, Callable[..., Value]]:
     return {
         "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
         "int": _int, "float": _float, "str": _str, "bytes": _bytes,
+        "bytearray": _bytes,
         "bool": lambda run, x=False: _bool(interp, x),
         "abs": lambda run, x: _abs(interp, x),
         "round": _round, "divmod": lambda run, a, b: divmod(a, b),

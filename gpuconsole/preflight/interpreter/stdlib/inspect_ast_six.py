@@ -161,6 +161,20 @@ def syntax() -> Namespace:
     return Namespace("ast", _functions("ast", {"literal_eval": _literal}))
 
 
+def _add_metaclass(run: Run, meta: Value) -> Value:
+    """Return the decorator: a metaclass of a library changes no class in what it holds."""
+    if isinstance(meta, (UserClass, Unknown)):
+        return first_unknown(meta) or run.unknown("a class that is made by a metaclass")
+    return NativeFunction(lambda run, made: made, "six.add_metaclass")
+
+
+def _with_metaclass(run: Run, meta: Value, *bases: Value) -> Value:
+    """Return the base of a class that is made by a metaclass of a library."""
+    if isinstance(meta, (UserClass, Unknown)) or len(bases) > 1:
+        return first_unknown(meta) or run.unknown("a class that is made by a metaclass")
+    return bases[0] if bases else run.interp.builtins["object"]
+
+
 def six(run: Run) -> Namespace:
     """Return `six` on Python 3."""
     known = run.interp.builtins
@@ -170,7 +184,9 @@ def six(run: Run) -> Namespace:
         for name in ("items", "keys", "values")
     }  # fmt: skip
     return Namespace("six", {
-        **_functions("six", items), "PY2": False, "PY3": True,
+        **_functions("six", items),
+        **_functions("six", {"add_metaclass": _add_metaclass, "with_metaclass": _with_metaclass}),
+        "PY2": False, "PY3": True,
         "string_types": (known["str"],), "integer_types": (known["int"],),
         "text_type": known["str"], "binary_type": known["bytes"], "class_types": (known["type"],),
         "moves": Namespace("six.moves", {

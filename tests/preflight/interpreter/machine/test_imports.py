@@ -49,6 +49,35 @@ def test_roots_of_an_installed_project(
     assert key(found) == key(scan(WHOLE + "fit(Net(), 32)\n").estimate())
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", "[tool.setuptools.packages.find]\nwhere = ['python']\n"),
+        ("pyproject.toml", "[tool.poetry]\npackages = [{include = 'kit', from = 'python'}]\n"),
+        ("setup.py", "setup(package_dir={'': 'python'}, packages=find_packages('python'))\n"),
+        ("setup.py", "setup(packages=find_packages(where='python'))\n"),
+        ("setup.cfg", "[options]\npackage_dir =\n    = python\n"),
+        ("setup.cfg", "[options.packages.find]\nwhere = python\n"),
+    ],
+)
+def test_packages_lie_where_the_project_declares_them(
+    project: Callable[..., Path], scan: Scan, name: str, text: str
+) -> None:
+    entry = "from kit.model import *\nfit(Net(), 32)\n"
+    root = project({name: text, "python/kit/model.py": MODEL, "tools/train.py": entry,
+                    "python/kit/__init__.py": ""})  # fmt: skip
+    found = analyse(root / "tools/train.py", project=root).estimate()
+    assert key(found) == key(scan(WHOLE + "fit(Net(), 32)\n").estimate())
+
+
+def test_a_declared_folder_outside_the_project_is_not_read(project: Callable[..., Path]) -> None:
+    root = project({"kit/__init__.py": MODEL, "inner/tools/train.py": "from kit import Net, fit\n",
+                    "inner/setup.py": "setup(packages=find_packages('..'))\n"})  # fmt: skip
+    found = analyse(root / "inner/tools/train.py", project=root / "inner")
+    assert found.estimate().memory is None
+    assert not any("kit" in one for one in found.files())
+
+
 def test_a_standard_module_is_not_shadowed_by_a_file_of_the_root(
     project: Callable[..., Path],
 ) -> None:
@@ -68,6 +97,16 @@ def test_the_project_to_give_is_named(project: Callable[..., Path]) -> None:
     )
     found = analyse(root / "tools/train.py").estimate()
     assert found.memory is None
+    assert f"give --project {root}" in found.unknowns[0].reason
+
+
+def test_the_project_to_give_is_named_for_a_package_without_a_file_of_its_own(
+    project: Callable[..., Path],
+) -> None:
+    root = project(
+        {"kit/net.py": MODEL, "tools/train.py": "from kit.net import Net, fit\nfit(Net(), 32)\n"}
+    )
+    found = analyse(root / "tools/train.py").estimate()
     assert f"give --project {root}" in found.unknowns[0].reason
 
 
@@ -110,6 +149,11 @@ CODE = {
     "version": "import yaml\nif yaml.__version__ >= '5.1':\n    fit(Net(9), 32)\n",
     "copyreg": "import copyreg\ncopyreg.pickle(Net, None)\nfit(Net(9), 32)\n",
     "bytes": "fit(Net(len(bytes('123456789', 'utf-8'))), 32)\n",
+    "bytearray": "fit(Net(len(bytearray(b'123456789'))), 32)\n",
+    "six classes": "import abc\nimport six\n"
+    "@six.add_metaclass(abc.ABCMeta)\nclass Config:\n    width = 4\n"
+    "class Wide(six.with_metaclass(abc.ABCMeta, Config)):\n    more = 5\n"
+    "fit(Net(Wide().width + Wide.more), 32)\n",
     "descriptor": "class Lazy:\n"
     "    def __init__(self, make):\n        self.make = make\n"
     "    def __get__(self, owner, kind):\n        return self.make(owner)\n"
