@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gpuconsole.core.acts import Act
 
 KEPT = 200_000
-"""Acts that are kept; of more the oldest go."""
+"""Acts of one user that are kept; of more the oldest go. Nobody can crowd out those of others."""
 _COLUMNS = ("at", "user", "uid", "origin", "verb", "subject", "detail", "refused")
 LATEST = f"SELECT {', '.join(_COLUMNS)} FROM acts ORDER BY seq DESC LIMIT ?"
 LATEST_OF = f"SELECT {', '.join(_COLUMNS)} FROM acts WHERE user = ? ORDER BY seq DESC LIMIT ?"
@@ -19,7 +19,11 @@ def add(connection: sqlite3.Connection, act: Act) -> None:
     names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
     values = tuple(getattr(act, name) for name in _COLUMNS)
     connection.execute(f"INSERT INTO acts ({names}) VALUES ({marks})", values)
-    connection.execute("DELETE FROM acts WHERE seq <= (SELECT max(seq) FROM acts) - ?", (KEPT,))
+    connection.execute(
+        "DELETE FROM acts WHERE user = ? AND seq <= "
+        "(SELECT seq FROM acts WHERE user = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)",
+        (act.user, act.user, KEPT),
+    )
 
 
 def read(rows: Iterable[sqlite3.Row]) -> tuple[Act, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import (
     ConsoleError,
@@ -44,17 +45,26 @@ from gpuconsole.errors import (
 )
 from gpuconsole.state import Drain
 
+_MOST_LINES = 100
+"""Of an error's message."""
 _ID = re.compile(r"[0-9a-z-]{1,64}")
 
 
-def _with_id(job: Job) -> Job:
-    """Return a job as it came. ValueError where its id, after which files are named, is none."""
+def _heard(job: Job) -> Job:
+    """Return a job with what screens show of it made fit for a terminal. ValueError where its id,
+    after which files are named, is none."""
     if not _ID.fullmatch(job.id):
         raise ValueError("a job has no id")
-    return job
+    return replace(
+        job,
+        task=replace(job.task, name=clean(job.task.name, 128)),
+        user=clean(job.user, 128),
+        cause=clean(job.cause),
+        detail=clean(job.detail),
+    )
 
 
-HeardJob = Annotated[Job, AfterValidator(_with_id)]
+HeardJob = Annotated[Job, AfterValidator(_heard)]
 """A job of which the far end tells."""
 
 VERSION = 1
@@ -228,9 +238,10 @@ def refusal_of(error: ConsoleError) -> Refusal:
 
 
 def error_of(refusal: Refusal) -> ConsoleError:
-    """Return the error that was sent."""
+    """Return the error that was sent, in words that are fit for a terminal."""
     kind = _ERRORS.get(refusal.kind, RefusedError)
-    return kind(refusal.title, refusal.message, refusal.hint)
+    lines = map(clean, refusal.message.splitlines()[:_MOST_LINES])
+    return kind(clean(refusal.title, 200), "\n".join(lines), clean(refusal.hint))
 
 
 def outdated(theirs: int) -> RefusedError:

@@ -58,6 +58,8 @@ LOG_WAIT_S = 20.0
 LOG_BYTES = 1 * MIB
 """Of one answer."""
 MOST_ACTS = 10_000
+_UPLOAD = ".upload-"
+"""How the names of projects begin that are still being received."""
 _STATUS = {1: 409, 2: 400, 3: 502}
 """HTTP's word for the exit code of an error."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -75,6 +77,7 @@ class LabService:
         policy = settings.allowed.policy()
         self._acts = Acts(session, self._rights, policy)
         self._intake = Intake(session, self._rights, policy)
+        self._bundles = session._context.bundle("x").parent
         self._feed = Feed(session, session.now)
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.AbstractServer | None = None
@@ -83,6 +86,9 @@ class LabService:
 
     async def __aenter__(self) -> LabService:
         """Begin to serve. UsageError where the socket cannot be made."""
+        for left in self._bundles.glob(f"{_UPLOAD}*"):
+            # Of a service that was killed: nobody else would ever remove it.
+            left.unlink(missing_ok=True)
         self._feed.look()
         await self._runner.setup()
         server = self._runner.server
@@ -241,9 +247,8 @@ class LabService:
     async def _received(self, part: BodyPartReader) -> AsyncIterator[Path]:
         """Give the file that a part is written to; it is removed unless it was moved."""
         limit = int(self._session.settings.code_size_limit * MIB)
-        folder = self._session._context.bundle("x").parent
-        make_folder(folder)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".upload-")
+        make_folder(self._bundles)
+        handle, name = tempfile.mkstemp(dir=self._bundles, prefix=_UPLOAD)
         bundle, size = Path(name), 0
         try:
             with os.fdopen(handle, "wb") as file:

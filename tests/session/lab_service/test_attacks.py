@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.lab_rights import Policy, require_allowed
+from gpuconsole.core.lab_rights import Caller, Policy, require_allowed
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service.connections import MOST, make_room
@@ -20,8 +20,10 @@ from gpuconsole.session.lab_service.protocol import (
     Answer,
     Message,
     Own,
+    Refusal,
     Submission,
     Wanted,
+    error_of,
     packed,
     unpacked,
 )
@@ -213,3 +215,41 @@ def test_a_service_names_no_file_of_a_console(named: str) -> None:
         unpacked(packed(Message(own=Own((hostile,)))))
     with pytest.raises(ValueError, match="no id"):
         ANSWER.validate_json(ANSWER.dump_json(Answer((hostile,))))
+
+
+def test_what_a_service_says_does_nothing_to_a_terminal() -> None:
+    hostile = replace(
+        JOB, user="a\x1b[2Jda", cause="\x9b31mred", detail="\x1b]0;x\x07d",
+        task=replace(T, name="a\u202et"),
+    )  # fmt: skip
+    told = unpacked(packed(Message(own=Own((hostile,))))).own
+    assert told is not None
+    heard = told.jobs[0]
+    assert all(map(str.isprintable, (heard.user, heard.cause, heard.detail, heard.task.name)))
+    error = error_of(Refusal("refused", "\x1b[2Jno", "\x9b1mwhy\nand", "\x1b[2J"))
+    assert str(error.title).isprintable()
+    assert error.hint == ""
+    assert all(map(str.isprintable, error.message.splitlines()))
+
+
+async def test_nobody_crowds_the_acts_of_others_out_of_the_record(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuconsole.state.audit.KEPT", 5)
+    ada, bob = Caller(1001, "ada"), Caller(1002, "bob")
+    lab.service._acts.record(ada, "cancel", "0123456789", refused="no")
+    for number in range(20):
+        lab.service._acts.record(bob, "cancel", str(number))
+    acts = lab.session._journal.acts(100)
+    assert [act.user for act in acts] == ["bob"] * 5 + ["ada"]
+    assert acts[0].subject == "19"
+
+
+async def test_what_a_killed_service_left_of_uploads_is_removed(lab: LabDesk) -> None:
+    bundles = lab.root / "state" / "bundles"
+    bundles.mkdir(exist_ok=True)
+    await lab.service.__aexit__()
+    (bundles / ".upload-left").write_bytes(b"x")
+    (bundles / "job.tar.gz").write_bytes(b"x")
+    await lab.service.__aenter__()
+    assert [path.name for path in bundles.iterdir()] == ["job.tar.gz"]
