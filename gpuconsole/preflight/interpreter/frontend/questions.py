@@ -35,6 +35,8 @@ class Answers:
     def __init__(self, given: Mapping[str, str]) -> None:
         self.met: dict[str, tuple[str, int]] = {}
         """Answers that were used, as the user wrote their names, and where first."""
+        self.sampling = False
+        """Whether a sample of a data set is being made: nothing in it is a batch."""
         self._by_name: dict[str, list[Assumption]] = {}
         for name, text in given.items():
             one = read_assumption(name, text)
@@ -45,8 +47,13 @@ class Answers:
 
     def find(self, name: str, file: str, line: int) -> Assumption | None:
         """Return the answer for an expression at a place; a placed answer wins."""
-        found = [one for one in self._by_name.get(name, ()) if one.holds_at(file, line)]
+        here = [one for one in self._by_name.get(name, ()) if one.holds_at(file, line)]
+        found = [one for one in here if one.file or not self._too_early(one)]
         return max(found, key=lambda one: one.line) if found else None
+
+    def _too_early(self, one: Assumption) -> bool:
+        """Whether an answer is about a batch, which a sample of the same name is not yet."""
+        return self.sampling and isinstance(one.value, ShapeAnswer) and one.value.batched
 
     def of(self, node: ast.expr, file: str) -> Assumption | None:
         """Return the answer for a node of the syntax tree."""

@@ -352,6 +352,17 @@ def test_a_part_of_a_batch_is_answered_by_the_name_it_is_asked_by(
     assert f"Answer for {asked}: used at train.py:13." in found.notes
 
 
+def test_an_answer_for_a_batch_is_not_taken_for_a_sample_of_that_name(write: Write) -> None:
+    """Loops and data sets often call both `x`; only the batch has N in its shape."""
+    loop = BATCHES.replace("for batch in", "for x, y in").replace("    {names} = batch\n", "")
+    sample = "x = np.load(str(i)); x = np.append(x[0], x[1]); return x, np.float32(1)"
+    script = write(loop.format(sample=sample, x="x"))
+    assert estimate(script).asks[0].name == "x"
+    found = estimate(script, x="[N, 64] float32")
+    stated = "return np.zeros(64, 'float32'), np.float32(1)"
+    assert peak(found) == peak(estimate(write(loop.format(sample=stated, x="x"), "known.py")))
+
+
 def test_at_most_three_questions_and_none_that_nobody_could_answer(write: Write) -> None:
     text = "import spam\n" + BATCHES.format(
         sample="return np.load(str(i)), 1", names="x, y", x="spam.a(x) + spam.b(y) + spam.c"

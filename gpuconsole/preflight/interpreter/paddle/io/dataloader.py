@@ -232,7 +232,12 @@ class Loader(Native):
             yield self._tensors(interp.run, one)
 
     def _sample(self, interp: Any) -> Value:
-        sample = sample_of(interp, self.dataset)
+        answers = interp.run.answers
+        around, answers.sampling = answers.sampling, True
+        try:
+            sample = sample_of(interp, self.dataset)
+        finally:
+            answers.sampling = around
         # Samples are gone once they are collated: one that is kept here must not hold memory.
         return sample if self.collate is not None else _weightless(sample)
 
