@@ -226,8 +226,10 @@ class Fetching:
         self.told = told
         self.drawn = drawn
         self.clock = clock
-        self.looked: dict[Any, Any] = {}
-        """Samples of the data set, one of each form and extent."""
+        self.looked: set[Any] = set()
+        """Forms and extents of samples all over the data set."""
+        self.sample: Any = None
+        """The largest of them, where they differ in size."""
         self.collate: Any = None
         """What makes a batch of samples, for all epochs."""
 
@@ -296,12 +298,16 @@ class Largest:
         return [another(self.sample) for _ in range(len(rows))]
 
     def _look(self, dataset: Any) -> None:
-        """Find the largest of some samples spread over a data set."""
-        found = self._found(dataset)
-        sizes = [one for _, one in found]
-        if not found or (len({one for one, _ in found}) == 1 and max(sizes) - min(sizes) <= SLIGHT):
+        """Find the largest of some samples spread over a data set; in a later epoch it is that of
+        the first, where a few samples are as they were."""
+        held = self.inner.fetching
+        if not held.looked or not seen(dataset, AGAIN).keys() <= held.looked:
+            found = seen(dataset, LOOKED)
+            # Of samples that are alike none is held: they may be tensors, whose memory counts.
+            held.looked, held.sample = set(found), largest(found)
+        self.sample = held.sample
+        if self.sample is None:
             return
-        self.sample = max(found.items(), key=lambda one: one[0][1])[1]
         self.flags.add("variable-shape")
         note(
             "Samples differ in size: every batch is made of the largest of some that were looked "
@@ -309,16 +315,13 @@ class Largest:
             about="samples",
         )
 
-    def _found(self, dataset: Any) -> Any:
-        """Return samples by form and extent; in a later epoch what the first has found, where a few
-        samples are as they were."""
-        held = self.inner.fetching
-        if held.looked:
-            few = seen(dataset, AGAIN)
-            if few.keys() <= held.looked.keys():
-                return held.looked
-        held.looked = seen(dataset, LOOKED)
-        return held.looked
+
+def largest(found: Any) -> Any:
+    """Return the largest of samples by form and extent, None where they hardly differ."""
+    sizes = [one for _, one in found]
+    if not found or (len({one for one, _ in found}) == 1 and max(sizes) - min(sizes) <= SLIGHT):
+        return None
+    return max(found.items(), key=lambda one: one[0][1])[1]
 
 
 def seen(dataset: Any, most: Any) -> Any:
