@@ -39,7 +39,9 @@ def rewrite(
                 # The folder that it is unpacked in becomes the user's, too.
                 new.addfile(_owned(_directory("."), uid, gid, read_only=read_only))
                 made.add(folder)
+            links: set[PurePosixPath] = set()
             for member in old:
+                _require_harmless(member, links)
                 moved = _owned(copy.copy(member), uid, gid, read_only=read_only)
                 moved.name = str(folder / member.name)
                 # A folder without an entry of its own would be made as root's.
@@ -54,6 +56,21 @@ def rewrite(
             "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
         ) from error
     archive.seek(0)
+
+
+def _require_harmless(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
+    """Raise TarError for an entry that no packed project has; `links` are those seen before.
+
+    The engine unpacks as root, and follows links into what is mounted.
+    """
+    path = PurePosixPath(member.name)
+    if not (member.isreg() or member.isdir() or member.issym()):
+        raise tarfile.TarError("an entry is no file, folder or link")
+    if path.is_absolute() or ".." in path.parts or links.intersection((path, *path.parents)):
+        raise tarfile.TarError("an entry leads out of the project")
+    if member.issym():
+        links.add(path)
+    member.mode &= 0o777
 
 
 def restore(

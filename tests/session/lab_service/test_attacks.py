@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import resource
+import tarfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,6 +16,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, require_allowed
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
+from gpuconsole.remote.docker_files import rewrite
 from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service.connections import MOST, make_room
 from gpuconsole.session.lab_service.protocol import (
@@ -253,3 +257,39 @@ async def test_what_a_killed_service_left_of_uploads_is_removed(lab: LabDesk) ->
     (bundles / "job.tar.gz").write_bytes(b"x")
     await lab.service.__aenter__()
     assert [path.name for path in bundles.iterdir()] == ["job.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("../data/x", tarfile.REGTYPE, "")],
+        [("/data/x", tarfile.REGTYPE, "")],
+        [("x", tarfile.SYMTYPE, "/data"), ("x/y", tarfile.REGTYPE, "")],
+        [("x", tarfile.SYMTYPE, "/data/y"), ("x", tarfile.REGTYPE, "")],
+        [("x", tarfile.LNKTYPE, "etc/shadow")],
+        [("x", tarfile.BLKTYPE, "")],
+        [("x", tarfile.FIFOTYPE, "")],
+    ],
+)
+def test_a_packed_project_writes_nothing_into_what_is_mounted(
+    tmp_path: Path, entries: list[tuple[str, bytes, str]]
+) -> None:
+    bundle = tmp_path / "bundle.tar.gz"
+    with tarfile.open(bundle, "w:gz") as made:
+        for name, kind, target in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, target
+            made.addfile(entry)
+    with pytest.raises(UsageError, match="cannot be read"):
+        rewrite(bundle, io.BytesIO(), "/workspace", "1000:1000")
+
+
+def test_nothing_in_a_packed_project_has_special_rights(tmp_path: Path) -> None:
+    bundle, archive = tmp_path / "bundle.tar.gz", io.BytesIO()
+    with tarfile.open(bundle, "w:gz") as made:
+        entry = tarfile.TarInfo("x")
+        entry.mode = 0o6755
+        made.addfile(entry)
+    rewrite(bundle, archive, "/workspace", "1000:1000")
+    with tarfile.open(fileobj=archive) as written:
+        assert written.getmember("workspace/x").mode == 0o755
