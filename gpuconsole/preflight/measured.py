@@ -247,15 +247,17 @@ def load(
         if mode not in _HOW or not _is_series(runs):
             raise ValueError("not a measurement")
         own = next((one["own_batch"] for one in document["runs"] if one.get("own_batch")), None)
-        seen = own is not None and document["runs"][0].get("how") in ("loader", "fixed")
+        first = document["runs"][0]
+        seen = own is not None and first.get("how") in ("loader", "fixed")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             "Cannot read the measurement",
             f"What the probe wrote is not a measurement: {str(error)[:200]}.",
             "Measure again.",
         ) from None
-    if analysis is not None and not seen:
-        # A loader that was seen to train knows better than what was read.
+    if analysis is not None and not (seen or first.get("fixed")):
+        # A loader that was seen to train knows better than what was read; a script that was run as
+        # it is has its own batch size, though it may have no name.
         own = analysis.outcome(None, "gpu").batch or own
     recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
     try:

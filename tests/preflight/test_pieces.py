@@ -178,6 +178,24 @@ def test_a_script_without_any_batch_size_has_an_estimate_as_it_is() -> None:
     assert peak(one, None) == pytest.approx(100 + 8 + 77)
 
 
+def test_what_was_read_names_no_batch_size_for_a_script_that_was_run_as_it_is(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\nnet = paddle.nn.Linear(4, 4)\n"
+        "opt = paddle.optimizer.SGD(parameters=net.parameters())\nrows = paddle.rand([640, 4])\n"
+        "for step in range(10):\n    loss = net(rows[step * 64:step * 64 + 64]).mean()\n"
+        "    loss.backward()\n    opt.step()\n    opt.clear_grad()\n"
+    )
+    analysis = analyse(script)
+    assert analysis.outcome(None, "gpu").batch == 64
+    only = {**run(1, straight(24), fixed=True, own_batch=None), "batch": 0}
+    document = {"mode": "meta", "script": "train.py", "paddle": "3.3.1", "runs": [only]}
+    found = measured.load(document, analysis=analysis)
+    assert peak(found, None) == pytest.approx(100 + 8 + 77)
+
+
 def test_a_measurement_without_a_step_says_so() -> None:
     runs = [run(b, straight(b), trained=False) for b in (2, 4, 8)]
     assert measured.NO_STEP in load(*runs).estimate(8).notes
