@@ -85,7 +85,8 @@ def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
         return Pieces(((0, constant(first)),), first.batch, only=True)
     try:
         whole = combine(first, last, exact=exact)
-        if all(_on_the_line(whole, one) for one in runs[1:-1]):
+        # What two runs have in common may lack what only one of them came to.
+        if all(_on_the_line(whole, one) for one in (runs if exact else runs[1:-1])):
             return Pieces(((0, whole),), last.batch)
     except Unusable as why:
         if not (exact and isinstance(why, OtherProgram)):

@@ -161,6 +161,16 @@ def test_labels_in_two_forms_beside_pictures_of_one_size_leave_an_answer() -> No
     assert "change from one to the next" in large.unknowns[0].reason
 
 
+def test_a_run_that_came_further_than_another_keeps_its_peak() -> None:
+    further = run(
+        4, straight(4), events=[0, 1, 2, ~2, ~1, 3, ~3], cycles=[5, 7],
+        sizes=[100 * KIB, 32 * KIB, straight(4), 900 * KIB], name=[0, 0, 1, 1], kind=[1, 4, 0, 0],
+    )  # fmt: skip
+    document = {"mode": "meta", "script": "train.py", "paddle": "3.3.1"}
+    found = measured.load({**document, "runs": [further, run(8, straight(8))]})
+    assert peak(found, 4) == pytest.approx(1000)
+
+
 def test_a_script_that_runs_with_its_own_batch_size_alone() -> None:
     one = load(run(24, straight(24), fixed=True, own_batch=24))
     assert one.estimate(backend="cpu").batch_size == 24

@@ -88,6 +88,23 @@ def test_three_steps_of_a_plain_loop() -> None:
     assert done.cycles.training == ["train"]
 
 
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_an_optimizer_that_steps_before_anything_went_back_has_not_trained(batches: int) -> None:
+    def script(s: Script) -> None:
+        s.cycles.made("adam")
+        for _ in range(9):
+            s.step()
+            for _ in s.loader("train", batches):
+                s.train()
+
+    done = run(script)
+    first = done.said.index("cycle")
+    # Three batches were trained on, whatever stepped between.
+    assert counted(done, "cycle") == 3
+    assert counted(done, "train") >= 3
+    assert "train" in done.said[:first]
+
+
 def test_a_batch_that_is_only_looked_at_is_no_cycle() -> None:
     def peeking(s: Script) -> None:
         for at in range(5):

@@ -3,9 +3,10 @@
 Knows nothing of Paddle: it is told what happens, in order, and says when a cycle ends, when an
 epoch is cut short because it only evaluates, and when enough was seen.
 
-A cycle of training ends when the next batch is asked for after an optimizer step, so that it spans
-the micro-batches of an accumulation and all optimizers of a GAN; where the same batch is trained on
-again, or there is no loader, it ends when the same optimizer steps again. Where nothing is trained
+A cycle of training ends when the next batch is asked for after a backward pass and an optimizer
+step, so that it spans the micro-batches of an accumulation and all optimizers of a GAN; where the
+same batch is trained on again, or there is no loader, it ends when the same optimizer steps again. An
+optimizer that steps before anything went back has nothing to learn from: that is no training. Where nothing is trained
 a cycle is one batch, or one call of the network.
 """
 
@@ -41,6 +42,7 @@ class Cycles:
         self.fetched_at: dict[Any, Any] = {}
         self.closed_steps = 0
         self.closed_calls = 0
+        self.closed_backwards = 0
         self.readers: dict[Any, Any] = {}
         self.recent: list[Any] = []
         self.training: list[Any] = []
@@ -70,7 +72,7 @@ class Cycles:
     def fetched(self, reader: Any) -> Any:
         """A reader is asked for its next batch."""
         ended = False
-        if self.all_steps > self.closed_steps:
+        if self.all_steps > self.closed_steps and self._learned:
             ended = self._close_training()
         elif not self.trains and self.calls > self.closed_calls:
             ended = self._close_run()
@@ -104,7 +106,7 @@ class Cycles:
     def steps_now(self, optimizer: Any) -> Any:
         """An optimizer begins to step."""
         again = optimizer in self.stepped_since and self.fetched_at[optimizer] == self.fetches
-        ended = self._close_training() if again else False
+        ended = self._close_training() if again and self._learned else False
         self.stepped_since.add(optimizer)
         self.fetched_at[optimizer] = self.fetches
         return ended
@@ -151,8 +153,14 @@ class Cycles:
         rare = min(self.steps.values(), default=2) < 2
         return not rare or self.trained >= self.wanted + MAX_WAIT
 
+    @property
+    def _learned(self) -> Any:
+        """Whether a backward pass was made since the last cycle."""
+        return self.backwards > self.closed_backwards
+
     def _close_training(self) -> Any:
         self.trained += 1
+        self.closed_backwards = self.backwards
         self.closed_steps, self.closed_calls = self.all_steps, self.calls
         self.stepped_since.clear()
         return True

@@ -354,6 +354,8 @@ class Session:
     def program_ran(self) -> None:
         """A program was run for a result: it trains where an optimizer was made for programs."""
         if PROGRAM in self.cycles.steps:
+            # Its backward pass is part of the program.
+            self.cycles.went_back()
             self.cycles.stepped(PROGRAM)
         else:
             self.cycles.called(True)
