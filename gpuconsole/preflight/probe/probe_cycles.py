@@ -5,9 +5,9 @@ epoch is cut short because it only evaluates, and when enough was seen.
 
 A cycle of training ends when the next batch is asked for after a backward pass and an optimizer
 step, so that it spans the micro-batches of an accumulation and all optimizers of a GAN; where the
-same batch is trained on again, or there is no loader, it ends when the same optimizer steps again. An
-optimizer that steps before anything went back has nothing to learn from: that is no training. Where nothing is trained
-a cycle is one batch, or one call of the network.
+same batch is trained on again, or there is no loader, it ends when the same optimizer steps again.
+An optimizer that steps before anything went back has nothing to learn from: that is no training.
+Where nothing is trained a cycle is one batch, or one call of the network.
 """
 
 from __future__ import annotations

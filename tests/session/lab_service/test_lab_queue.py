@@ -262,8 +262,11 @@ def _one(lab: LabDesk) -> tuple[Submission, Path]:
 
 async def test_a_large_job_goes_before_the_stream_of_somebody_else(lab: LabDesk) -> None:
     """With queues of their own the stream never let it start."""
-    devices = sum(len(host.devices) for host in lab.session.snapshot().hosts)
-    host = max(lab.session.snapshot().hosts, key=lambda one: len(one.devices))
+    # On the others somebody works who is in no queue, for as long as they like.
+    free = [
+        sum(not device.processes for device in host.devices)
+        for host in lab.session.snapshot().hosts
+    ]
 
     async def stream(count: int) -> None:
         lab.act_as("bob")
@@ -274,12 +277,12 @@ async def test_a_large_job_goes_before_the_stream_of_somebody_else(lab: LabDesk)
             await lab.client().submit(Submission((wanted,), hold=False), bundle)
 
     async with lab.console("grace") as grace:
-        await stream(4 * devices)
+        await stream(3 * sum(free))
         lab.act_as("grace")
         large = await grace.queue.submit(
-            task(lab, "large", devices=len(host.devices), priority=100), force=True
+            task(lab, "large", devices=max(free), priority=100), force=True
         )
-        await stream(2 * devices)
+        await stream(2 * sum(free))
         await until(lambda: grace.job(large.id).state is not JobState.QUEUED)
         waiting = [job for job in grace.jobs() if job.state is JobState.QUEUED]
         assert {job.user for job in waiting} == {"bob"}
