@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,16 +149,19 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
     async def sites(*args: Any) -> tuple[tuple[Site, ...], str]:
         return (Site("a"), Site("b")), ""
 
-    async def on_host(*args: Any, patient: bool) -> None:
-        host = args[3]
-        asked.append((host, patient))
-        if host in busy:
-            raise HostBusyError("Another measurement is under way", f"On {host}.")
+    async def spot(*args: Any, patient: bool) -> Any:
+        return SimpleNamespace(host=args[2], patient=patient)
+
+    async def on_host(*args: Any, at: Any, **more: Any) -> None:
+        asked.append((at.host, at.patient))
+        if at.host in busy:
+            raise HostBusyError("Another measurement is under way", f"On {at.host}.")
 
     monkeypatch.setattr("gpuconsole.session.estimate.service.host_sites", sites)
     room = Room(tmp_path)
     async with room.session(dispatch=False) as session:
-        session.preflight._on_host = on_host  # type: ignore[method-assign]
+        monkeypatch.setattr(session.preflight, "_spot", spot)
+        monkeypatch.setattr(session.preflight._measurements, "on_host", on_host)
         work = session.preflight.measure(room.task(), "meta", lambda share, stage: None)
         if "b" in busy:
             with pytest.raises(HostBusyError):
