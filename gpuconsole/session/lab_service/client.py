@@ -71,6 +71,8 @@ class LabClient:
         self.name = way.name
         self.lost = "it was not asked yet"
         """Why the service is not heard now; "" while it is."""
+        self.failed = asyncio.Event()
+        """Set once the service could not be heard."""
 
     async def watch(self, take: Callable[[Message], None]) -> None:
         """Give each message of the service to `take`, for ever: it is tried again after a loss."""
@@ -83,6 +85,7 @@ class LabClient:
                 self.lost = "it has closed the connection"
             except ConsoleError as error:
                 self.lost = f"{error.message} {error.hint}".strip()
+            self.failed.set()
             await asyncio.sleep(AGAIN_S[min(failures, len(AGAIN_S) - 1)])
             failures += 1
 

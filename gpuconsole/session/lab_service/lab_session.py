@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.trust import private
 from gpuconsole.errors import RefusedError, UnreachableError
+from gpuconsole.session.aio import first
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer
@@ -75,15 +77,15 @@ class LabSession(Session):
         UnreachableError where the service does not answer: a picture of nothing would mislead.
         """
         await super().__aenter__()
-        try:
-            await within(FIRST_S, self._mirror.complete.wait())
-        except asyncio.TimeoutError:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await within(FIRST_S, first(self._mirror.complete.wait(), self.client.failed.wait()))
+        if not self._mirror.complete.is_set():
             await self._close()
             raise UnreachableError(
                 "The lab's queue does not answer",
                 f"{self.client.name}: {self.client.lost}.",
                 "Jobs that run go on. Ask whether `gpuconsole dispatch --lab` runs there.",
-            ) from None
+            )
         hello = self._mirror.hello
         assert hello is not None
         self.user, self.simulated = hello.user, hello.simulated
@@ -265,7 +267,7 @@ class LabQueue(JobQueue):
 
     async def _again(self, offer: Offer) -> Job:
         """Queue an offer as a new job: what a job ships is the service's, and stays as it was."""
-        return await self.submit(replace(offer.task, auto_batch=False), force=True)
+        return await self.submit(offer.task, force=True)
 
     async def _asked(self, verb: str, references: Iterable[str], number: int = 0) -> list[Job]:
         ids = tuple(self.job(reference).id for reference in references)
