@@ -12,7 +12,7 @@ SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:
 
-.PHONY: demo test nightly check lint types layers real reliability bench bench-preflight docs clean
+.PHONY: demo test nightly check lint types layers real reliability bench bench-preflight docs site clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
 	@$(BIN)/gpuconsole demo $(ARGS)
@@ -23,7 +23,7 @@ test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or P
 nightly: $(VENV)/.dev           ## the same with many more random inputs
 	GPUCONSOLE_EXAMPLES=many $(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
 
-check: lint types layers        ## lint, types and the direction of imports
+check: lint types layers site   ## lint, types, the direction of imports, and the documentation
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -35,7 +35,7 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-real: $(VENV)/.dev              ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
+real: $(VENV)/.dev $(VENV)/share/paddleclas  ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"
 	$(BIN)/python -m pytest -m real -n $(SHARDS) $(SHARDED) tests/real $(ARGS)
 
@@ -43,15 +43,19 @@ reliability: $(VENV)/.dev       ## break things on purpose, and write docs/relia
 	$(MAKE) real ARGS="-m fault tests/session --junitxml=.reliability.xml $(ARGS)"
 	$(BIN)/python docs/reliability.py .reliability.xml
 
-bench: $(VENV)/.dev             ## measure the figures of the README
+bench: $(VENV)/.dev             ## measure the figures of docs/speed.md
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
 bench-preflight: $(VENV)/.dev   ## hold estimates against a corpus of measured scripts
 	$(BIN)/python -m benchmarks.preflight $(ARGS)
 
-docs: $(VENV)/.dev              ## write the generated pages anew
+site: $(VENV)/.dev              ## build the documentation into site/, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs: $(VENV)/.dev              ## write the generated pages and pictures again
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/recording.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -69,5 +73,12 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@ $(VENV)/.runtime
 
+# PaddleClas as its makers publish it, and what it imports beside Paddle: tests train it, and run in
+# namespaces without a network.
+$(VENV)/share/paddleclas: | $(VENV)/bin/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ \
+	  paddleclas==2.6.0 "scikit-learn>=1.6,<1.8" scipy joblib==1.5.2 threadpoolctl==3.6.0 \
+	  tqdm==4.67.1 prettytable==3.16.0 wcwidth==0.2.14 six==1.17.0 ujson==5.11.0 easydict==1.13
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache

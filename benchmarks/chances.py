@@ -1,17 +1,23 @@
 """Are chances to run out of memory worth what they say, and does the truth lie in the range?
 
     python -m benchmarks.chances [--jobs N] [--seed N] [--set NAME ...] [--json]
+    python -m benchmarks.chances --loops 1000:1240 [--tier static|meta] [--half 0|1]
 
 A simulated lab: jobs arrive one after the other, each one measured script at one of its measured
-batch sizes (with replacement), on a device of which so much is free that running out is as likely
-as not. The chance is told before each job, from what earlier jobs have shown; the outcome is real:
-the peak that Paddle's CPU allocator counted, against what was free. `cold` asks the same questions
-with no history at all. Only scripts that the static tier answers take part.
+batch sizes (with replacement). What is free on the device is drawn around the estimate, whatever
+the truth is: of three jobs one within a factor of two, one within a quarter, one within a
+twentieth. The chance is stated before each job, from what earlier jobs have shown; the outcome is
+real: the peak that Paddle's CPU allocator counted, against what was free. `cold` asks the same
+questions with no history at all. Only scripts that the static tier answers take part.
+
+With `--loops` the jobs are training loops drawn by seed (`benchmarks.meta_loops`), each run by
+Paddle now, without history. `--half` takes those whose hash is even (0) or odd (1).
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import sys
@@ -19,19 +25,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks import sets, tiers
+from benchmarks.meta_loops import __main__ as drawn_loops
 from benchmarks.sets import Point, Script
-from gpuconsole.core.estimate import Estimate
+from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.advice import oom_probability
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.footprint import Footprint, as_memory
 from gpuconsole.preflight.past import Corrected, Past
 
 TENTHS = 10
 HOST, DEVICE = "simulated", "CPU"
-WIDEST = 2.0
-"""Free memory is drawn between the need over this and the need times this, evenly in logarithms."""
+WIDTHS = (2.0, 1.25, 1.05)
+"""Free memory is drawn between the estimate over one of these and the estimate times it, evenly in
+logarithms. Near the estimate it decides whether a chance in the middle is worth what it says."""
+JOBS_OF_A_LOOP = 30
+"""How often a drawn loop is asked about."""
 ENOUGH = 10
 """With fewer jobs in it, a tenth says nothing."""
 
@@ -71,23 +82,30 @@ def answered(names: Sequence[str]) -> list[Script]:
 def arrivals(
     scripts: Sequence[Script], jobs: int, seed: int
 ) -> Iterator[tuple[Script, Point, float]]:
-    """Draw jobs: a script, a batch size, and the memory that is free for it (MiB)."""
+    """Draw jobs: a script, a batch size, and how many times its estimate is free for it."""
     drawn = random.Random(seed)
     for _ in range(jobs):
         script = drawn.choice(scripts)
-        point = drawn.choice(script.scored)
-        yield script, point, point.peak / MIB * WIDEST ** drawn.uniform(-1.0, 1.0)
+        yield script, drawn.choice(script.scored), _free(drawn)
+
+
+def _free(drawn: random.Random) -> float:
+    """Draw what is free, as a multiple of the estimate."""
+    return float(drawn.choice(WIDTHS) ** drawn.uniform(-1.0, 1.0))
 
 
 def lab(scripts: Sequence[Script], jobs: int, seed: int, *, learns: bool) -> list[Told]:
     """Let the jobs arrive, and return what was said of each."""
     tier, history, told = tiers.Static(), list[Observation](), list[Told]()
-    for at, (script, point, free_mib) in enumerate(arrivals(scripts, jobs, seed)):
+    for at, (script, point, times) in enumerate(arrivals(scripts, jobs, seed)):
         calibration = Calibration.from_observations(history if learns else ())
         args = ("--batch-size", str(point.batch))
         past = Past(calibration, script.id, args)
-        estimator = Corrected(tier.analysis(script.path, script.argv), past, point.batch)
-        estimate = estimator.estimate(point.batch, backend="cpu")
+        read = tier.analysis(script.path, script.argv)
+        first = read.estimate(point.batch, backend="cpu").memory
+        assert first is not None
+        free_mib = first.total_mib * times
+        estimate = Corrected(read, past, point.batch).estimate(point.batch, backend="cpu")
         chance = _chance(past, estimate, free_mib)
         memory, peak = estimate.memory, point.peak / MIB
         assert chance is not None
@@ -104,6 +122,42 @@ def lab(scripts: Sequence[Script], jobs: int, seed: int, *, learns: bool) -> lis
             )
         )  # fmt: skip
     return told
+
+
+def loops(seeds: Sequence[int], tier: str, half: int | None, seed: int) -> list[Told]:
+    """State a chance for drawn loops, each asked about several times, without history."""
+    drawn, told = random.Random(seed), list[Told]()
+    for row in drawn_loops.answers(seeds, tier):
+        if row.told is None or (half is not None and half_of(f"loop {row.seed}") != half):
+            continue
+        estimate, peak = _estimate(row, tier), row.true / MIB
+        memory = estimate.memory
+        assert memory is not None
+        inside = memory.low_mib <= peak <= memory.high_mib
+        for _ in range(JOBS_OF_A_LOOP):
+            free_mib = memory.total_mib * _free(drawn)
+            chance = _chance(Past(Calibration(), str(row.seed)), estimate, free_mib)
+            assert chance is not None
+            told.append(Told(chance, peak > free_mib, inside))
+    return told
+
+
+def half_of(name: str) -> int:
+    """Return the half that a script belongs to, by the hash of its name."""
+    return hashlib.sha256(name.encode()).digest()[0] % 2
+
+
+def _estimate(row: drawn_loops.Answer, tier: str) -> Estimate:
+    """Return the estimate of a loop as the tier gives it to users."""
+    size = (row.told or 0) / MIB
+    parts = dict.fromkeys(("parameters", "gradients", "optimizer", "activations", "inputs",
+                           "workspace"), 0.0)  # fmt: skip
+    known: Tier = "meta" if tier == "meta" else "static"
+    memory = as_memory(Footprint(parts, size, size), "cpu", known, None)
+    return Estimate(
+        script=row.name, batch_size=None, batch_source=None, backend="cpu", tier=known,
+        coverage=1.0, memory=memory, flags=row.flags,
+    )  # fmt: skip
 
 
 def _chance(past: Past, estimate: Estimate, free_mib: float) -> float | None:
@@ -150,7 +204,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", nargs="*", choices=sets.SETS, default=sets.SETS)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--loops", metavar="FIRST:END", help="seeds of drawn loops")
+    parser.add_argument("--tier", choices=drawn_loops.TIERS, default="static", help="of --loops")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="of --loops, by their hash")
     options = parser.parse_args(argv)
+    if options.loops:
+        seeds = drawn_loops.seeds_of(options.loops)
+        told = loops(seeds, options.tier, options.half, options.seed)
+        name = f"{options.tier} tier, {len(told) // JOBS_OF_A_LOOP} drawn loops"
+        print(json.dumps([asdict(one) for one in tenths(told)]) if options.json
+              else table(name, told))  # fmt: skip
+        return 0
     here = [name for name in options.set if name != "public" or sets.PUBLIC.exists()]
     scripts = answered(here)
     labs = {

@@ -15,11 +15,11 @@ from typing import cast
 
 import aiohttp
 
-from gpuconsole.lab import SimulatedHosts
 from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.metrics.console import prediction_facts
 from gpuconsole.session.metrics.model import Picture
 from gpuconsole.session.metrics.queue import Tally
+from gpuconsole.simulated_lab import SimulatedHosts
 from gpuconsole.web.metrics import Address, exposed
 
 NOW = 1_800_000_000.0

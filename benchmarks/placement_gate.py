@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from benchmarks.placement import LABS, LOADS, SIGMAS, TRACES, dice, lab_of, trace_of
 from benchmarks.placement_search.compiled import Window, built
-from gpuconsole.placement.learned import weights
+from gpuconsole.placement.learned import weights_file
 from gpuconsole.placement.learned.gate import Play, judge
 from gpuconsole.placement.policy import named_policy
 from gpuconsole.placement.simulate.workload import Cut, build
@@ -46,7 +46,7 @@ FRESH = Span(
 
 
 def played(
-    code: CDLL, lab_name: str, trained: weights.Trained, traces: Path, span: Span
+    code: CDLL, lab_name: str, trained: weights_file.Trained, traces: Path, span: Span
 ) -> Iterator[tuple[Play, Play]]:
     """Yield each window under `weighted`, and with the weights."""
     lab, base = lab_of(lab_name), named_policy("weighted")
@@ -72,7 +72,7 @@ def by_load(pairs: Sequence[tuple[Play, Play]]) -> Iterator[str]:
 def main() -> int:
     """Play, print a verdict for each lab and for those that passed; note the latter if asked to."""
     parser = argparse.ArgumentParser(description="Judge the weights that come along.")
-    parser.add_argument("--weights", type=Path, default=weights.SHIPPED)
+    parser.add_argument("--weights", type=Path, default=weights_file.SHIPPED)
     parser.add_argument("--traces", type=Path, default=TRACES)
     parser.add_argument("--write", action="store_true", help="note the verdict in the file")
     parser.add_argument(
@@ -80,7 +80,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     span = FRESH if given.fresh else GATE
-    trained = weights.read(given.weights)
+    trained = weights_file.read(given.weights)
     passed: list[tuple[Play, Play]] = []
     largest = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +99,7 @@ def main() -> int:
     print(f"together: {verdict.sentence()} Longest waits: {verdict.p99_wait_ratio:.2f}.")
     if given.write and not given.fresh:
         origin = replace(trained.origin, devices=largest)
-        text = weights.dumped(replace(trained, verdict=verdict, origin=origin))
+        text = weights_file.dumped(replace(trained, verdict=verdict, origin=origin))
         given.weights.write_text(text, encoding="utf-8")
     return 0
 

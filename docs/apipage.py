@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from gpuconsole.core.pages import with_part
 
 PROMISED = Path(__file__).with_name("api.txt")
 _WIDTH = 88
+FACES = {"Session": "BlockingSession", "Imaging": "BlockingImages"}
+"""What the API is made of, and the blocking face of each: what that has is promised of both."""
 
 
 def page(text: str) -> str:
@@ -40,6 +42,8 @@ def shapes() -> tuple[list[str], list[str]]:
             calls.append(_signature(name, thing))
         elif not inspect.isclass(thing):
             calls.append(f"{name} = {thing}")
+        elif thing.__name__ != name:
+            calls.append(f"{name} = {thing.__name__}")
         elif issubclass(thing, BaseException):
             bases = ", ".join(base.__name__ for base in thing.__bases__)
             calls.append(f"class {name}({bases})  # exit code {thing.exit_code}")
@@ -63,11 +67,11 @@ def reference() -> str:
         if inspect.isfunction(thing):
             parts.append(f"\n```python\n{_folded(_signature(name, thing))}\n```\n\n{_doc(thing)}\n")
     parts.append("\n## Sessions\n")
-    lab = things["LabSession"]
-    parts.append(f"\n`LabSession`: {_doc(lab)}\n\n`BlockingSession`: ")
-    parts.append(f"{_doc(things['BlockingSession'])} It has the same methods without `async`.\n")
-    for shape, words in _members(lab):
-        parts.append(f"\n```python\n{_folded(shape)}\n```\n\n{words}\n")
+    for session, blocking in FACES.items():
+        parts.append(f"\n`{session}`: {_doc(things[session])}\n\n`{blocking}`: ")
+        parts.append(f"{_doc(things[blocking])} It has the same methods without `async`.\n")
+        for shape, words in _members(things[session]):
+            parts.append(f"\n```python\n{_folded(shape)}\n```\n\n{words}\n")
     parts.append("\n## Options of a task\n\n```python\n")
     parts.append("\n".join(_promised("TaskOptions")) + "\n```\n\n## Records\n")
     for name, thing in things.items():
@@ -111,11 +115,15 @@ def _fields(record: Any) -> Iterator[str]:
 
 def _members(kind: type) -> Iterator[tuple[str, str]]:
     """Give the shapes of a class's public properties and methods, each with its words."""
-    for name, member in vars(kind).items():
-        if name.startswith("_"):
+    face = vars(getattr(gpuconsole, FACES[kind.__name__])) if kind.__name__ in FACES else {}
+    # An attribute of a session is a property of its blocking face, which has its words.
+    attributes = {name: face[name] for name in kind.__annotations__ if name in face}
+    for name, member in (attributes | vars(kind)).items():
+        if name.startswith("_") or (face and name not in face):
             continue
         if isinstance(member, property):
-            yield f"{name}: {_annotation(member.fget, 'return')}", _doc(member)
+            said = kind.__annotations__.get(name) or _annotation(member.fget, "return")
+            yield f"{name}: {said}", _doc(member)
         elif inspect.isfunction(member):
             yield _signature(name, member), _doc(member)
 
@@ -131,7 +139,7 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
         )
         said += ["*"] if star else []
         mark = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        default = "" if parameter.default is parameter.empty else f" = {_said(parameter.default)}"
         said.append(f"{mark}{parameter.name}: {parameter.annotation}{default}")
     # What a context manager's function returns is not what its generator gives.
     manager = hasattr(function, "__wrapped__")
@@ -139,6 +147,13 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
     back = re.sub("^AsyncIterator", "AbstractAsyncContextManager", back) if manager else back
     awaited = "async " if inspect.iscoroutinefunction(function) else ""
     return _quoted(f"{awaited}def {name}({', '.join(said)}) -> {back}")
+
+
+def _said(default: object) -> str:
+    """Return a default as a reader would write it."""
+    if inspect.isfunction(default):
+        return str(default.__name__)
+    return repr(dict(default) if isinstance(default, Mapping) else default)
 
 
 def _folded(shape: str) -> str:

@@ -1,6 +1,7 @@
 """Write the generated pages: `cli.md` and the man page from the commands, `themes.md` from the
 themes' model, the tables of `filters.md`, of `triage.md` and of `metrics.md`, the reference of
-`api.md`; and, so that `gpuconsole --help` need not import every command, what it says of each.
+`api.md`, `settings.md` from the models of the files; and, so that `gpuconsole --help` need not
+import every command, what it says of each.
 
 `python docs/generate.py`; tests compare the files with what is made here, so that they cannot grow
 stale.
@@ -108,8 +109,8 @@ Written by `docs/generate.py` from the themes and their model; do not edit by ha
 
 `theme: NAME` in the settings chooses one, and so does the palette (`:`, then `theme`). Themes of
 your own are files `*.yaml` in `themes/` beside your `config.yaml`; one with the name of a shipped
-theme takes its place. A file is read again as soon as it is saved. One that is broken is told with
-its line, and what it said before stays in force.
+theme takes its place. A file is read again as soon as it is saved. A broken file is reported with
+its line, and the version before it stays active.
 
 State is never told by colour alone: trouble is a glyph, and so are jobs and verdicts. Heat rises in
 lightness, so it can be read without its hue. A terminal with 16 colours, or none (`NO_COLOR`),
@@ -141,12 +142,14 @@ def theme_reference() -> str:
 
 API = Path(__file__).with_name("api.md")
 MAN = Path(__file__).with_name("gpuconsole.1")
+SETTINGS = Path(__file__).with_name("settings.md")
 
 
 if __name__ == "__main__":
     # They lie beside this file, and tests load them by themselves.
     import apipage
     import manpage
+    import settingspage
 
     SUMMARIES.write_text(command_summaries(), encoding="utf-8")
     # The reference quotes them.
@@ -158,4 +161,5 @@ if __name__ == "__main__":
     VENDORS.write_text(vendors.page(VENDORS.read_text(encoding="utf-8")), encoding="utf-8")
     METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
     API.write_text(apipage.page(API.read_text(encoding="utf-8")), encoding="utf-8")
+    SETTINGS.write_text(settingspage.page(), encoding="utf-8")
     MAN.write_text(manpage.page(), encoding="utf-8")

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.lab.jobs import example, submit_demo_jobs
 from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.simulated_lab.jobs import example, submit_demo_jobs
 from gpuconsole.tui.app import ConsoleApp, Look
 
 SIZE = (120, 36)
@@ -59,10 +59,20 @@ async def take(folder: Path) -> None:
         await _until(lambda: "WILL NOT FIT" in _text(app).upper())
         await pilot.pause(1)
         _save(app, folder / "submit.svg", "preflight")
+        await pilot.press("escape", "2", "slash", *(_key(letter) for letter in "state:oom"))
+        await pilot.press("enter", "enter")
+        await _until(lambda: "Out of memory on GPU" in _text(app))
+        await pilot.press("i")  # the facts beside the log name this machine's folders
+        await pilot.pause(1)
+        _save(app, folder / "job.svg", "a job")
+        await pilot.press("escape", "1", "comma")
+        await _until(lambda: "PAST" in _text(app))
+        await pilot.pause(1)
+        _save(app, folder / "past.svg", "ten seconds ago")
 
 
 def _key(letter: str) -> str:
-    names = {"/": "slash", ".": "full_stop", "_": "underscore", "-": "minus"}
+    names = {"/": "slash", ".": "full_stop", "_": "underscore", "-": "minus", ":": "colon"}
     return names.get(letter, letter)
 
 

@@ -14,7 +14,9 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator, model_va
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure, strictest
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.lab_rights import WRITABLE, Policy, Rights
+from gpuconsole.core.messages import KINDS, About, Kind
 from gpuconsole.core.places import config_path, state_dir
+from gpuconsole.core.receivers import Receiver
 from gpuconsole.core.transfers import TransferLimits
 from gpuconsole.core.units import MIB, parse_time
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
@@ -116,6 +118,25 @@ class QuotaSection(Section):
         return self
 
 
+class PriceSection(Section):
+    """What devices and energy cost, for `gpuconsole report`."""
+
+    currency: Text = ""
+    """How amounts are named: `EUR`, `CNY`, `points`."""
+    per_kwh: float | None = Field(None, ge=0, le=1e6)
+    """Of measured energy."""
+    per_hour: dict[Text, float] = Field(default_factory=dict)
+    """Of one device for an hour, by model; a host's own `price_per_hour` wins over it."""
+
+    @field_validator("per_hour")
+    @classmethod
+    def _bounded(cls, prices: dict[str, float]) -> dict[str, float]:
+        for model, price in prices.items():
+            if not 0 <= price <= 1e6:
+                raise ValueError(f"expected a price from 0 to 1000000 for {model}")
+        return prices
+
+
 class WindowSection(Section):
     """A time in which hosts or models are kept for somebody."""
 
@@ -169,6 +190,10 @@ class Thresholds(Section):
     """Memory that a process must hold while nobody works to be told."""
     idle_for: Seconds = Field(1800.0, ge=0, le=7 * 86400)
     """Memory held by a process that does not work."""
+    job_idle_for: Seconds = Field(1800.0, ge=0, le=7 * 86400)
+    """A job of the queue that does nothing, or makes no more steps."""
+    idle_power: float = Field(25.0, gt=0, le=100)
+    """Percent of its power limit below which a device that says it is fully used only waits."""
     low_utilization: float = Field(25.0, ge=0, le=100)
     """Percent of utilisation that is low for a device whose memory is full."""
     low_memory: float = Field(80.0, gt=0, le=100)
@@ -281,6 +306,68 @@ class KubernetesSection(Section):
     """Host memory that is set aside for a job whose task names no limit."""
 
 
+class LimitsSection(Section):
+    """When jobs are ended without anybody asking."""
+
+    time_limit: Seconds | None = Field(None, gt=0)
+    """The longest that a job may run; it also holds for jobs that name no limit."""
+    warning: Seconds = Field(600.0, ge=0, le=86400)
+    """So long before its time limit the user of a job is warned, a quarter of the limit at most."""
+    grace: Seconds = Field(60.0, ge=0, le=3600)
+    """Time between SIGTERM and SIGKILL for a job that is ended at its limit or for idleness."""
+    idle: Seconds | None = Field(None, ge=60, le=30 * 86400)
+    """A job that has done nothing for so long is ended, where that is beyond doubt; without it, it
+    is an incident that a person decides on."""
+
+
+_MAILBOX = r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}$"
+
+
+class WaySection(Section):
+    """One way to tell a user: exactly one of the receivers."""
+
+    slack: Annotated[Text, AfterValidator(_web_address)] = Field("", repr=False)
+    """Address of an incoming webhook of Slack."""
+    feishu: Annotated[Text, AfterValidator(_web_address)] = Field("", repr=False)
+    """Address of a custom robot of Feishu or Lark."""
+    dingtalk: Annotated[Text, AfterValidator(_web_address)] = Field("", repr=False)
+    """Address of a custom robot of DingTalk; where that asks for a keyword: `gpuconsole`."""
+    wecom: Annotated[Text, AfterValidator(_web_address)] = Field("", repr=False)
+    """Address of a group robot of WeCom."""
+    webhook: Annotated[Text, AfterValidator(_web_address)] = Field("", repr=False)
+    """Address that takes a plain JSON document."""
+    secret: Text = Field("", repr=False)
+    """With which a robot of Feishu or DingTalk has messages signed."""
+    mail: Annotated[str, Field(pattern=_MAILBOX)] | None = None
+    """Mail address, reached through this machine's own sendmail."""
+    desktop: bool = False
+    """A notification of the desktop at which the console runs."""
+
+    @property
+    def address(self) -> tuple[Kind, str] | None:
+        """Its web address and what takes it; None for mail and desktop."""
+        found = ((kind, getattr(self, kind)) for kind in KINDS)
+        return next(((kind, url) for kind, url in found if url), None)
+
+    @model_validator(mode="after")
+    def _one_receiver(self) -> WaySection:
+        named = [kind for kind in KINDS if getattr(self, kind)]
+        if len(named) + (self.mail is not None) + self.desktop != 1:
+            raise ValueError(f"expected one of {', '.join((*KINDS, 'mail', 'desktop'))}")
+        if self.secret and named not in (["feishu"], ["dingtalk"]):
+            raise ValueError("`secret` is for feishu and dingtalk")
+        return self
+
+
+class NotifySection(Section):
+    """How you are told of your jobs."""
+
+    about: tuple[About, ...] = ("succeeded", "failed", "oom", "time-warning", "time-limit", "idle")
+    """What you are told of."""
+    ways: tuple[WaySection, ...] = Field((), max_length=8)
+    """Where, in the order in which they are tried until one works."""
+
+
 class RightsSection(Section):
     """Who may do more with the lab's queue than act on their own jobs. `@name` is a Unix group."""
 
@@ -290,10 +377,13 @@ class RightsSection(Section):
     """Users and groups that may ask for a priority above 0, beside the operators."""
     accounts: dict[str, tuple[Text, ...]] = Field(default_factory=dict)
     """Accounts that only these users and groups may name."""
+    measure_on_device: tuple[Text, ...] | None = None
+    """Users and groups whose scripts may be measured on an idle device, beside the operators; left
+    out, everybody's."""
 
     def rights(self) -> Rights:
         """Return them as the rules take them."""
-        return Rights(self.operators, self.priority, self.accounts)
+        return Rights(self.operators, self.priority, self.accounts, self.measure_on_device)
 
 
 class AllowedSection(Section):
@@ -308,6 +398,8 @@ class AllowedSection(Section):
     """Networks that jobs may ask for."""
     devices: int | None = Field(None, ge=1)
     """Most devices of one job."""
+    memory: SizeMib | None = None
+    """Most memory of a host that a job may ask for there, and have if it asks for none."""
 
     @field_validator("mounts")
     @classmethod
@@ -317,6 +409,21 @@ class AllowedSection(Section):
             if not path.is_absolute() or ".." in path.parts or len(path.parts) < 2:
                 raise ValueError("expected absolute paths below /, without `..`")
         return folders
+
+    webhooks: tuple[Text, ...] = ()
+    """Hosts to which the lab's service may post users' messages: `hooks.slack.com`,
+    `*.example.org`, `https://chat.lab:8443`. Addresses of the lab's own networks only where the
+    host is named exactly."""
+    mail: tuple[Text, ...] = ()
+    """Patterns of the mail addresses to which the service may send users' messages:
+    `*@lab.example`."""
+
+    @field_validator("webhooks")
+    @classmethod
+    def _hosts(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            Receiver.of(entry)
+        return entries
 
     run_as: Literal["account", "user"] = "account"
     """Under whom containers run on hosts: the service's account there, or the job's user, which
@@ -330,7 +437,7 @@ class AllowedSection(Section):
     def policy(self) -> Policy:
         """Return it as the rules take it."""
         ids = self.ids if self.run_as == "user" else None
-        return Policy(self.mounts, self.images, self.networks, self.devices, ids)
+        return Policy(self.mounts, self.images, self.networks, self.devices, self.memory, ids)
 
 
 class LabSettings(Section):
@@ -379,6 +486,8 @@ class LabSettings(Section):
     """What is due to whom for fair share; all the same when left out."""
     quotas: tuple[QuotaSection, ...] = ()
     """The most that users and accounts may have."""
+    prices: PriceSection = PriceSection()
+    """What devices and energy cost, for `gpuconsole report`."""
     max_devices_per_host: int | None = Field(None, ge=1)
     """Devices that one user may have on one host."""
     windows: tuple[WindowSection, ...] = ()
@@ -420,6 +529,12 @@ class LabSettings(Section):
     """What is watched for, and who is told."""
     kubernetes: KubernetesSection = KubernetesSection()
     """How `gpuconsole render --to kubernetes` writes jobs."""
+    limits: LimitsSection = LimitsSection()
+    """When jobs are ended without anybody asking."""
+    notify: NotifySection = NotifySection()
+    """How you are told of your jobs; also by the lab's service."""
+    sendmail: Text = "/usr/sbin/sendmail"
+    """The program that takes a mail as sendmail does, for messages."""
     rights: RightsSection = RightsSection()
     """Who may do what in the lab's queue (`gpuconsole dispatch --lab`)."""
     allowed: AllowedSection = AllowedSection()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from gpuconsole.core.conditions import Condition
 from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
@@ -153,15 +154,22 @@ class TaskSection(Section):
     auto_batch: bool = False
     """After running out of memory, try again with the batch size that fits."""
     retries: int = Field(1, ge=0, le=20)
-    """How often it is tried again unasked after a cause that is not its own fault."""
+    """How often it is tried again automatically after a cause that is not its own fault."""
     after: Annotated[tuple[Text, ...], BeforeValidator(_one_or_many)] = ()
-    """Jobs, or sweeps, that must succeed first."""
+    """Jobs, or sweeps, that must succeed first; with `afterany:` before the name, that must end,
+    with `afternotok:`, that must fail."""
+    cancel_if_failed: bool = False
+    """Cancel it once what it comes after can no longer end as it must; else it waits."""
+    at_most: int | None = Field(None, ge=1, le=10_000)
+    """How many jobs of its sweep may run at once."""
     checkpoint_dir: Text = ""
     """Where the script keeps its checkpoints."""
     deadline: Text = ""
     """When the result is needed, as ISO 8601; without a zone that of this machine."""
     run_time: Seconds | None = Field(None, gt=0)
     """How long it is expected to run."""
+    time_limit: Seconds | None = Field(None, gt=0)
+    """The longest that it may run; then it is ended. The lab's limit is the most."""
     backend: Backend = "gpu"
     """Paddle's word for the kind of device."""
     shm_size: SizeMib | None = None
@@ -184,6 +192,13 @@ class TaskSection(Section):
     def _is_a_time(cls, text: str) -> str:
         # Kept in UTC: the queue may be read where another zone holds.
         return (iso_utc(parse_time(text)) or "") if text else ""
+
+    @field_validator("after")
+    @classmethod
+    def _conditions(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            Condition.of(name)
+        return names
 
     @model_validator(mode="after")
     def _alone_or_shared(self) -> TaskSection:
@@ -259,7 +274,10 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "checkpoint_dir": task.checkpoint_dir,
         "deadline": task.deadline,
         "run_time_s": task.run_time,
+        "time_limit_s": task.time_limit,
         "after": task.after,
+        "cancel_if_failed": task.cancel_if_failed,
+        "at_most": task.at_most,
         "framework": task.framework,
         "kind": task.type,
         "model_name": task.model_name,

@@ -56,7 +56,7 @@ def _one_process_reads_scripts() -> Iterator[None]:
 
     idle: list[Child] = []
 
-    def start(limits: Limits) -> Child:
+    def start(limits: Limits, *, copied: bool = False) -> Child:
         while idle and limits == Limits():
             child = idle.pop()
             if not child.is_spent:

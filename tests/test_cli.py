@@ -1,8 +1,10 @@
 """The command line: exit codes, one JSON document, and clear words for everything that is wrong."""
 
 import contextlib
+import io
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -20,6 +22,8 @@ from gpuconsole.cli import main
 from gpuconsole.cli.commands import queue
 from gpuconsole.cli.entry import sections
 from gpuconsole.cli.tasks import TaskValue
+from gpuconsole.errors import ConsoleError
+from gpuconsole.remote.inventory import load_inventory, parse_inventory
 from gpuconsole.session.reading import process, reader
 from tests.waiting import DEADLINE_S
 
@@ -227,6 +231,7 @@ def test_help_and_preflight_import_neither_screen_nor_ssh_nor_docker(
         "from gpuconsole.cli import main\n"
         f"codes = [main(['--help']), main(['preflight', {str(script)!r}, '--json'])]\n"
         "heavy = {'textual', 'asyncssh', 'docker', 'paddle', 'pynvml'} & set(sys.modules)\n"
+        "heavy |= {'gpuconsole.preflight.analysis'} & set(sys.modules)\n"
         "print(codes, sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run(
@@ -286,6 +291,7 @@ def test_preflight_from_the_root_of_a_project_reads_all_of_it(
 
 _TOOL = """
 import os
+import re
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -435,6 +441,45 @@ def test_init_writes_an_inventory_that_check_reads(run: Run, tmp_path: Path) -> 
     assert "--force" in again.document["error"]["hint"]
     assert run(*words, "--force").code == 0
     assert run(*words, "--force", "--read-only").code == 2
+
+
+def test_init_without_any_host_writes_a_template(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    target = tmp_path / "made.yaml"
+    answer = run("init", "--output", target)
+    assert answer.code == 0
+    assert "remove the #" in answer.err
+    text = target.read_text()
+    with pytest.raises(ConsoleError, match="hosts"):
+        parse_inventory(text, "made.yaml")
+    # The example is one as soon as its marks are gone.
+    head, hosts, example = text.partition("hosts:\n")
+    filled = head + hosts + re.sub(r"(?m)^#  ", "  ", example)
+    (host,) = parse_inventory(filled, "made.yaml").hosts
+    assert host.name == "a100-01"
+    assert run("init", "--output", target, "--json").code == 2
+    assert run("init", "--ssh-config", tmp_path / "none", "--output", target).code == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "user"), [("ops@gpu-01", "gpu-01", "ops"), ("10.0.0.7", "10.0.0.7", "")]
+)
+def test_init_asks_for_a_first_host_at_a_terminal(
+    typed: str, name: str, user: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ssh = tmp_path / ".ssh"
+    ssh.mkdir()
+    (ssh / "config").write_text("Host *\n  User x\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{typed}\n"))
+    for stream in (sys.stdin, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    target = tmp_path / "made.yaml"
+    assert run("init", "--output", target).code == 0
+    (host,) = load_inventory(target).hosts
+    assert (host.name, host.user) == (name, user or host.user)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpuconsole.cli.entry import main
-from gpuconsole.placement.waking import Past
-from gpuconsole.state.elastic import ElasticNotes
+from gpuconsole.placement.elastic.wake import Past
+from gpuconsole.state.files.host_power import ElasticNotes
 
 INVENTORY = """version: 1
 hosts:

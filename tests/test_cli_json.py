@@ -32,6 +32,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "record": ("--out", "new.gpuconsole", "--seconds", "1"),
     "replay": ("new.gpuconsole",),
     "incidents": (),
+    "report": ("--by", "user,month"),
     "journal check": (),
     "journal backups": (),
     "journal restore": ("--yes",),
@@ -60,6 +61,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "fetch": ("ended",),
     "prune": (),
     "audit": (),
+    "notify": (),
+    "takeover": ("--socket", "nowhere.sock"),
     "render": ("train.py", "--to", "docker"),
     "demo": ("--headless", "--speed", "100"),
     "completion": ("fish",),
@@ -74,6 +77,7 @@ REFUSED = {
     "preempt": 1,
     "fetch": 1,
     "prune": 3,
+    "takeover": 3,
 }
 """Those that have to say no here, with their exit code: no host answers, there is no backup."""
 NO = {"check": 1, "image list": 3, "image pull": 3, "preflight": 1}

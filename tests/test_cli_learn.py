@@ -15,7 +15,7 @@ import pytest
 from gpuconsole.cli import learning, main
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.placement.learned import train
-from gpuconsole.placement.learned.weights import FILE_NAME, SHIPPED, read
+from gpuconsole.placement.learned.weights_file import FILE_NAME, SHIPPED, read
 from gpuconsole.state import Journal
 
 LAB = """version: 1

@@ -60,8 +60,8 @@ def test_one_process_reads_the_script_for_all_that_is_asked_of_it(
     begun: list[Child] = []
 
     class Counted(Child):
-        def __init__(self, limits: Limits) -> None:
-            super().__init__(limits)
+        def __init__(self, limits: Limits, *, copied: bool = False) -> None:
+            super().__init__(limits, copied=copied)
             begun.append(self)
 
     def measured(task: Task, mode: str, reader: AsyncReader, **places: object) -> None:

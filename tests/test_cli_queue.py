@@ -13,7 +13,7 @@ from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.transfers import LeftOut
-from gpuconsole.session.results import Fetched
+from gpuconsole.session.results import FetchedResults
 from gpuconsole.state import Journal
 from tests.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
 
@@ -213,7 +213,7 @@ def test_fetch_names_what_it_could_not_copy(
     left_out = LeftOut()
     for number in range(1500):
         left_out = left_out.add(f"pipe\x1b[31m-{number}", "is a named pipe")
-    done = ("ada-1", Fetched(Path("/here/ada-1"), left_out))
+    done = ("ada-1", FetchedResults(Path("/here/ada-1"), left_out))
     monkeypatch.setattr(queue, "drive", lambda work: done)
     told = run("fetch", "ada-1")
     assert told.out == "/here/ada-1\n"

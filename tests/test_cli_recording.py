@@ -65,7 +65,7 @@ def test_a_time_that_was_not_recorded_is_said(
 ) -> None:
     assert main(["replay", str(night), "--json", "--at", "-5h"]) == 0
     out, err = capsys.readouterr()
-    assert "Nothing is recorded then" in err
+    assert "Nothing was recorded at that time" in err
     assert json.loads(out)["at"] == json.loads(out)["recorded"][0]["first"]
 
 

@@ -1,23 +1,68 @@
-"""What the pages promise: links lead somewhere, and both READMEs show the same commands."""
+"""What the pages promise: links lead somewhere, the site has every page, the README stays short."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-_LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+MOST_WORDS = 900
+MOST_BYTES = 3 * 2**19
+"""Of the README's moving picture: 1.5 MiB."""
+_LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 _BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The names that a page's headings have in links."""
+    text = _BLOCK.sub("", page.read_text("utf-8"))
+    titles = [re.sub(r"\]\([^)]*\)", "", title).lower() for title in _HEADING.findall(text)]
+    return frozenset(re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in titles)
+
+
+def wrong_links(page: Path) -> list[str]:
+    wrong = []
+    for target, anchor in _LINK.findall(_BLOCK.sub("", page.read_text("utf-8"))):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor not in anchors(file.resolve())):
+            wrong.append(f"{target}#{anchor}" if anchor else target)
+    return wrong
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
-    links = [link for link in _LINK.findall(page.read_text("utf-8")) if "://" not in link]
-    missing = [link for link in links if not (page.parent / link).exists()]
-    assert not missing
+def test_links_and_anchors_lead_somewhere(page: Path) -> None:
+    assert wrong_links(page) == []
+
+
+def test_a_wrong_link_and_a_wrong_anchor_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A `b`: c\n[a](#a-b-c) [b](#x) [c](gone.md) [d](page.md#a-b-c)\n```\n[e](f)\n```\n"
+    )
+    assert wrong_links(page) == ["#x", "gone.md"]
+
+
+def in_navigation(part: Any) -> list[str]:
+    if isinstance(part, str):
+        return [part]
+    parts = part.values() if isinstance(part, dict) else part
+    return [name for one in parts for name in in_navigation(one)]
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    pages = sorted(page.name for page in ROOT.glob("docs/*.md"))
+    assert sorted(in_navigation(site["nav"])) == pages
 
 
 def commands(page: str) -> list[str]:
@@ -28,4 +73,34 @@ def commands(page: str) -> list[str]:
 
 def test_the_readme_says_the_same_commands_in_both_languages() -> None:
     assert commands("README.md") == commands("README.zh-CN.md")
-    assert len(commands("README.md")) > 20
+    assert len(commands("README.md")) >= 8
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_the_readme_names_the_set_up_commands(page: str) -> None:
+    assert {"make demo", "make test"} <= set(commands(page))
+
+
+def test_the_readme_is_short_and_in_order() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.split()) < MOST_WORDS
+    assert _HEADING.findall(_BLOCK.sub("", text)) == [
+        "gpuconsole", "Try", "Two minutes", "Install and your first lab",
+        "When to use something else", "Features", "Documentation", "Limits",
+    ]  # fmt: skip
+
+
+def test_the_readme_reaches_every_page() -> None:
+    text = (ROOT / "README.md").read_text("utf-8") + (ROOT / "docs/index.md").read_text("utf-8")
+    linked = {Path(target).name for target, _ in _LINK.findall(text)}
+    unlinked = {page.name for page in ROOT.glob("docs/*.md")} - linked
+    assert unlinked == set()
+
+
+def test_the_moving_picture_is_small_marked_and_fetches_nothing() -> None:
+    picture = ROOT / "docs" / "images" / "tour.svg"
+    text = picture.read_text("utf-8")
+    assert picture.stat().st_size < MOST_BYTES
+    assert ">SIMULATED</text>" in text
+    assert re.findall(r"https?://[^\"' <)]+", text) == ["http://www.w3.org/2000/svg"]
+    assert "<script" not in text

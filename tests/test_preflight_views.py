@@ -97,7 +97,7 @@ def test_what_is_unknown_is_asked_and_the_rest_counted() -> None:
     ask = Ask("len(vocab)", "/x/train.py", 3, "How many words?", "30000")
     found = Report(replace(ESTIMATE, memory=None, tier="unknown", unknowns=unknowns, asks=(ask,)))
     text = whole(found)
-    assert "train.py: its memory cannot be told" in text
+    assert "train.py: its memory is unknown" in text
     assert f"reason {MOST_UNKNOWNS}" in text
     assert f"reason {MOST_UNKNOWNS + 1}" not in text
     assert "and 3 more that was not understood" in text

@@ -39,8 +39,8 @@ from gpuconsole.remote.inventory import parse_inventory
 from gpuconsole.remote.slurm import parse as slurm
 from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.model import VendorError
-from gpuconsole.session.dispatch.observation import read_reports
-from gpuconsole.session.dispatch.outcome import outcome_of
+from gpuconsole.session.dispatch.attempt.observation import read_reports
+from gpuconsole.session.dispatch.attempt.outcome import outcome_of
 from gpuconsole.session.logs.line_index import LogIndex
 from gpuconsole.session.logs.tail import LineReader
 from gpuconsole.session.results import Stream, save_results

@@ -1,4 +1,4 @@
-"""Draw loops by seed and hold the meta tier's peaks against the allocator's."""
+"""Draw loops by seed and hold a tier's peaks against the allocator's."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.meta_loops.script import text
+from gpuconsole import preflight
+from gpuconsole.core.units import MIB
+
 ROOT = Path(__file__).parents[2]
 TOO_LOW = 0.001
 """Share of the truth by which an answer may lie below it without being named."""
 MOST_SECONDS = 3600
+TIERS = ("meta", "static")
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class Answer:
     why: str = ""
     """Why nothing was told, or why the loop does not run."""
     runs: bool = True
+    flags: tuple[str, ...] = ()
+    """What the estimate says of itself."""
 
     @property
     def error(self) -> float:
@@ -61,19 +69,45 @@ def run(way: str, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def answers(seeds: Sequence[int]) -> list[Answer]:
-    """Return what was told of each loop."""
-    real, meta = run("real", seeds), run("meta", seeds)
+def read(real: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return what the static tier says of each loop that was run, written as a script."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for row in real:
+            script = Path(folder, f"loop_{row['seed']}.py")
+            script.write_text(text(row["drawn"]), "utf-8")
+            estimate = preflight.analyse(script).estimate(backend="cpu")
+            why = [one.message for one in estimate.errors]
+            why += [one.reason for one in estimate.unknowns if estimate.memory is None]
+            memory = estimate.memory
+            peaks = [] if memory is None or why else [round(memory.reserved_mib * MIB)]
+            found[row["seed"]] = {
+                "seed": row["seed"], "name": row["name"], "peaks": peaks,
+                "why": "" if peaks else (why or ["no reason given"])[0],
+                "flags": tuple(sorted(estimate.flags)),
+            }  # fmt: skip
+    return found
+
+
+def answers(seeds: Sequence[int], tier: str = "meta") -> list[Answer]:
+    """Return what a tier says of each loop."""
+    real = run("real", seeds)
+    if tier == "meta":
+        said = run("meta", seeds)
+    else:
+        said = read(row for row in real.values() if not row["why"])
     made = []
     for seed in seeds:
-        true, told = real[seed], meta[seed]
-        name = true["name"] or told["name"]
+        true = real[seed]
         if true["why"]:
-            made.append(Answer(seed, name, why=true["why"], runs=False))
-        elif told["why"]:
-            made.append(Answer(seed, name, true=max(true["peaks"]), why=told["why"]))
+            made.append(Answer(seed, true["name"], why=true["why"], runs=False))
+            continue
+        found, name, peak = said[seed], true["name"], max(true["peaks"])
+        if found["why"]:
+            made.append(Answer(seed, name, true=peak, why=found["why"]))
         else:
-            made.append(Answer(seed, name, max(true["peaks"]), max(told["peaks"])))
+            flags = tuple(found.get("flags", ()))
+            made.append(Answer(seed, name, peak, max(found["peaks"]), flags=flags))
     return made
 
 
@@ -99,22 +133,27 @@ def report(rows: Iterable[Answer]) -> list[str]:
         f"{len(low)} too low, {len(high)} too high"
     )
     for word, group in (("too low", low), ("too high", high)):
-        lines += [f"  {word}: {one.seed} {one.name} {one.error:+.2%} of {one.true:,} bytes"
+        lines += [f"  {word}: {one.seed} {one.name} {one.error:+.2%} of {one.true:,} bytes "
+                  f"{' '.join(one.flags)}".rstrip()
                   for one in group]  # fmt: skip
     return lines
+
+
+def seeds_of(given: str) -> list[int]:
+    """Return the seeds of an argument: `0:40` (without the end), or a list `3,5,8`."""
+    if ":" in given:
+        first, end = map(int, given.split(":"))
+        return list(range(first, end))
+    return [int(one) for one in given.split(",")]
 
 
 def main() -> int:
     """Draw, run, print; 1 where something was told too low."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.meta_loops", description=__doc__)
     parser.add_argument("--seeds", default="0:40", help="first and end, as in 0:40, or a list")
-    given = parser.parse_args().seeds
-    if ":" in given:
-        first, end = map(int, given.split(":"))
-        seeds = list(range(first, end))
-    else:
-        seeds = [int(one) for one in given.split(",")]
-    rows = answers(seeds)
+    parser.add_argument("--tier", choices=TIERS, default="meta")
+    options = parser.parse_args()
+    rows = answers(seeds_of(options.seeds), options.tier)
     print("\n".join(report(rows)))
     return int(any(one.told is not None and one.error < -TOO_LOW for one in rows))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.meta_loops import loops
+from benchmarks.meta_loops.script import Recorded
 
 
 class Gauge(NamedTuple):
@@ -67,14 +68,14 @@ def measured(seed: int, paddle: Any, gauge: Gauge) -> dict[str, Any]:
         peaks.append(gauge.peak() - before)
         gauge.reset()
 
-    name, why = "", ""
+    name, why, draw = "", "", Recorded(seed)
     try:
-        name = loops.run(seed, paddle, step)
+        name = loops.run(draw, paddle, step)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         why = f"{type(error).__name__}: {str(error).strip()[-300:]}"
-    return {"seed": seed, "name": name, "peaks": peaks, "why": why}
+    return {"seed": seed, "name": name, "peaks": peaks, "why": why, "drawn": draw.drawn}
 
 
 def main() -> None:

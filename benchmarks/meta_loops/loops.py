@@ -18,9 +18,8 @@ WAYS = ("plain", "plain", "plain", "accumulated", "amp", "amp2", "recomputed", "
 """What a loop does beside training."""
 
 
-def run(seed: int, paddle: Any, step: Callable[[], None]) -> str:
-    """Train by the loop of a seed, calling `step` at the end of each step; returns its name."""
-    draw = Draw(seed)
+def run(draw: Draw, paddle: Any, step: Callable[[], None]) -> str:
+    """Train by the loop of a draw, calling `step` at the end of each step; returns its name."""
     network = draw.choice(NETWORKS)
     drawn = network(draw, paddle)
     way = draw.choice(SMOOTH_WAYS if drawn.smooth else WAYS)

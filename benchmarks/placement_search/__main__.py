@@ -25,12 +25,12 @@ from typing import NamedTuple
 
 from benchmarks.placement import LABS, LOADS, SIGMAS, TRACES, dice, lab_of, trace_of
 from benchmarks.placement_search.compiled import Window, built
-from gpuconsole.placement.learned import weights
+from gpuconsole.placement.learned import weights_file
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play
 from gpuconsole.placement.model import Learned, Policy
 from gpuconsole.placement.policy import named_policy
-from gpuconsole.placement.simulate.traces import DAY, Trace
+from gpuconsole.placement.simulate.trace_readers import DAY, Trace
 from gpuconsole.placement.simulate.workload import Cut, build
 
 FIRST_DAY, LAST_DAY, DAYS = 14, 70, 14
@@ -139,7 +139,7 @@ def _told(every: Sequence[Known], found: Sequence[tuple[float, float]]) -> Itera
 def main() -> int:
     """Play and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.placement_search")
-    parser.add_argument("files", type=Path, nargs="*", default=[weights.SHIPPED])
+    parser.add_argument("files", type=Path, nargs="*", default=[weights_file.SHIPPED])
     parser.add_argument("--traces", type=Path, default=TRACES)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--pairs", type=int, default=0)
@@ -147,7 +147,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         code = built(Path(folder))
         every = list(windows(code, given.traces, given.seeds))
-        learned = [weights.read(file).learned for file in given.files]
+        learned = [weights_file.read(file).learned for file in given.files]
         for file, one in zip(given.files, learned, strict=True):
             print(f"{file}, {len(every)} windows:")
             found = gains(code, every, named_policy("rl_based", learned=one))

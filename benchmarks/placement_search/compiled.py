@@ -12,14 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
+from gpuconsole.placement.engine.queue_order import FRONT_AREAS, FRONT_LEAST, FRONT_TIMES
+from gpuconsole.placement.engine.topology import link_quality
 from gpuconsole.placement.learned.features import FACTORS, ORDER_FEATURES, PLACE_TERMS
 from gpuconsole.placement.learned.gate import Play
-from gpuconsole.placement.links import link_quality
 from gpuconsole.placement.model import Learned, Policy
-from gpuconsole.placement.order import FRONT_LEAST, FRONT_TIMES
+from gpuconsole.placement.simulate.device_speeds import CLASSES
 from gpuconsole.placement.simulate.lab import THRESHOLD, Lab
 from gpuconsole.placement.simulate.metrics import Busy, Outcome, Ran, quantile
-from gpuconsole.placement.simulate.speeds import CLASSES
 from gpuconsole.placement.simulate.workload import Workload
 
 SOURCE = Path(__file__).with_name("loop.c")
@@ -55,6 +55,7 @@ _QUEUE = (
     "front_after_s",
     "front_times",
     "front_least",
+    "front_areas",
     "by_time",
     "by_devices",
 )
@@ -128,6 +129,7 @@ class Window:
             policy.front_after_s,
             FRONT_TIMES,
             FRONT_LEAST,
+            FRONT_AREAS,
             float(policy.order != "fifo"),
             float(policy.order == "area"),
             (c_double * len(place))(*place),

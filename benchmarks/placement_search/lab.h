@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct {
     double fit, pack, fragments, speed, length, links, price, bulk;
-    double fair_share, patience, front_after, front_times, front_least;
+    double fair_share, patience, front_after, front_times, front_least, front_areas;
     double by_time, by_devices; /* 1, or 0 where the order does not look at them */
     double place[TERMS][FACTORS], order[ORDERS];
     double place_clip, order_clip;

@@ -77,7 +77,9 @@ static double key_of(const Run *run, int job) {
     double front = fmax(policy->front_after, policy->front_times * jobs->predicted[job])
                    * fmax(policy->front_least, fmin(1.0, 1.0 + run->over[jobs->user[job]]));
     if (policy->front_after && waited >= front)
-        return jobs->submitted[job] - 1e12; /* before every size, the first come first */
+        /* before every size, by due time */
+        return jobs->submitted[job] + front
+               + policy->front_areas * jobs->predicted[job] * devices - 1e12;
     double moved = 0.0;
     for (int i = 0; i < ORDERS; i++) moved += policy->order[i] * features[i];
     return log(seconds) + policy->by_devices * log(devices)

@@ -1,9 +1,9 @@
 """Run a tier of preflight over training code that people wrote for use.
 
-    python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME]
+    python -m benchmarks.wild --lay-out FOLDER [--mirrors FOLDER] [--batch NAME] [--with-truth]
     python -m benchmarks.wild --corpus FOLDER --batch third-party-1
                               [--tier static|meta|traced|ladder] [--only ID,ID] [--own-batch]
-                              [--record | --latest] [--product CHECKOUT] [--before]
+                              [--record | --latest] [--product CHECKOUT] [--before] [--with-truth]
                               [--python PYTHON --libraries TEXT] [--without-data]
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
 
@@ -14,7 +14,8 @@ tier and agrees to measure on this machine: the record says which tier answered.
 where the manifest has recipes for it, small files in the same layout are laid beside the script
 (`--without-data`: not). `--record` keeps the run as the first of its batch and tier; it is refused
 where there is one. `--latest` keeps it as the latest, beside the first. A batch that is held out is
-run only with `--record` until it has its first run.
+run only with `--record` until it has its first run. `--with-truth` asks only about the scripts for
+which a peak was measured; a run that is kept says so, and its figures are of these alone.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--latest", action="store_true")
     parser.add_argument("--before", action="store_true", help="record it as the state before")
     parser.add_argument("--without-data", action="store_true", help="as the clone is")
+    parser.add_argument("--with-truth", action="store_true", help="scripts with a measured peak")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args(argv)
     if options.page:
@@ -62,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     corpus = manifest.load()
     if options.lay_out:
         entries = corpus.of(options.batch) if options.batch else corpus.entries
-        return lay_out(entries, options.lay_out, options.mirrors)
+        chosen = [one for one in entries if not options.with_truth or one.has_truth]
+        return lay_out(chosen, options.lay_out, options.mirrors)
     if not options.corpus or not options.batch:
         parser.error("--corpus and --batch say what is run")
     refusal = _refusal(corpus, options)
@@ -110,7 +113,7 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
     results = []
     product = running.Product(options.product.resolve(), options.python)
     for entry in corpus.of(options.batch):
-        if not only or entry.id in only:
+        if (not only or entry.id in only) and (entry.has_truth or not options.with_truth):
             asked = replace(entry, data=()) if options.without_data else entry
             if options.own_batch:
                 asked = replace(asked, truth=())
@@ -130,6 +133,7 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
                 commit=_commit(options.product),
                 before=options.before,
                 with_data=not options.without_data,
+                with_truth=options.with_truth,
                 libraries=options.libraries,
             )
         )

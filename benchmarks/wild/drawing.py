@@ -1,27 +1,35 @@
 """The rule by which scripts are drawn from a repository, so that none is chosen by hand.
 
-    python -m benchmarks.wild.drawing FOLDER [FOLDER ...]
+    python -m benchmarks.wild.drawing [--any-paddle] FOLDER [FOLDER ...]
 
-prints what would be drawn. A program is a Python file and the files of its repository that it
-imports, followed. It is an entry where it runs when started, imports paddle, and calls `backward`
-and `step` (or `minimize`), or `prepare` and `fit`; where only the files that it imports do so, its
-own name must say that it trains. Its command line is the first one that a README gives for it,
-`data` in the place of what a reader should fill in. Of each repository the first `MOST` entries are
-drawn, in the order of the hashes of their paths. An official suite has one script and many
-configurations: these are drawn in the same order, but for parts that others include.
+prints what would be drawn, and what is left out with the names that Paddle lacks. A program is a
+Python file and the files of its repository that it imports, followed. It is an entry where it runs
+when started, imports paddle, and calls `backward` and `step` (or `minimize`), or `prepare` and
+`fit`; where only the files that it imports do so, its own name must say that it trains. Each name
+of Paddle that the program uses must exist in the installed Paddle (`names.py`), unless the program
+checks whether it does: most of what was written for Paddle 1 and early 2 does not begin. The
+batches up to `third-party-4` were drawn without this condition, as with `--any-paddle`.
+
+The command line of an entry is the first one that a README gives for it, `data` in the place of
+what a reader should fill in. Of each repository the first `MOST` entries are drawn, in the order of
+the hashes of their paths. An official suite has one script and many configurations: these are drawn
+in the same order, but for parts that others include.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import hashlib
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from benchmarks.wild import names
 
 MOST = 3
 _LONGEST_PROGRAM = 400
@@ -46,8 +54,15 @@ class Drawn:
     argv: tuple[str, ...]
     modules: tuple[str, ...]
     """The modules that the program imports and the repository lacks, first part only."""
-    fluid: bool
-    """Whether loading the program imports what Paddle 2.5 removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What was drawn from a repository."""
+
+    entries: tuple[Drawn, ...]
+    left_out: Mapping[str, tuple[str, ...]]
+    """The scripts that use names that the installed Paddle lacks, and these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +71,26 @@ class _File:
 
     imports: tuple[str, ...] = ()
     """Relative ones with their dots."""
-    at_load: tuple[str, ...] = ()
-    """Those of `imports` that happen whenever the file is loaded."""
     calls: frozenset[str] = frozenset()
     """The names of the methods and functions that are called."""
     starts: bool = False
     """Whether it does something when started: a `__main__` block, training, a call of its own."""
+    paddle: names.Names = field(default_factory=names.Names)
 
 
-def draw(root: Path) -> list[Drawn]:
-    """Return the entries drawn from a repository's folder, all where there are fewer."""
+def draw(
+    root: Path, *, absent: Callable[[Sequence[names.Names]], Sequence[str]] = names.absent
+) -> Draw:
+    """Draw from a repository's folder; all entries where there are fewer than `MOST`.
+
+    `absent` returns the names of Paddle that a program's files use and the installed one lacks.
+    """
     found = [path for path in sorted(root.rglob("*.py")) if _is_entry(path, root)]
     found.sort(key=lambda path: hashlib.sha256(_name(path, root).encode()).hexdigest())
-    return [_drawn(path, root) for path in found[:MOST]]
+    lacking = {path: absent([_file(one).paddle for one in program(path, root)]) for path in found}
+    drawn = [path for path in found if not lacking[path]][:MOST]
+    left_out = {_name(path, root): tuple(gone) for path, gone in lacking.items() if gone}
+    return Draw(tuple(_drawn(path, root) for path in drawn), left_out)
 
 
 def draw_configurations(root: Path, folder: str, most: int) -> list[str]:
@@ -81,13 +103,12 @@ def draw_configurations(root: Path, folder: str, most: int) -> list[str]:
     return sorted(found, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[:most]
 
 
-def program(path: Path, root: Path, *, at_load: bool = False) -> list[Path]:
+def program(path: Path, root: Path) -> list[Path]:
     """Return a file and the files of its repository that it imports, followed."""
     seen, waiting = [path], [path]
     while waiting and len(seen) < _LONGEST_PROGRAM:
         at = waiting.pop()
-        file = _file(at)
-        for name in file.at_load if at_load else file.imports:
+        for name in _file(at).imports:
             for module in _resolve(name, at, path, root):
                 if module not in seen:
                     seen.append(module)
@@ -130,12 +151,7 @@ def _drawn(path: Path, root: Path) -> Drawn:
         if not name.startswith(".") and not _resolve(name, one, path, root)
     }
     outside = tuple(sorted(modules - sys.stdlib_module_names - {"paddle", "__future__"}))
-    fluid = any(
-        name.startswith("paddle.fluid")
-        for one in program(path, root, at_load=True)
-        for name in _file(one).at_load
-    )
-    return Drawn(_name(path, root), workdir, argv, outside, fluid)
+    return Drawn(_name(path, root), workdir, argv, outside)
 
 
 def _command(path: Path, root: Path) -> tuple[str, tuple[str, ...]]:
@@ -182,9 +198,8 @@ def _file(path: Path) -> _File:
     own = {one.name for one in tree.body if isinstance(one, plain)}
     main = any(isinstance(one, ast.If) and "__main__" in ast.unparse(one.test) for one in top)
     at_once = any(_trains(names) or names & own for names in map(frozenset, map(_called, top)))
-    at_load = [name for one in top for name in _imported(one)]
-    return _File(tuple(n for one in ast.walk(tree) for n in _imported(one)), tuple(at_load),
-                 calls, bool(main or at_once))  # fmt: skip
+    imports = tuple(name for one in ast.walk(tree) for name in _imported(one))
+    return _File(imports, calls, bool(main or at_once), names.names_in(tree, "paddle"))
 
 
 def _called(tree: ast.AST) -> Iterator[str]:
@@ -240,10 +255,18 @@ def _name(path: Path, root: Path) -> str:
 
 
 def main() -> None:
-    """Print what is drawn from the folders given."""
-    for folder in map(Path, sys.argv[1:]):
-        for one in draw(folder):
+    """Print what is drawn from the folders given, and what is left out."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("--any-paddle", action="store_true", help="whatever names it uses")
+    options = parser.parse_args()
+    absent = (lambda _: ()) if options.any_paddle else names.absent
+    for folder in options.folders:
+        found = draw(folder, absent=absent)
+        for one in found.entries:
             print(f"{folder.name}\t{one}")
+        for script, gone in found.left_out.items():
+            print(f"{folder.name}\tleft out: {script}: {', '.join(gone)}")
 
 
 if __name__ == "__main__":

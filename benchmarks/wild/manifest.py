@@ -75,6 +75,11 @@ class Entry:
         """Whether it counts: it runs on Paddle 3, given its data and libraries."""
         return not self.cannot_run
 
+    @property
+    def has_truth(self) -> bool:
+        """Whether it counts and a peak was measured for it."""
+        return self.can_run and bool(self.truth)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

@@ -18,9 +18,9 @@ _COUNTED = (
     "train with another library", "refused, found by reading",
 )  # fmt: skip
 _COLUMNS = (
-    "batch", "tier", "run", "version", "libraries", "answered", "“will fail”", "truth known",
-    "judged", "points", "median", "90 %", ">10 % too low", "in range", "time",
-    "processor, where answered",
+    "batch", "tier", "run", "version", "libraries", "answered", "“will fail”",
+    "answered, of those with truth", "judged", "points", "median", "90 %", ">10 % too low",
+    "in range", "time", "processor, where answered",
 )  # fmt: skip
 _HEAD = f"| {' | '.join(_COLUMNS)} |\n|{' --- |' * len(_COLUMNS)}\n"
 
@@ -46,7 +46,9 @@ def _of(run: Mapping[str, Any]) -> tuple[str, str]:
 
 def _row(run: Mapping[str, Any], which: str) -> str:
     figures, counted = run["figures"], _counted(run)
+    which += ", with truth" if run.get("with_truth") else ""
     outcomes = [run["scripts"].get(entry.id, {}).get("outcome", "") for entry in counted]
+    known = [outcome for outcome, entry in zip(outcomes, counted, strict=True) if entry.truth]
     judged = list(filter(None, (errors_of(run, entry) for entry in counted)))
     sizes = judging.sizes_of([error for errors in judged for error in errors])
     cells = [
@@ -57,7 +59,7 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         run["libraries"],
         f"{outcomes.count(judging.ANSWERED)} of {len(counted)}{_by(run, counted)}",
         f"{outcomes.count(judging.ACCUSED)}",
-        f"{sum(bool(entry.truth) for entry in counted)}",
+        f"{known.count(judging.ANSWERED)} of {len(known)}",
         f"{len(judged)}",
         f"{sizes['points']}",
         _percent(sizes["median_error_pct"]),
@@ -94,9 +96,9 @@ def errors_of(run: Mapping[str, Any], entry: Entry) -> list[float]:
 
 def _counted(run: Mapping[str, Any]) -> list[Entry]:
     """Return the scripts of the batch that can run, as far as that is known by now; one that the
-    run did not ask about was not answered."""
-    entries = manifest.load().entries
-    return [entry for entry in entries if entry.batch == run["batch"] and entry.can_run]
+    run did not ask about was not answered, but for a run that asked only those with a truth."""
+    entries = [one for one in manifest.load().entries if one.batch == run["batch"] and one.can_run]
+    return [one for one in entries if not run.get("with_truth") or one.id in run["scripts"]]
 
 
 def _percent(value: float | None) -> str:

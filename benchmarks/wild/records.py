@@ -67,8 +67,12 @@ def run_of(
     before: bool,
     with_data: bool,
     libraries: str,
+    with_truth: bool = False,
 ) -> dict[str, Any]:
-    """Return a run as it is recorded: figures, and the outcome of each script."""
+    """Return a run as it is recorded: figures, and the outcome of each script.
+
+    `with_truth`: only scripts with a measured peak were asked about.
+    """
     return {
         "batch": batch,
         "tier": tier,
@@ -77,6 +81,7 @@ def run_of(
         "before": before,
         "with_data": with_data,
         "libraries": libraries,
+        **({"with_truth": True} if with_truth else {}),
         "figures": judging.summary(results),
         "scripts": {result.entry.id: _script(result) for result in results if result.entry.can_run},
     }

@@ -178,15 +178,20 @@ def child() -> None:
     if os.environ[LOOP]:
         truth.mark_loop(harness)
     if int(os.environ[EPOCH]):
-        cut_epochs(paddle.io.DataLoader, int(os.environ[EPOCH]))
+        readers = importlib.import_module("paddle.io.dataloader.dataloader_iter")
+        cut_epochs(readers._DataLoaderIterBase, int(os.environ[EPOCH]))
     harness.main()
 
 
-def cut_epochs(loader: Any, batches: int) -> None:
-    """Let each epoch of a class of loaders end after so many batches, so that what follows it is
-    soon reached."""
-    whole = loader.__iter__
-    loader.__iter__ = loader.__call__ = lambda self: itertools.islice(whole(self), batches)
+def cut_epochs(reader: Any, batches: int) -> None:
+    """Let each epoch of a class of Paddle's readers end after so many batches, so that what follows
+    it is soon reached.
+
+    It ends with the numbers of its samples, as a short epoch does: a reader that is left before its
+    end never lets go of the batches that it has ready.
+    """
+    whole = reader._index_sampler.fget
+    reader._index_sampler = property(lambda self: list(itertools.islice(whole(self), batches)))
 
 
 def _execute(paddle: ModuleType, code: Any, names: dict[str, Any]) -> None:

@@ -9,27 +9,55 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpuconsole.api.session import LabSession, Update, open_session
-from gpuconsole.api.tasks import Runnable
-from gpuconsole.core.estimate import Report
-from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Job
+from gpuconsole.api.session import open_session
 from gpuconsole.errors import UnreachableError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.factory import DemoOptions
-from gpuconsole.session.queue.planner import Why
+from gpuconsole.session.images.service import silent
+from gpuconsole.session.queue.service import NO_VALUES
+from gpuconsole.session.session import Session
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from gpuconsole.api.tasks import TaskOptions
+    from gpuconsole.core.acts import Act
+    from gpuconsole.core.containers import PruneResult, ResultFile
+    from gpuconsole.core.estimate import MeasuredTier, Report
+    from gpuconsole.core.events import Event
+    from gpuconsole.core.fleet import FleetSnapshot
+    from gpuconsole.core.images import Progress
+    from gpuconsole.core.incidents import Incident
+    from gpuconsole.core.jobs import Job, Task
+    from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.placement import Candidate, Decision
+    from gpuconsole.placement.elastic.prepull import Fetch
+    from gpuconsole.placement.forecast.what_if import Comparison
+    from gpuconsole.session.images.copy import Copied
+    from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging, Told
+    from gpuconsole.session.logs.updates import Update
+    from gpuconsole.session.queue.planner import Why
+    from gpuconsole.session.recording.recorder import Recorded
+    from gpuconsole.session.report.model import Key, UsageReport
+    from gpuconsole.session.restore.adoption import Settled
+    from gpuconsole.session.results import FetchedResults
+    from gpuconsole.session.submit.runnable import Runnable, TaskOptions
+    from gpuconsole.state.files.images import ImageCheck, Pin
 
 Answer = TypeVar("Answer")
 _CLOSE_S = 30.0
@@ -55,15 +83,87 @@ def open_blocking(
     )
 
 
+class BlockingImages:
+    """The images of a lab's hosts, as `BlockingSession.images`."""
+
+    def __init__(self, session: BlockingSession, images: Imaging) -> None:
+        """Ask the images of an open session."""
+        self._lab = images
+        self._call = session._call
+        self._ask = session._ask
+
+    # -- written by tools/blocking_api.py: BlockingImages
+
+    def default(self, host: str = "") -> str:
+        """Return the image of tasks that name none, on a host or on any."""
+        return self._ask(lambda: self._lab.default(host))
+
+    def wanted(self, hosts: Sequence[str] = ()) -> tuple[Fetch, ...]:
+        """Return the images that waiting jobs need on hosts where they may come to run."""
+        return self._ask(lambda: self._lab.wanted(hosts))
+
+    def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
+        """Ask hosts for their images, all at once; those that cannot be asked say why."""
+        return self._call(self._lab.listing(hosts))
+
+    def fetch(self, fetches: Sequence[Fetch], told: Told = silent) -> tuple[FetchedImage, ...]:
+        """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
+        pulls; layers that are whole stay. The result names every fetch, also those of hosts that
+        had the image."""
+        return self._call(self._lab.fetch(fetches, told))
+
+    def pin(self, image: str, host: str = "") -> Pin:
+        """Find the one image that a name means and remember it: tasks that are submitted from now
+        on with that name run that image.
+
+        By the digest that hosts know it by, else its registry, else its id. RefusedError when
+        hosts hold different images under the name and `host` does not say whose is meant.
+        """
+        return self._call(self._lab.pin(image, host))
+
+    def resolve(self, image: str, host: str = "") -> Pin:
+        """Return what `pin` would remember, and remember nothing."""
+        return self._call(self._lab.resolve(image, host))
+
+    def unpin(self, image: str) -> None:
+        """Forget a pin; RefusedError when there is none."""
+        return self._ask(lambda: self._lab.unpin(image))
+
+    def check(
+        self, image: str, host: str, progress: Progress = silent, *, device: bool = True
+    ) -> tuple[ImageCheck, list[str]]:
+        """Run Paddle in an image on a host; returns what it said and what speaks against it.
+
+        With `device` on an idle device of the host, where there is one. What was found is
+        remembered, and placement holds it against every host's driver.
+        """
+        return self._call(self._lab.check(image, host, progress, device=device))
+
+    def copy(
+        self,
+        image: str,
+        source: str,
+        target: str,
+        progress: Progress = silent,
+        *,
+        replace: bool = False,
+    ) -> Copied:
+        """Copy an image host to host through this console, for a host that cannot pull. Nothing is
+        stored on the way; with `replace` the name is taken from another image there."""
+        return self._call(self._lab.copy(image, source, target, progress, replace=replace))
+
+    # -- end of what is written
+
+
 class BlockingSession:
-    """A lab's fleet and queue; each method is that of `LabSession`, and returns when it is done.
+    """A lab's fleet and queue; each method is that of `Session`, and returns when it is done.
 
     An interrupt (Ctrl-C, a notebook's stop button) ends the waiting, never a job.
     """
 
-    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[LabSession]]) -> None:
+    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[Session]]) -> None:
         """Open the session in a thread of its own; use `open_blocking`."""
-        ready: Future[LabSession] = Future()
+        ready: Future[Session] = Future()
         self._opening = opening
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="gpuconsole"))
@@ -103,6 +203,8 @@ class BlockingSession:
         """Whether it can be used no more."""
         return self._ended or not self._thread.is_alive()
 
+    # -- written by tools/blocking_api.py: BlockingSession
+
     @property
     def simulated(self) -> bool:
         """Whether this is the simulated lab."""
@@ -113,23 +215,91 @@ class BlockingSession:
         """Whether every change is refused."""
         return self._lab.read_only
 
+    @property
+    def user(self) -> str:
+        """Whose session it is, as the lab knows them."""
+        return self._lab.user
+
+    @property
+    def images(self) -> BlockingImages:
+        """The images of its hosts."""
+        return BlockingImages(self, self._lab.images)
+
     def now(self) -> float:
         """Return the session's clock, seconds since the epoch."""
-        return self._lab.now()
+        return self._ask(lambda: self._lab.now())
+
+    @property
+    def dispatching(self) -> bool:
+        """Whether this session is the one that launches jobs."""
+        return self._ask(lambda: self._lab.dispatching)
+
+    @property
+    def dispatcher(self) -> str:
+        """Who launches jobs, for a person; "" when nobody does."""
+        return self._ask(lambda: self._lab.dispatcher)
+
+    @property
+    def away(self) -> str:
+        """Why the lab's queue is not heard now, as a sentence without its full stop; "" while it
+        is, and for a queue that is here."""
+        return self._ask(lambda: self._lab.away)
 
     def snapshot(self) -> FleetSnapshot:
-        """Return the fleet as it is known now; hosts may still be connecting."""
-        return self._ask(self._lab.snapshot)
+        """Return the present picture of the fleet."""
+        return self._ask(lambda: self._lab.snapshot())
 
     def status(self, wait_s: float = 5.0) -> FleetSnapshot:
         """Return the fleet once every host has answered or failed, at most `wait_s` later."""
         return self._call(self._lab.status(wait_s))
 
+    def drain(self, host: str, reason: str) -> None:
+        """Let no new job start on a host; what runs there runs on."""
+        return self._call(self._lab.drain(host, reason))
+
+    def undrain(self, host: str) -> None:
+        """Let jobs start on a host again."""
+        return self._call(self._lab.undrain(host))
+
+    def signal_process(self, host: str, pid: int, signal: str = "TERM") -> None:
+        """Send TERM, INT or KILL to a process that holds memory on a device of a host.
+
+        RefusedError when it is not there any more, or may not be signalled.
+        """
+        return self._call(self._lab.signal_process(host, pid, signal))
+
+    def stop_container(self, host: str, container: str) -> Job | None:
+        """Stop a container, by its id; one of a job of this queue is cancelled, and the job
+        returned."""
+        return self._call(self._lab.stop_container(host, container))
+
     def preflight(
         self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]
     ) -> Report:
-        """Predict a script's memory and hold it against every device; see `LabSession`."""
+        """Predict a script's memory and hold it against every device; runs nothing.
+
+        `tier` is `static`, `formula`, or a measured one that is known; else the best there is.
+        """
         return self._call(self._lab.preflight(what, tier=tier, **options))
+
+    def measure(
+        self,
+        what: Runnable,
+        tier: MeasuredTier = "traced",
+        *,
+        host: str = "",
+        local: bool = False,
+        progress: Callable[[float, str], None] = silent,
+        **options: Unpack[TaskOptions],
+    ) -> Report:
+        """Run a script for a few steps with real Paddle in a sandbox, and predict by that.
+
+        On `host`, on any that can, or with `local` on this machine. `progress` hears the share
+        that is done, 0-1, and its name. RefusedError when the script cannot be measured.
+        """
+        return self._call(
+            self._lab.measure(what, tier, host=host, local=local, progress=progress, **options)
+        )
 
     def submit(
         self,
@@ -139,42 +309,250 @@ class BlockingSession:
         hold: bool = False,
         **options: Unpack[TaskOptions],
     ) -> Job:
-        """Pack a script's project and queue it; see `LabSession`."""
+        """Pack a script's project and queue it; with `hold` it does not start until released.
+
+        RefusedError when it will fit nowhere or will fail, unless `force` is set.
+        """
         return self._call(self._lab.submit(what, force=force, hold=hold, **options))
 
+    def sweep(
+        self,
+        what: Runnable,
+        axes: Sequence[str],
+        *,
+        force: bool = False,
+        hold: bool = False,
+        **options: Unpack[TaskOptions],
+    ) -> tuple[Job, ...]:
+        """Queue a script once for each combination of values, all or none.
+
+        `axes` are such as `lr=1e-3,1e-4` or `seed=0..3`; several are crossed. Errors: see `submit`.
+        """
+        return self._call(self._lab.sweep(what, axes, force=force, hold=hold, **options))
+
     def jobs(self) -> tuple[Job, ...]:
-        """Return every job of the queue, oldest first."""
-        return self._ask(self._lab.jobs)
+        """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
+        return self._ask(lambda: self._lab.jobs())
 
     def job(self, reference: str) -> Job:
-        """Return one job as it stands now."""
+        """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
         return self._ask(lambda: self._lab.job(reference))
+
+    def group(self, reference: str) -> tuple[Job, ...]:
+        """Return the jobs of a sweep by its name, or the one job that is meant."""
+        return self._ask(lambda: self._lab.group(reference))
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` on the event loop for each event; the result unsubscribes."""
+        return self._ask(lambda: self._lab.subscribe(listener))
+
+    def placements(self, task: Task, report: Report) -> Decision:
+        """Return the placement engine's decision for a task as if it were queued now."""
+        return self._call(self._lab.placements(task, report))
+
+    def what_if(self, change: str) -> Comparison:
+        """Say when waiting jobs would start after a change, and change nothing.
+
+        `change` is `drain HOST`, `add COUNT MODEL` or `priority JOB NUMBER`.
+        """
+        return self._call(self._lab.what_if(change))
 
     def why(self, reference: str) -> Why:
         """Say why a job stands where it does, and what would help."""
         return self._call(self._lab.why(reference))
 
+    def why_now(self, reference: str) -> Why:
+        """Say why a job stands where it does by what is known already: reason, blockers, estimated
+        start, options."""
+        return self._ask(lambda: self._lab.why_now(reference))
+
+    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+        """Say why each of these jobs stands where it does, by id, after one look at the journal
+        and the fleet: made for all rows of a list at once."""
+        return self._ask(lambda: self._lab.whys(jobs))
+
+    def warnings(self, reference: str) -> tuple[str, ...]:
+        """Return what was said when a job was submitted: what is unknown, what was not shipped."""
+        return self._ask(lambda: self._lab.warnings(reference))
+
+    def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
+        """Return the file into which an attempt's log is followed (it may not exist yet)."""
+        return self._ask(lambda: self._lab.log_path(reference, attempt, rank))
+
     def logs(self, reference: str, *, follow: bool = False, rank: int = 0) -> Iterator[str]:
-        """Give the log lines of a job's latest attempt; with `follow`, until the job ends."""
+        """Give the log lines of a job's latest attempt; with `follow`, until the job ends.
+
+        `rank` chooses the host of a gang. Lines are cleaned of control characters. A line of the
+        console's own among them warns of a time limit.
+        """
         return self._each(self._lab.logs(reference, follow=follow, rank=rank))
 
     def follow(self, reference: str) -> Iterator[Update]:
-        """Give what is new of a job, state and log lines, until it has ended."""
+        """Give what is new of a job, state and log lines, until it has ended.
+
+        Leaving the loop leaves the job alone. RefusedError once the job is held.
+        """
         return self._each(self._lab.follow(reference))
 
     def wait(self, reference: str, *, timeout_s: float | None = None) -> Job:
-        """Return a job once it has ended, however it did; TimeoutError when it has not by then."""
+        """Return a job once it has ended, however it did; `job.state` and `job.cause` tell.
+
+        Takes part in dispatching meanwhile if nobody else does. TimeoutError when it has not ended
+        by then; RefusedError when it is held: nothing would come until it is released.
+        """
         return self._call(self._lab.wait(reference, timeout_s=timeout_s))
 
     def cancel(self, reference: str) -> Job:
         """End a job: it leaves the queue, or gets SIGTERM, a grace time, SIGKILL."""
         return self._call(self._lab.cancel(reference))
 
+    def hold(self, reference: str) -> Job:
+        """Keep a queued job from starting until it is released."""
+        return self._call(self._lab.hold(reference))
+
+    def release(self, reference: str) -> Job:
+        """Let a held job join the queue again."""
+        return self._call(self._lab.release(reference))
+
+    def set_priority(self, reference: str, priority: int) -> Job:
+        """Change the priority of a job that waits, -1000 to 1000; higher is first."""
+        return self._call(self._lab.set_priority(reference, priority))
+
+    def retry(self, reference: str, *, secrets: Mapping[str, str] = NO_VALUES) -> Job:
+        """Queue a job that has ended again, as a new attempt.
+
+        `secrets` are the values of its secret variables, which are not kept after its end.
+        """
+        return self._call(self._lab.retry(reference, secrets=secrets))
+
+    def retry_smaller(self, reference: str) -> Job:
+        """Queue a job that ran out of memory again, with the largest batch that fits.
+
+        RefusedError says why there is none, or why it cannot be set from here.
+        """
+        return self._call(self._lab.retry_smaller(reference))
+
+    def preempt(self, reference: str) -> Job:
+        """Stop a running job and queue it again; it goes on from its checkpoint.
+
+        RefusedError when it does not run, or keeps no checkpoints.
+        """
+        return self._call(self._lab.preempt(reference))
+
+    def results(self, reference: str) -> tuple[ResultFile, ...]:
+        """List what a job has left on its hosts, the largest first."""
+        return self._call(self._lab.results(reference))
+
     def fetch(self, reference: str, folder: str | os.PathLike[str] = ".") -> Path:
         """Copy a job's results into `folder/<job id>`; returns that folder."""
-        return self._call(self._lab.fetch(reference, Path(folder).expanduser().absolute()))
+        return self._call(self._lab.fetch(reference, folder))
 
-    def _serve(self, ready: Future[LabSession]) -> None:
+    def fetch_results(self, reference: str, destination: Path) -> FetchedResults:
+        """Copy a job's results as `fetch` does; returns the folder, and what could not be
+        copied."""
+        return self._call(self._lab.fetch_results(reference, destination))
+
+    def render(self, reference: str, target: str = "docker") -> str:
+        """Return the equal of a job for another engine: a command, or a cluster's objects."""
+        return self._ask(lambda: self._lab.render(reference, target))
+
+    def render_task(
+        self,
+        task: Task,
+        target: str = "docker",
+        *,
+        on: Candidate | None = None,
+        report: Report | None = None,
+    ) -> str:
+        """Return the equal for a task that is not queued: `on` chosen devices or any, with what
+        preflight says of it where an engine can use that."""
+        return self._ask(lambda: self._lab.render_task(task, target, on=on, report=report))
+
+    def send_test_message(self) -> tuple[str, list[str]]:
+        """Send a test message to the user; return the way that worked, and why others did not.
+        RefusedError where none did."""
+        return self._call(self._lab.send_test_message())
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Return what is wrong in the lab and the latest that was."""
+        return self._call(self._lab.incidents())
+
+    def incident(self, reference: str) -> Incident:
+        """Return one incident, by its id or a beginning, with what can be done about it."""
+        return self._call(self._lab.incident(reference))
+
+    def acknowledge(self, incident: str) -> Incident:
+        """Say of an incident, by its id, that it has been seen."""
+        return self._call(self._lab.acknowledge(incident))
+
+    def snooze(self, incident: str, seconds: float) -> Incident:
+        """Put an incident off for so many seconds, 30 days at most."""
+        return self._call(self._lab.snooze(incident, seconds))
+
+    def resolve(self, incident: str) -> Incident:
+        """Say of an incident that it is no fault: closed until it has gone and comes back."""
+        return self._call(self._lab.resolve(incident))
+
+    def reopen(self, incident: str) -> Incident:
+        """Take back what was said of an incident."""
+        return self._call(self._lab.reopen(incident))
+
+    def audit(self, limit: int = 100) -> tuple[Act, ...]:
+        """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
+
+        There are none of a queue of one's own.
+        """
+        return self._call(self._lab.audit(limit))
+
+    def report(
+        self,
+        by: Sequence[Key] = ("user",),
+        *,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> UsageReport:
+        """Return device-hours, use, energy and cost of jobs, and who holds devices idly.
+
+        `by` are one or several of user, account, project, host, model and month; `since` and
+        `until` seconds since the epoch, else the last 30 days. In a lab's queue operators see the
+        hours of all users, others their own; idle leases are those of all users.
+        """
+        return self._call(self._lab.report(by, since=since, until=until))
+
+    def calibrate(
+        self,
+        host: str,
+        device: int | None = None,
+        image: str = "",
+        progress: Callable[[str], None] = silent,
+    ) -> HostCalibration:
+        """Measure what a process costs on a host's device, and keep it where that worked.
+
+        On an idle device where none is named, in the host's default image where `image` is "".
+        """
+        return self._call(self._lab.calibrate(host, device, image, progress))
+
+    def record(self, path: str | os.PathLike[str], seconds: float | None = None) -> Recorded:
+        """Record the session into a new file for so many seconds, or until it is cancelled.
+
+        UsageError when the file cannot be made, or nothing could be written.
+        """
+        return self._call(self._lab.record(path, seconds))
+
+    def adopt(self, without: Collection[str] = (), wait_s: float = 60.0) -> Settled:
+        """Take into a restored journal what hosts know, dispatching meanwhile if nobody else does.
+
+        Hosts named in `without` are taken as asked: nothing of this queue ran there.
+        """
+        return self._call(self._lab.adopt(without, wait_s))
+
+    def prune(self) -> dict[str, PruneResult]:
+        """Clear on every reachable host what finished jobs left; results stay."""
+        return self._call(self._lab.prune())
+
+    # -- end of what is written
+
+    def _serve(self, ready: Future[Session]) -> None:
         """Run the loop of the session, from its opening to its close."""
         asyncio.set_event_loop(self._loop)
         self._loop.set_exception_handler(_drop_unreachable)
@@ -188,7 +566,7 @@ class BlockingSession:
         finally:
             self._loop.close()
 
-    async def _live(self, ready: Future[LabSession]) -> None:
+    async def _live(self, ready: Future[Session]) -> None:
         async with self._opening() as lab:
             ready.set_result(lab)
             await self._closing.wait()

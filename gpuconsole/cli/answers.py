@@ -9,7 +9,7 @@ from gpuconsole.cli.output import note
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
 from gpuconsole.errors import JournalError
-from gpuconsole.state.assumptions import Assumptions
+from gpuconsole.state.files.assumptions import Assumptions
 
 
 def recalled(task: Task, state: Path | None, *, forget: bool) -> Mapping[str, str]:

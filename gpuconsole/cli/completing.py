@@ -34,7 +34,7 @@ def jobs(*states: str) -> Completer:
     def complete(
         context: click.Context, parameter: click.Parameter, beginning: str
     ) -> list[CompletionItem]:
-        from gpuconsole.state.names import job_names
+        from gpuconsole.state.tables.completion_index import job_names
 
         return _items(job_names(_state(context), beginning, states))
 
@@ -55,7 +55,7 @@ def incidents(
     context: click.Context, parameter: click.Parameter, beginning: str
 ) -> list[CompletionItem]:
     """Complete ids of incidents that are not over."""
-    from gpuconsole.state.names import incident_names
+    from gpuconsole.state.tables.completion_index import incident_names
 
     return _items(incident_names(_state(context), beginning))
 

@@ -55,7 +55,10 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                 "queue",
                 "jobs logs wait why cancel preempt retry hold release priority fetch prune",
             ),
+            ("report", "report"),
             ("audit", "audit"),
+            ("notify", "notify"),
+            ("heads", "takeover"),
             ("rendering", "render"),
             ("journaling", "journal"),
         ),
@@ -123,7 +126,7 @@ class _Sections(click.Group):
 @click.version_option(__version__, "--version", message="gpuconsole %(version)s")
 @click.pass_context
 def gpuconsole(context: click.Context) -> int:
-    """Watch a lab's GPUs, queue Paddle scripts, and know before a start whether memory suffices.
+    """Watch a lab's GPUs, queue Paddle scripts, and know before they start whether they fit.
 
     Without a command the console opens on your inventory. `gpuconsole demo` needs no hosts.
     """

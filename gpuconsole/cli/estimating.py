@@ -79,12 +79,13 @@ def estimate(
         if task.script:
             # It starts while hosts are asked.
             reading.warm()
+        cards, learned = _cards(task, memory_mib, inventory, offline, wait_s, state)
         question = Estimating(
             task,
-            _cards(task, memory_mib, inventory, offline, wait_s),
+            cards,
             tier,
             remembered=dict(remembered),
-            calibration=None if tier else _history(state),
+            calibration=None if tier else learned or _history(state),
             state=state_folder(state),
             images=_images(task, state),
             explain=explain,
@@ -97,7 +98,7 @@ def _images(task: Task, state: Path | None) -> frozenset[str] | None:
     """Return the image that a task runs in as it is pinned; None where its hosts decide that."""
     if not task.image:
         return None
-    from gpuconsole.state.images import ImageNotes
+    from gpuconsole.state.files.images import ImageNotes
 
     return frozenset({ImageNotes(state_folder(state)).resolved(task.image)})
 
@@ -117,22 +118,41 @@ def _history(state: Path | None) -> preflight.Calibration | None:
 
 
 def _cards(
-    task: Task, memory_mib: float | None, inventory: Path | None, offline: bool, wait_s: float
-) -> tuple[preflight.Card, ...]:
+    task: Task,
+    memory_mib: float | None,
+    inventory: Path | None,
+    offline: bool,
+    wait_s: float,
+    state: Path | None,
+) -> tuple[tuple[preflight.Card, ...], preflight.Calibration | None]:
+    """Return the cards, and what the lab's queue has seen of runs and cards, where one is asked."""
     backend = cast("Backend", task.backend)
     if memory_mib is not None:
         name = f"card of {memory_mib:g} MiB"
-        return (preflight.Card(name, "", backend, memory_mib, exact=True),)
+        return (preflight.Card(name, "", backend, memory_mib, exact=True),), None
     lab = None if offline else _inventory(inventory)
     if lab is None:
-        return common_cards(backend, task.threshold(_threshold()))
+        return common_cards(backend, task.threshold(_threshold())), None
+    import asyncio
+
+    if lab.queue is not None:
+        return asyncio.run(_cards_of_queue(task, inventory, state))
     from gpuconsole.config import combined, load_settings
 
     settings = combined(load_settings(), lab.lab)
-    import asyncio
-
     snapshot = asyncio.run(_look(lab, settings, wait_s))
-    return preflight.cards(snapshot, task.threshold(settings.memory_threshold))
+    return preflight.cards(snapshot, task.threshold(settings.memory_threshold)), None
+
+
+async def _cards_of_queue(
+    task: Task, inventory: Path | None, state: Path | None
+) -> tuple[tuple[preflight.Card, ...], preflight.Calibration]:
+    """Return the cards of a lab whose hosts its service alone knows, and what it has seen."""
+    from gpuconsole.session.factory import open_session
+
+    async with open_session(inventory, state, read_only=True) as session:
+        threshold = task.threshold(session.settings.memory_threshold)
+        return preflight.cards(session.snapshot(), threshold), session.estimates.calibration()
 
 
 def _threshold() -> float:

@@ -11,7 +11,7 @@ from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.units import format_mib, iso_utc
-from gpuconsole.placement.images import cuda_version, paddle_version
+from gpuconsole.placement.rules.image_compatibility import cuda_version, paddle_version
 from gpuconsole.session.images.service import same_image
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gpuconsole.session.images.copy import Copied
-    from gpuconsole.session.images.service import Fetched, HostImages, Imaging
-    from gpuconsole.state.images import ImageCheck, Pin
+    from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging
+    from gpuconsole.state.files.images import ImageCheck, Pin
 
 _ID_DIGITS = 12
 
@@ -128,7 +128,7 @@ def _row_document(row: Row) -> dict[str, Any]:
     }
 
 
-def fetched(done: Iterable[Fetched]) -> Table:
+def fetched(done: Iterable[FetchedImage]) -> Table:
     """Return how each fetch ended."""
     view = table("host", "image", "outcome")
     for one in done:
@@ -138,7 +138,7 @@ def fetched(done: Iterable[Fetched]) -> Table:
     return view
 
 
-def fetched_document(done: Iterable[Fetched]) -> dict[str, Any]:
+def fetched_document(done: Iterable[FetchedImage]) -> dict[str, Any]:
     """Return `image pull --json`."""
     return {
         "images": [

@@ -22,10 +22,10 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import format_duration, iso_utc
 from gpuconsole.errors import JournalError, UsageError
-from gpuconsole.placement.learned import past, train, weights, windows
+from gpuconsole.placement.learned import journal_trace, train, weights_file, windows
 from gpuconsole.placement.policy import lab_policy
 from gpuconsole.placement.simulate.lab import Lab
-from gpuconsole.placement.simulate.traces import DAY, Trace
+from gpuconsole.placement.simulate.trace_readers import DAY, Trace
 
 if TYPE_CHECKING:
     from gpuconsole.placement.model import Learned
@@ -50,7 +50,7 @@ class Material:
 class Result:
     """What came of it."""
 
-    trained: weights.Trained
+    trained: weights_file.Trained
     plays: int
     seconds: float
     interrupted: bool
@@ -98,7 +98,7 @@ class Result:
         )
         yield verdict.sentence()
         if self.file is None:
-            yield "The weights were not kept; nothing that was in use has changed."
+            yield "The weights were not stored; those in use are unchanged."
         else:
             yield clean(f"Weights: {self.file}")
         if self.former is not None:
@@ -157,7 +157,7 @@ def run(given: Material, *, minutes: float, seed: int) -> Result:
             dice("failures"),
             lambda share: progress("replay", share),
         )
-    origin = weights.Origin(
+    origin = weights_file.Origin(
         iso_utc(time.time()) or "",
         ", ".join(trace.source for trace in given.traces),
         sum(len(trace.jobs) for trace in given.traces),
@@ -166,7 +166,7 @@ def run(given: Material, *, minutes: float, seed: int) -> Result:
         given.lab.devices,
         rounds,
     )
-    trained = weights.Trained(learned, origin, verdict)
+    trained = weights_file.Trained(learned, origin, verdict)
     file, former = _kept(trained, stopped)
     return Result(trained, plays, time.monotonic() - began, stopped, file, former)
 
@@ -188,8 +188,8 @@ def _own(*, ask: bool) -> tuple[Lab, Trace, LabSettings]:
         if ask:
             snapshot = await session.first_frames(_WAIT_S)
         models = {device.uuid: device.model for host in snapshot.hosts for device in host.devices}
-        trace = past.trace_of(session.jobs(), models)
-        return past.lab_of(snapshot), trace, session.settings
+        trace = journal_trace.trace_of(session.jobs(), models)
+        return journal_trace.lab_of(snapshot), trace, session.settings
 
     return drive(work, fleet=ask)
 
@@ -204,16 +204,16 @@ def _history(given: Material, dice: Callable[[str], random.Random]) -> windows.H
 
 
 def _file() -> Path:
-    return state_folder(options().state) / weights.FILE_NAME
+    return state_folder(options().state) / weights_file.FILE_NAME
 
 
 def _before() -> Learned:
     """Return the weights so far, from which the search goes on, else those that come along."""
     path = _file()
-    return weights.read(path if path.exists() else weights.SHIPPED).learned
+    return weights_file.read(path if path.exists() else weights_file.SHIPPED).learned
 
 
-def _kept(trained: weights.Trained, stopped: bool) -> tuple[Path | None, Path | None]:
+def _kept(trained: weights_file.Trained, stopped: bool) -> tuple[Path | None, Path | None]:
     """Write the weights and return their file, and that of those before.
 
     What failed the replay replaces nothing: it is only kept, for its reasons, where nothing was.
@@ -231,11 +231,11 @@ def _kept(trained: weights.Trained, stopped: bool) -> tuple[Path | None, Path | 
             path.replace(former)
         fresh = path.with_suffix(".new")
         with open(fresh, "w", encoding="utf-8", opener=private) as file:
-            file.write(weights.dumped(trained))
+            file.write(weights_file.dumped(trained))
         fresh.replace(path)
     except OSError as error:
         raise JournalError(
-            "Cannot keep the weights",
+            "Cannot store the weights",
             f"{path}: {error.strerror or error}.",
             "Check space and rights of the state folder.",
         ) from None
@@ -250,7 +250,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     def hear(number: int, frame: object) -> None:
         nonlocal asked
         asked = True
-        note("Judging what was found; Ctrl-C again gives up.")
+        note("Judging the result; Ctrl-C again gives up.")
         signal.signal(signal.SIGINT, before)
 
     before = signal.signal(signal.SIGINT, hear)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuconsole.session.estimate.tier_ladder import Watching
     from gpuconsole.session.reading.background import AsyncReader
     from gpuconsole.session.session import Session
-    from gpuconsole.state.consent import LocalConsent
+    from gpuconsole.state.files.consent import LocalConsent
 
 _FLEET_WAIT_S = 10.0
 _BAR = 12
@@ -72,7 +72,7 @@ def measure(
 
         async def work(session: Session) -> None:
             await session.first_frames(_FLEET_WAIT_S)
-            await session.preflight.measure(task, mode, telling, host=host)
+            await session.estimates.measure(task, mode, telling, host=host)
 
         drive(work)
     telling.done()
@@ -144,12 +144,12 @@ def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
 
     async def work(session: Session) -> Report:
         await session.first_frames(_FLEET_WAIT_S)
-        return await _unless_interrupted(session.preflight.climb(task, user, report=found), found)
+        return await _unless_interrupted(session.estimates.climb(task, user, report=found), found)
 
     try:
         return drive(work)
     except ConsoleError as error:
-        note(f"No host was asked to measure it. {error.title}: {error.message}")
+        note(f"It was not measured on a host. {error.title}: {error.message}")
         return None
 
 
@@ -216,7 +216,7 @@ def watching(*, yes: bool) -> Iterator[Watching]:
             return _agreed_here(yes=yes, needed=False) == run.site.isolation
 
     try:
-        yield Watching(telling, agree)
+        yield Watching(telling, agree, telling)
     finally:
         telling.done()
 
@@ -234,7 +234,7 @@ def _state() -> Path:
 
 
 def _consent() -> LocalConsent:
-    from gpuconsole.state.consent import LocalConsent
+    from gpuconsole.state.files.consent import LocalConsent
 
     return LocalConsent(_state())
 

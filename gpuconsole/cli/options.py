@@ -43,9 +43,9 @@ def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
 
 def global_options(command: Command) -> Command:
     """Give a command --inventory, --state and --read-only."""
-    command = _option(
-        "--read-only", "read_only", is_flag=True, help="Look only: refuse every change."
-    )(command)
+    command = _option("--read-only", "read_only", is_flag=True, help="Refuse every change.")(
+        command
+    )
     command = _option(
         "--state",
         type=click.Path(file_okay=False, path_type=Path),
@@ -56,7 +56,7 @@ def global_options(command: Command) -> Command:
         "--inventory",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="The hosts; else $GPUCONSOLE_INVENTORY, else your own inventory.",
+        help="Inventory file; else $GPUCONSOLE_INVENTORY, else your own inventory.",
     )(command)
 
 

@@ -23,8 +23,8 @@ from gpuconsole.core.estimate import (
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.preflight import ladder
-from gpuconsole.preflight.analysis import MAX_BATCH
 from gpuconsole.preflight.backends import unproven
+from gpuconsole.preflight.batch import MAX_BATCH
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -117,9 +117,9 @@ def headline(found: Report) -> Text:
     if shown.word == "will-fail":
         rest += ": the script itself is wrong"
     elif MAY_FAIL in found.estimate.flags:
-        rest += ": it may fail, and its memory cannot be told"
+        rest += ": it may fail, and its memory is unknown"
     elif memory is None:
-        rest += ": its memory cannot be told"
+        rest += ": its memory is unknown"
     else:
         rest += f" needs about {format_mib(memory.total_mib)}"
         if memory.high_mib > memory.total_mib:

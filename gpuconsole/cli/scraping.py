@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuconsole.cli.extras import install_command
 from gpuconsole.cli.tasks import TaskValue
 from gpuconsole.errors import UsageError
 
@@ -23,15 +24,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def token_options(command: Command) -> Command:
-    """Give a command the options of the token that a scrape must bear."""
+    """Give a command the options of the token that a scrape must bear, and of what it tells."""
     for option in (
         click.option(
+            "--job-labels", is_flag=True,
+            help="Add a metric with the users, jobs and containers that hold devices.",
+        ),
+        click.option(
             "--token-age", type=TaskValue("run_time", "duration"), metavar="TIME",
-            help="How long a token is valid after its file was written: 30d; else for ever.",
+            help="How long a token is valid after its file was written: 30d; else without end.",
         ),
         click.option(
             "--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-            help="Token that a scrape must bear; else $GPUCONSOLE_METRICS_TOKEN.",
+            help="File with the token that a scraper must send; else $GPUCONSOLE_METRICS_TOKEN.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -41,7 +46,13 @@ def token_options(command: Command) -> Command:
 class Scraping:
     """Where metrics are served and to whom; wrong wishes are refused before anything starts."""
 
-    def __init__(self, listen: str, token_file: Path | None, token_age: float | None) -> None:
+    def __init__(
+        self,
+        listen: str,
+        token_file: Path | None,
+        token_age: float | None,
+        job_labels: bool = False,
+    ) -> None:
         """UsageError for a wrong address or token, or one that is open to others without one."""
         _require_parts()
         from gpuconsole.web.guard import Bearer
@@ -51,6 +62,7 @@ class Scraping:
         guard = Bearer(token_file, TOKEN_VARIABLE, os.environ, age_s=age_s)
         self._address = address_of(listen)
         self._guard = guard if guard.token() else None
+        self._job_labels = job_labels
         self.guarded = self._guard is not None
         require_token(self._address, self._guard)
 
@@ -59,6 +71,7 @@ class Scraping:
         """Serve a session's metrics while entered; gives their address."""
         from gpuconsole.web.metrics import exposed
 
+        session.metrics.name_jobs = self._job_labels
         async with exposed(session.metrics, self._address, self._guard) as address:
             yield address.url
 
@@ -68,5 +81,5 @@ def _require_parts() -> None:
         raise UsageError(
             "Metrics are not installed",
             "Serving them needs prometheus-client and aiohttp.",
-            "Run: pip install 'gpuconsole[metrics]'",
+            f"Run: {install_command('metrics')}",
         )

@@ -21,19 +21,21 @@ def drive(
     work: Callable[[Session], Awaitable[Answer]],
     *,
     fleet: bool = True,
+    links: bool = True,
     dispatching: bool = False,
     own_queue: bool = False,
 ) -> Answer:
     """Open the session that the options name, do one piece of work, and close it.
 
-    Without `fleet` no host is contacted and no inventory needed: the journal alone answers. With
-    `dispatching` the session launches jobs for as long as it is open, unless another one does.
+    Without `fleet` no host is contacted and no inventory needed: the journal alone answers. Without
+    `links` none is contacted either, but the inventory says which there are. With `dispatching` the
+    session launches jobs for as long as it is open, unless another one does.
     """
 
     async def opened() -> Answer:
-        asyncio.get_running_loop().set_exception_handler(_tell_stray)
+        asyncio.get_running_loop().set_exception_handler(tell_stray)
         session = open_session(options(), dispatching=dispatching, fleet=fleet, own_queue=own_queue)
-        if fleet or session.elsewhere:
+        if (fleet and links) or session.elsewhere:
             async with session:
                 return await work(session)
         # A session that is not entered has no links and starts nothing.
@@ -45,7 +47,7 @@ def drive(
     return asyncio.run(opened())
 
 
-def _tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Tell in one line what went wrong beside the work, instead of asyncio's traceback."""
     error = context.get("exception")
     # A host that cannot be reached is the picture's to tell, and it does.

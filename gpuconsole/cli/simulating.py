@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, TextIO
 from gpuconsole.core.places import state_folder
 from gpuconsole.documents import read_text
 from gpuconsole.errors import UsageError
-from gpuconsole.placement.learned import weights
+from gpuconsole.placement.learned import weights_file
 from gpuconsole.placement.policy import BASELINES, POLICIES, named_policy
-from gpuconsole.placement.simulate import traces
+from gpuconsole.placement.simulate import trace_readers
 from gpuconsole.placement.simulate.compare import Comparison, compare
 from gpuconsole.placement.simulate.lab import Lab
-from gpuconsole.placement.simulate.labfile import parse_lab
+from gpuconsole.placement.simulate.lab_file import parse_lab
 from gpuconsole.placement.simulate.workload import Cut, build
 
 if TYPE_CHECKING:
@@ -39,24 +39,30 @@ def read_lab(path: Path | None) -> Lab:
     return parse_lab(read_text(path, trusted=False), path.name)
 
 
-def read_trace(path: Path | None, form: str, rates: Path | None) -> traces.Trace:
+def read_trace(path: Path | None, form: str, rates: Path | None) -> trace_readers.Trace:
     """Read a trace; without one, the synthetic trace that comes along."""
     if path is None:
         found = resources.files("gpuconsole") / "data" / "sample-trace.csv"
         text = found.read_text(encoding="utf-8")
-        trace = traces.read_native(text.splitlines(), "sample-trace.csv")
+        trace = trace_readers.read_native(text.splitlines(), "sample-trace.csv")
         note = "The trace is synthetic: no job of it ever ran."
-        return traces.Trace(trace.source, trace.jobs, trace.empty, (note,))
+        return trace_readers.Trace(trace.source, trace.jobs, trace.empty, (note,))
     with _lines(path) as lines:
         if form != "gavel":
-            return traces.READERS[form](lines, path.name)
+            return trace_readers.READERS[form](lines, path.name)
         rates = rates or _rates_beside(path)
         with _lines(rates) as table:
-            return traces.read_gavel(lines, path.name, table, rates.name)
+            return trace_readers.read_gavel(lines, path.name, table, rates.name)
 
 
 def run(
-    trace: traces.Trace, lab: Lab, cut: Cut, policies: Sequence[Policy], *, seed: int, bar: bool
+    trace: trace_readers.Trace,
+    lab: Lab,
+    cut: Cut,
+    policies: Sequence[Policy],
+    *,
+    seed: int,
+    bar: bool,
 ) -> Comparison:
     """Draw the jobs and play them under each policy, with a bar on a terminal."""
 
@@ -100,7 +106,9 @@ def _lines(path: Path) -> Iterator[TextIO]:
         raise UsageError("No such file", f"{path} does not exist.", "Check the path.") from None
     except UnicodeDecodeError:
         raise UsageError(
-            "Not a CSV file", f"{path} is not UTF-8 text.", "Is it packed in another way than gzip?"
+            "Not a CSV file",
+            f"{path} is not UTF-8 text.",
+            "Is it compressed with something other than gzip?",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(
@@ -146,8 +154,8 @@ def policies(
 def _trained(lab: Lab, state: Path | None) -> Policy:
     """Return `rl_based` with the weights of the state folder, else with those that come along,
     where they may be used here."""
-    path = state_folder(state) / weights.FILE_NAME
-    trained = weights.read(path if path.exists() else weights.SHIPPED)
+    path = state_folder(state) / weights_file.FILE_NAME
+    trained = weights_file.read(path if path.exists() else weights_file.SHIPPED)
     learned, note = trained.usable([host.model for host in lab.hosts for _ in range(host.devices)])
     policy = named_policy("rl_based", learned=learned, note=note)
     if learned is None:

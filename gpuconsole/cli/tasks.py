@@ -159,13 +159,13 @@ def task_options(command: Command) -> Command:
         click.option(
             "--measure",
             type=click.Choice(get_args(Measure)),
-            help="Whether to run it in a sandbox where its memory cannot be read: at once, after a "
-            "question, or not at all.",
+            help="Whether to run it in a sandbox if its memory cannot be read: at once, "
+            "after a question, or not at all.",
         ),
         click.option(
             "--yes", is_flag=True,
-            help="Agree that the script is run for a few steps, in a sandbox on this machine or on "
-            "a host, where its memory cannot be read: nothing is asked.",
+            help="Agree without a question that the script runs for a few steps, in a sandbox on "
+            "this machine or on a host, if its memory cannot be read.",
         ),
         click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",

@@ -93,7 +93,7 @@ def jobs(listed: Sequence[Job], now: float) -> RenderableType:
             text(job.id),
             text(job.task.name),
             text(job.user),
-            text(job.state.value, _STATES.get(job.state, "")),
+            text(job.state_word, _STATES.get(job.state, "")),
             text(_where(job)),
             text(format_duration(_elapsed(job, now))),
             text(format_mib(job.estimate_mib)),
@@ -107,7 +107,7 @@ def job(found: Job) -> str:
     where = _where(found)
     place = f" on {where}" if where != "-" else ""
     why = found.cause or found.detail
-    return f"{found.id} ({found.task.name}) {found.state.value}{place}{': ' + why if why else ''}"
+    return f"{found.id} ({found.task.name}) {found.state_word}{place}{': ' + why if why else ''}"
 
 
 def _where(job: Job) -> str:

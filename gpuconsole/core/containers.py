@@ -20,7 +20,8 @@ from gpuconsole.core.transfers import LeftOut, TransferLimits
 LABEL_PREFIX = "gpuconsole."
 """Every object that the console makes on an engine carries labels below this prefix:
 `job`, `attempt`, `user`, `name` (the task's), `journal` (the journal's id), `nonce`, `share` (what
-it takes of a device that it shares), and for leases `lease` (the device's UUID), `since`."""
+it takes of a device that it shares), `image` (the name of its image, as the engine gets the id),
+and for leases `lease` (the device's UUID), `since`."""
 
 MEASUREMENT, CALIBRATION = "measure-", "calibrate-"
 """How the ids begin of what leases devices and runs containers, and is no job."""
@@ -118,6 +119,17 @@ class Lease:
     since: float
     share: Share | None = None
     """What the job takes of the device; None when it wants all of it for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadMark:
+    """What a host bears witness of: to which head of a lab's queue it has given an epoch."""
+
+    epoch: int
+    head: str
+    """Id of the head's state folder."""
+    name: str
+    """The head's name, for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +245,14 @@ class Engine(Protocol):
         A container that has not started for the grace time, without a younger sign of its
         journal, may be removed by any console.
         """
+        ...
+
+    async def lead_marks(self, journal: str) -> tuple[LeadMark, ...]:
+        """Return the marks of the heads of a lab's queue on this host, by their epochs."""
+        ...
+
+    async def mark_lead(self, journal: str, mark: LeadMark) -> tuple[LeadMark, ...]:
+        """Leave a mark, unless another head has its epoch here; returns all marks then."""
         ...
 
     async def image_facts(self, image: str) -> ImageFacts | None:

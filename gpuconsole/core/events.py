@@ -17,3 +17,5 @@ class Event:
     message: str
     at: float
     severity: Severity = "information"
+    what: str = ""
+    """What happened to a job: its new state, `time-limit`, `idle` or `time-warning`; else ""."""

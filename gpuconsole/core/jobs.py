@@ -70,6 +70,19 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class SmallerBatch:
+    """How a job may be tried again with less after it ran out of memory."""
+
+    size: int
+    was: int
+    """The batch size with which it will have run out."""
+    args: tuple[str, ...]
+    """All arguments of the script, with the smaller batch."""
+    estimate_mib: float | None = None
+    """The memory that it is said to need then."""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """What a user wants to run. Paths are absolute on the console's machine.
 
@@ -108,6 +121,8 @@ class Task:
     """What the use is counted for beside the user, such as a project or a grant."""
     auto_batch: bool = False
     """After running out of memory it may be tried again with the batch size that fits."""
+    smaller: tuple[SmallerBatch, ...] = ()
+    """The batches for that, the next first, where who queues it cannot read the script."""
     retries: int = 1
     """How often it is tried again unasked after a cause that is not its own fault."""
     sweep: str = ""
@@ -129,7 +144,14 @@ class Task:
     checkpoint_dir: str = ""
     deadline: str = ""
     run_time_s: float | None = None
+    time_limit_s: float | None = None
+    """The longest that it may run; then it is ended. None means the lab's limit."""
     after: tuple[str, ...] = ()
+    """Jobs and sweeps that it comes after: an id or a name, `afterany:ID` or `afternotok:ID`."""
+    cancel_if_failed: bool = False
+    """Whether it is cancelled once what it comes after can no longer end as it must."""
+    at_most: int | None = None
+    """How many jobs of its sweep may run at once; None means any number."""
     shm_size_mib: float | None = None
     """Size of /dev/shm; None means the lab's default."""
     memory_limit_mib: float | None = None
@@ -165,10 +187,15 @@ EndedBy = Literal[
     "preempted",
     "crowded-out",
     "gang",
+    "time-limit",
+    "idle",
 ]
 """Why an attempt ended: by itself, out of memory, with its host, because a host could not start it,
 because the host does not suit the job, for a job that goes first, for the job it shared a device
-with, or because another host of its gang ended."""
+with, because another host of its gang ended, at its time limit, or because it did nothing."""
+
+STOPPED_FOR_GOOD: Mapping[EndedBy, str] = {"time-limit": "time limit", "idle": "ended idle"}
+"""Ends after which a job that was stopped fails and is not queued again; how lists call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +245,16 @@ class Attempt:
     steps_mib: float | None = None
     """The most that Paddle took of one device during the first optimizer steps; None until they are
     over, or where the script tells of none."""
+    warned_at: float | None = None
+    """When its user was warned of its time limit."""
+    stopping_at: float | None = None
+    """When it was to be stopped for what `ended_by` says."""
+    steps: int = 0
+    """Optimizer steps that its reporter told of when it was asked last; 0 where it told of none."""
+    stepped_at: float | None = None
+    """When more steps than before were seen."""
+    steps_read_at: float | None = None
+    """When its reporter was last read."""
 
     @property
     def parts(self) -> tuple[Attempt, ...]:
@@ -295,6 +332,18 @@ class Job:
         """When the latest attempt ended, if the job has."""
         return self.attempts[-1].ended_at if self.attempts and self.state.ended else None
 
+    @property
+    def stopped_for(self) -> EndedBy:
+        """For what it was ended without anybody asking, one of `STOPPED_FOR_GOOD`; else ""."""
+        attempt = self.attempt
+        ended = self.state is JobState.FAILED and attempt is not None
+        return attempt.ended_by if ended and attempt.ended_by in STOPPED_FOR_GOOD else ""  # type: ignore[union-attr]
+
+    @property
+    def state_word(self) -> str:
+        """Its state as lists show it, which tells a job that was ended from one that failed."""
+        return STOPPED_FOR_GOOD.get(self.stopped_for, self.state.value)
+
     def as_json(self) -> dict[str, Any]:
         """Return the job as the `jobs --json` document shows it."""
         attempt = self.attempt
@@ -313,7 +362,20 @@ class Job:
             "ended_at": iso_utc(self.ended_at),
             "exit_code": attempt.exit_code if attempt else None,
             "cause": self.cause or None,
+            "ended_by": (attempt.ended_by or None) if attempt and self.state.ended else None,
+            "time_limit_s": self.task.time_limit_s,
+            "after": list(self.task.after),
             "estimate_mib": self.estimate_mib,
             "peak_mib": attempt.peak_mib if attempt else None,
             "first_steps_mib": attempt.steps_mib if attempt else None,
         }
+
+
+def is_due(job: Job) -> bool:
+    """Tell whether a job is to be tried with another batch size, and nobody has yet."""
+    return (
+        job.state is JobState.OOM
+        and job.task.auto_batch
+        and not job.cancel_requested
+        and not job.detail
+    )

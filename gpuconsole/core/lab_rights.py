@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 
 from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError
 
 ROOT_UID = 0
@@ -53,6 +54,8 @@ class Policy:
     networks: tuple[str, ...] = ("none", "lab")
     devices: int | None = None
     """Most devices of one job; None means no limit."""
+    memory_mib: float | None = None
+    """Most memory of a host for one job there; None means no limit."""
     ids: Mapping[str, str] | None = None
     """Numbers of users and groups on hosts by user, `uid:gid`, where they differ from those of the
     service's host; None where all containers run under the service's account."""
@@ -83,6 +86,8 @@ class Rights:
     """Who may ask for a priority above 0, beside the operators."""
     accounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Accounts that only these users may name; all others anybody may."""
+    measure_on_device: tuple[str, ...] | None = None
+    """Who may have scripts measured on idle devices, beside the operators; None means anybody."""
 
     def is_operator(self, caller: Caller) -> bool:
         """Tell whether the caller may act on everything; root of the service's host always may."""
@@ -119,6 +124,16 @@ class Rights:
                 "Submit it with 0 or less, or ask an operator to raise it.",
             )
 
+    def require_device(self, caller: Caller) -> None:
+        """Raise RefusedError for a caller whose scripts are not measured on devices."""
+        users = self.measure_on_device
+        if users is not None and not (self.is_operator(caller) or caller.is_in(users)):
+            raise RefusedError(
+                "No right to measure on a device",
+                f"{clean(caller.name, 80)} may have scripts measured without a device alone.",
+                "Choose another tier: --tier meta or --tier traced.",
+            )
+
     def require_account(self, caller: Caller, account: str) -> None:
         """Raise RefusedError for an account that is kept for others."""
         users = self.accounts.get(account)
@@ -130,13 +145,19 @@ class Rights:
             )
 
 
+def require_image(image: str, policy: Policy) -> None:
+    """Raise RefusedError for an image that the lab's policy does not give."""
+    if not any(fnmatchcase(image, pattern) for pattern in policy.images):
+        allowed = ", ".join(policy.images) or "none"
+        raise _refused(f"The image {clean(image, 200)}", f"Allowed are: {allowed}.")
+
+
 def require_allowed(task: Task, policy: Policy) -> None:
     """Raise RefusedError for a task that wants more than the lab's policy gives."""
     for mount in task.mounts:
         _require_mount(mount, policy.mounts)
-    if task.image and not any(fnmatchcase(task.image, pattern) for pattern in policy.images):
-        allowed = ", ".join(policy.images) or "none"
-        raise _refused(f"The image {clean(task.image, 200)}", f"Allowed are: {allowed}.")
+    if task.image:
+        require_image(task.image, policy)
     if task.network and task.network not in policy.networks:
         allowed = ", ".join(policy.networks) or "none"
         raise _refused(f"`network: {clean(task.network, 20)}`", f"Allowed are: {allowed}.")
@@ -147,6 +168,10 @@ def require_allowed(task: Task, policy: Policy) -> None:
             raise _refused("An open number of devices", f"Name one. {most}")
         if task.devices > policy.devices:
             raise _refused(f"{task.devices} devices", most)
+    wanted, most_mib = task.memory_limit_mib, policy.memory_mib
+    if wanted is not None and most_mib is not None and wanted > most_mib:
+        most = f"A job may have {format_mib(most_mib)} of a host's memory at most."
+        raise _refused(f"`memory_limit: {format_mib(wanted)}`", most)
 
 
 def _require_mount(mount: Mount, allowed: Iterable[str]) -> None:

@@ -10,24 +10,31 @@ from gpuconsole.core.units import parse_time
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BEFORE = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_AGO = re.compile(rf"{_BEFORE.pattern}(?:ago)?")
+_LONG_UNITS = re.compile(
+    r"(?<=[\d\s])(s|m|h|d)(?:econds?|ecs?|inutes?|ins?|ours?|rs?|ays?)\b", re.IGNORECASE
+)
+"""Units as people write them out; the first letter says which."""
 _OF_DAY = re.compile(r"(yesterday\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?")
-_EXPECTED = "expected a time such as `03:00`, `yesterday 18:30`, `-2h` or `2030-01-31 03:00`"
+_EXPECTED = "expected a time such as `03:00`, `yesterday 18:30`, `10m`, `-2h` or `2030-01-31 03:00`"
 
 
 def parse_moment(text: str, at: float, latest: float) -> float:
     """Return the time, seconds since the epoch, that a person means.
 
-    `-2h30m` and `+10m` count from `at`, the moment one looks at. A time of day is the last such
+    `-2h30m`, `10m`, `10 min ago` and `+10m` count from `at`, the moment one looks at; without a
+    sign before it. A time of day is the last such
     before `latest` on this machine's clock. Anything else is ISO 8601. ValueError, worded for a
     person, when it is none of these.
     """
     words = text.strip().lower()
     if words == "now":
         return latest
-    sign, rest = words[:1], words[1:].replace(" ", "")
-    if sign in "+-" and _BEFORE.fullmatch(rest):
+    later, rest = words.startswith("+"), _LONG_UNITS.sub(r"\1", words.lstrip("+-"))
+    rest = rest.replace(" ", "")
+    if _AGO.fullmatch(rest) and len(words) - len(words.lstrip("+-")) <= 1:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(rest))
-        return at + seconds if sign == "+" else at - seconds
+        return at + seconds if later else at - seconds
     of_day = _OF_DAY.fullmatch(words)
     if of_day is not None:
         return _last_at(of_day, latest)

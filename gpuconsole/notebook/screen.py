@@ -8,10 +8,10 @@ from typing import Any
 
 from IPython import display as front_end
 
-from gpuconsole.api import Update
 from gpuconsole.cli.output import show
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.notebook.views import View, job_view
+from gpuconsole.session.logs.updates import Update
 
 TAIL = 20
 """Lines of a log that stay on the page while a job is followed."""

@@ -4,11 +4,10 @@
 policy and time always give the same answer.
 """
 
-from gpuconsole.placement.board import Board
-from gpuconsole.placement.command import launch_command
-from gpuconsole.placement.conditions import engine_fault
 from gpuconsole.placement.decide import decide, decide_on, pass_over, plan, why_waiting
-from gpuconsole.placement.devices import STEPS, devices_wanted, largest_groups, need_on
+from gpuconsole.placement.engine.board import Board
+from gpuconsole.placement.engine.device_state import engine_fault
+from gpuconsole.placement.launch_command import launch_command
 from gpuconsole.placement.model import (
     Blocker,
     Candidate,
@@ -21,6 +20,7 @@ from gpuconsole.placement.model import (
     Waiting,
 )
 from gpuconsole.placement.policy import POLICIES, lab_policy, named_policy
+from gpuconsole.placement.sizing.gpu_count import STEPS, devices_wanted, largest_groups, need_on
 
 __all__ = [
     "POLICIES",

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.placement import engine
-from gpuconsole.placement.board import Board, Cell
-from gpuconsole.placement.engine import Outcome
+from gpuconsole.placement.engine import queue_pass
+from gpuconsole.placement.engine.board import Board, Cell
+from gpuconsole.placement.engine.eligibility import Survey, survey
+from gpuconsole.placement.engine.job_profile import Profile, profile
+from gpuconsole.placement.engine.queue_order import EVEN, Shares, ordered
+from gpuconsole.placement.engine.queue_pass import Outcome
+from gpuconsole.placement.engine.search import Pick, best_linked, best_single, pick
+from gpuconsole.placement.explain.rejections import rejections
+from gpuconsole.placement.explain.score_reasons import candidate
+from gpuconsole.placement.explain.waiting import waiting
 from gpuconsole.placement.model import (
     FREE,
     Candidate,
@@ -18,13 +25,6 @@ from gpuconsole.placement.model import (
     Request,
     Rules,
 )
-from gpuconsole.placement.order import EVEN, Shares, ordered
-from gpuconsole.placement.picking import Pick, best_linked, best_single, pick
-from gpuconsole.placement.profile import Profile, profile
-from gpuconsole.placement.reasons import candidate
-from gpuconsole.placement.rejections import rejections
-from gpuconsole.placement.survey import Survey, survey
-from gpuconsole.placement.waiting import waiting
 
 MAX_CANDIDATES = 20
 
@@ -48,7 +48,7 @@ def decide_on(
     """Decide for one job on a board, which stays as it is; refusals are worked out when read, and
     the board must not have changed then."""
     made = profile(request, board, policy, now, rules)
-    ruling = None if rules is FREE else rules.job(request, engine.held_devices(board))
+    ruling = None if rules is FREE else rules.job(request, queue_pass.held_devices(board))
     choices = [] if ruling is not None else _choices(made, board)
 
     def look() -> tuple[Survey, list[tuple[Cell, str]]]:
@@ -101,7 +101,7 @@ def pass_over(
     """Run one pass with reasons; return it and the queue in its order."""
     mode = policy if isinstance(policy, Policy) else lab or Policy()
     queue = ordered(requests, mode, now, shares)
-    outcome = engine.run(board, queue, policy, now, rules, lab=mode, explain=_explain)
+    outcome = queue_pass.run(board, queue, policy, now, rules, lab=mode, explain=_explain)
     return outcome, queue
 
 
@@ -115,7 +115,7 @@ def why_waiting(
         board.reserve(outcome.reservation)
     made = profile(request, board, policy, now, rules)
     seen = survey(made, board)
-    seen.ruling = None if rules is FREE else rules.job(request, engine.held_devices(board))
+    seen.ruling = None if rules is FREE else rules.job(request, queue_pass.held_devices(board))
     if policy.backfill == "strict" and head is not None and head.job != request.job:
         seen.behind = f"{head.task.name} (job {head.job})"
     lonely = _lonely(seen, [])

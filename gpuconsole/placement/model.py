@@ -32,6 +32,8 @@ class Holder:
     """Whether another job may use the device beside it."""
     priority: int = 0
     account: str = ""
+    sweep: str = ""
+    """The sweep that its job is part of; "" for none."""
     resumable: bool = False
     """Whether it may be stopped and goes on from its checkpoint later."""
     beside: Holder | None = None
@@ -250,7 +252,7 @@ class Ruling(NamedTuple):
     """A rule of the lab against a job, or against a job on one host."""
 
     code: str
-    """quota, window, image, interruptible."""
+    """quota, sweep, window, image, interruptible."""
     sentence: str
 
 
@@ -259,7 +261,7 @@ class Rules(Protocol):
 
     def job(self, request: Request, held: Mapping[str, int]) -> Ruling | None:
         """Return why a job may not start at all now; `held` counts devices by `user:`, `account:`
-        and name."""
+        and name, and jobs by `sweep:`, user and name."""
         ...
 
     def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:

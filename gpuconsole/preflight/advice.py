@@ -16,7 +16,7 @@ from gpuconsole.core.estimate import Estimate, Memory, Verdict, VerdictWord
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import format_mib
 from gpuconsole.preflight import chance
-from gpuconsole.preflight.analysis import MAX_BATCH
+from gpuconsole.preflight.batch import MAX_BATCH
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.cost import step_range
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
@@ -122,9 +122,11 @@ def chance_beside(word: VerdictWord, probability: float | None) -> float | None:
     """Return the chance to run out that may stand beside a verdict, None where there is none.
 
     The limit is below what is physically free, so a job that is refused could well live: a chance
-    that says so would contradict the verdict.
+    that says so would contradict the verdict. So would a likely end beside a job that fits.
     """
-    return None if word == "will-not-fit" and (probability or 0.0) < LIKELY else probability
+    if probability is None or word in ("will-fail", "unknown"):
+        return probability
+    return None if (word == "will-not-fit") == (probability < LIKELY) else probability
 
 
 def _verdict(
@@ -168,7 +170,7 @@ def oom_probability(estimate: Estimate, card: Card) -> float | None:
     if memory.reserved_mib <= 0:
         return 0.0
     point, spread = log(free / memory.reserved_mib), chance.wide(memory.upper_share)
-    return round(chance.above(point, spread, estimate.tier, estimate.backend), 4)
+    return round(chance.above(point, spread, estimate), 4)
 
 
 def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int | None:

@@ -25,7 +25,6 @@ from gpuconsole.preflight.liveness import envelope, peak
 from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
-MAX_BATCH = 65_536
 LONG_STEPS = 60_000
 """A script whose run takes more is followed for some suggestions only."""
 SEARCH_STEPS = 400_000
@@ -44,6 +43,8 @@ class Analysis:
     project: Path | None = None
     """The folder that modules and documents may be read from; the script's own when None."""
     trail: Trail | None = None
+    backend: Backend = "gpu"
+    """The back end that it is followed for where none is named: the one that is asked about."""
     once: bool = False
     """Whether the script is followed once only, and no further where that came to no end."""
     _first: dict[Backend, Outcome] = field(default_factory=dict)
@@ -82,11 +83,11 @@ class Analysis:
     def brief(self) -> Analysis:
         """Return what following the script once tells: where its batch size is written, if no more.
         A measured tier asks for no more, and tells the memory itself."""
-        first = self._begun("gpu")
+        first = self._begun(self.backend)
         if self.once or not (first.tests or first.blocked):
             return self
         return Analysis(
-            self.script, self.args, self.assumptions, self.project, self.trail,
+            self.script, self.args, self.assumptions, self.project, self.trail, self.backend,
             once=True, _first=self._first,
         )  # fmt: skip
 
@@ -233,7 +234,7 @@ class Analysis:
 
     def set_batch(self, size: int) -> Change:
         """Return how another batch size is put into the job's arguments or the shipped copy."""
-        own = self.outcome(None, "gpu")
+        own = self.outcome(None, self.backend)
         if own.source is None:
             return Change()
         place = own.source
@@ -407,13 +408,15 @@ def analyse(
     assumptions: Mapping[str, str] = MappingProxyType({}),
     project: Path | None = None,
     trail: Trail | None = None,
+    backend: Backend = "gpu",
 ) -> Analysis:
     """Read a script or notebook, and what it imports from its project (else its own folder).
 
-    `trail` is told where each run is, statement by statement.
+    `trail` is told where each run is, statement by statement. It is followed at once for `backend`,
+    for others when they are asked about.
     UsageError when it is missing, too large, not text, or has a syntax error.
     """
     source.read(script)
-    analysis = Analysis(script, tuple(args), dict(assumptions), project, trail)
+    analysis = Analysis(script, tuple(args), dict(assumptions), project, trail, backend)
     analysis.brief()
     return analysis

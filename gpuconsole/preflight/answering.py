@@ -54,7 +54,7 @@ def require_known(analysis: Analysis, given: Mapping[str, str]) -> None:
         return
     files = (str(analysis.script), *sorted(analysis.files()))
     written = set(_written(files))
-    used = analysis.outcome().answered
+    used = analysis.outcome(None, analysis.backend).answered
     for name in names:
         one = read_assumption(name, given[name])
         places = {(file, line) for text, file, line in written if text == one.name}
@@ -67,7 +67,7 @@ def _unmet(
     analysis: Analysis, given: str, name: str, written: Iterable[tuple[str, str, int]]
 ) -> tuple[str, str]:
     """Return what to say about an answer that nothing in the script stands for."""
-    asks = analysis.outcome().asks
+    asks = analysis.outcome(None, analysis.backend).asks
     message = f"{analysis.script.name} has no {clean(given[:80])} that an answer could be for."
     if asks:
         asked = ", ".join(f"{ask.name} ({Path(ask.file).name}:{ask.line})" for ask in asks)

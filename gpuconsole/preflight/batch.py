@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gpuconsole.errors import UsageError
 
+MAX_BATCH = 65_536
+"""Beyond this no larger batch is searched for."""
 MOST_BATCH = 2**31
 """No loader makes larger batches, and sums of sizes at one are still exact."""
 

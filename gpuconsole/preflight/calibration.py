@@ -233,12 +233,16 @@ class Calibration:
         spread = chance.wide(_default_margin(estimate.tier))
 
         def assumed(error: float) -> float:
-            return chance.above(error, spread, estimate.tier, estimate.backend)
+            return chance.above(error, spread, estimate)
 
         found = assumed(point)
         errors = self.residuals(estimate.tier, estimate.backend)
         if errors:
-            blur = conformal.blur(errors, log(1.0 + LEAST_MARGIN))
+            # Kernels are chosen anew in each run on a device; on a CPU tensors alone count.
+            alone = estimate.backend == "cpu"
+            most = chance.CLOSE_SIGMA if alone else log(1.0 + LEAST_MARGIN)
+            least = chance.EXACT_SIGMA if alone else conformal.LEAST_BLUR
+            blur = conformal.blur(errors, most, least)
             seen = conformal.exceedance(errors, point, blur, assumed)
             found = (len(errors) * seen + PRIOR_RUNS * found) / (len(errors) + PRIOR_RUNS)
         return round(found, 4)

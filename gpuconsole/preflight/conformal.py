@@ -17,7 +17,7 @@ ENOUGH = 9
 LEVEL = 0.95
 """The bound's chance, from 19 errors on; between 9 and 18 the largest error is the bound."""
 LEAST_BLUR = 0.005
-"""Not even a run repeated takes the same to the byte."""
+"""On a device not even a run repeated takes the same to the byte."""
 _QUARTILES = 1.349
 """What lies between the quartiles of a normal distribution, in standard deviations."""
 _ROUNDING = 1e-9
@@ -76,16 +76,16 @@ def lower(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
     return None if bound is None else -bound
 
 
-def blur(residuals: Sequence[Residual], most: float) -> float:
-    """Return by how much each known error is blurred, at most `most`: with few of them just that,
-    else by Silverman's rule (Density Estimation, 1986, 3.31), which follows how far they lie apart.
-    """
+def blur(residuals: Sequence[Residual], most: float, least: float = LEAST_BLUR) -> float:
+    """Return by how much each known error is blurred, from `least` to `most`: with few of them the
+    most, else by Silverman's rule (Density Estimation, 1986, 3.31), which follows how far they lie
+    apart."""
     values = [one.value for one in residuals if not one.censored]
     if len(values) < ENOUGH:
         return most
     low, _, high = quantiles(values, n=4)
     width = min(pstdev(values), (high - low) / _QUARTILES)
-    return min(most, max(LEAST_BLUR, 0.9 * width / pow(len(values), 0.2)))
+    return min(most, max(least, 0.9 * width / pow(len(values), 0.2)))
 
 
 def exceedance(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,8 +31,16 @@ from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 SIMULATED = (8, 32)
 """Batch sizes at which the allocator is simulated besides the script's own."""
 MOST_NOTES, LONGEST_NOTE = 20, 300
+SKIPPED = (
+    "No optimizer of the script stepped, and a test that only data can answer was taken one way: "
+    "its training may have been left out"
+)
 NO_STEP = "No optimizer stepped: the peak is that of forward passes."
 VARYING = "The shapes of its batches change a little from one to the next: the most seen counts."
+_OPEN = (
+    "An upper bound: lengths that only data gives are as long as they can be; the shorter they "
+    "are, the lower is the peak, by {:.0f} % at most."
+)
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
 
@@ -54,6 +62,8 @@ class Measured:
     """The backend whose kernels and precision were followed; "" where it ran on a CPU."""
     notes: tuple[str, ...] = ()
     """What was made up or taken for granted, as sentences."""
+    least: float = 1.0
+    """Share of the peak that is left where lengths that only data gives are nothing."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
     def estimate(
@@ -173,7 +183,9 @@ class Measured:
         parts["workspace"] += workspace
         reserved = tensors * self._factor(backend) + workspace
         footprint = Footprint(parts, tensors + workspace, reserved)
-        return as_memory(footprint, backend, self.tier, context_mib), ""
+        memory = as_memory(footprint, backend, self.tier, context_mib)
+        low = max(0.0, memory.low_mib - (1.0 - self.least) * reserved)
+        return replace(memory, low_mib=low), ""
 
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
@@ -204,6 +216,8 @@ class Measured:
     def _notes(self, backend: Backend) -> tuple[str, ...]:
         notes = [f"Method: measured beside Paddle {self.paddle} on a CPU, {_HOW[self.tier]}."]
         notes += self._bends()
+        if self.least < 1.0:
+            notes.append(_OPEN.format(100 * (1 - self.least)))
         if backend != "cpu":
             notes.append(
                 "For a device: what CPU kernels take while they run is left out, a convolution "
@@ -258,7 +272,7 @@ def load(
     if analysis is not None and not (seen or first.get("fixed")):
         # A loader that was seen to train knows better than what was read; a script that was run as
         # it is has its own batch size, though it may have no name.
-        own = analysis.outcome(None, "gpu").batch or own
+        own = analysis.outcome(None, analysis.backend).batch or own
     recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
     try:
         recording = pieces(runs, exact=mode == "meta")
@@ -266,6 +280,8 @@ def load(
         refusal = str(why)
         if "change from one" in refusal:
             flags.add("variable-shape")
+    if any(one.get("untrained") and one.get("choices") for one in document["runs"]):
+        recording, refusal = None, SKIPPED
     said = _said(document["runs"])
     if mode == "meta" and any(map(varies, runs)):
         flags.add("variable-shape")
@@ -280,6 +296,7 @@ def load(
         analysis=analysis,
         flags=tuple(sorted(flags)),
         device=str(document.get("backend", "")) if mode == "meta" else "",
+        least=_least(document["runs"]) if recording is not None else 1.0,
         notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
@@ -289,6 +306,12 @@ def _is_series(runs: Sequence[Run]) -> bool:
     if len(runs) == 1:
         return runs[0].fixed
     return bool(runs) and runs[0].batch > 0 and all(a.batch < b.batch for a, b in pairwise(runs))
+
+
+def _least(runs: Sequence[Mapping[str, Any]]) -> float:
+    """Return the smallest share of its peak that a run says may be left; 1 where none says so."""
+    told = [one["least"] for one in runs if isinstance(one.get("least"), (int, float))]
+    return min((float(one) for one in told if 0.0 <= one <= 1.0), default=1.0)
 
 
 def _said(runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

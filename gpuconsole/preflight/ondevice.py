@@ -169,7 +169,7 @@ def load(
             f"What the probe wrote is not a measurement: {clean(str(error), 200)}.",
             "Measure again.",
         ) from None
-    own = None if analysis is None else analysis.outcome(None, "gpu").batch
+    own = None if analysis is None else analysis.outcome(None, analysis.backend).batch
     return OnDevice(
         script=script or str(document.get("script", "")),
         backend=backend,

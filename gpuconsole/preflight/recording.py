@@ -28,6 +28,10 @@ batch doubled, `b - 1` at most triples from two samples on, `b * b` takes four t
 MOST_EVENTS = 4_000_000
 MOST_BYTES = 2**44
 """No block has 16 TiB; a larger figure is none."""
+USUAL_QUEUED, USUAL_BUFFERED = 2, 2
+"""`prefetch_factor` and `reader_buffer_size` of a loader of Paddle 3.3.1 that names none."""
+MOST_AHEAD = 10_000
+"""Batches that a reader holds ready, at most; a larger figure is none."""
 MOST_COUNT = MOST_BATCH
 """The largest length of an axis and number of samples."""
 
@@ -117,7 +121,11 @@ def _whole(value: Any, most: int) -> int:
 
 def _reader(data: Any) -> dict[str, int | None]:
     samples = data.get("samples")
-    return {"samples": None if samples is None else _whole(samples, MOST_COUNT)}
+    return {
+        "samples": None if samples is None else _whole(samples, MOST_COUNT),
+        "queued": _whole(data.get("queued", USUAL_QUEUED), MOST_AHEAD),
+        "buffered": _whole(data.get("buffered", USUAL_BUFFERED), MOST_AHEAD),
+    }
 
 
 def _shapes(data: Any) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
@@ -132,6 +140,21 @@ def _shape(data: Any) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """By how many batches a reader holds more ready than one that is made without further words."""
+
+    queued: int = 0
+    """More in the queue of its thread, on the host."""
+    buffered: int = 0
+    """More that are copied to the device."""
+
+    def waiting(self, usual: int, *, host: bool) -> int:
+        """Return the batches that it holds ready; those queued count where the host's memory is
+        what is counted."""
+        return max(0, usual + self.buffered + (self.queued if host else 0))
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """Blocks whose sizes are functions of the batch size, in the order of the larger run."""
 
@@ -141,6 +164,8 @@ class Recording:
     samples: tuple[Size | None, ...] = ()
     """How many samples an epoch of each reader has, None where nobody knows. Some scripts make
     their data as long as so many batches."""
+    ahead: tuple[Ahead, ...] = ()
+    """What each reader holds ready beyond the usual."""
 
     @property
     def ends(self) -> bool:
@@ -150,17 +175,19 @@ class Recording:
     def trace(self, batch: int, waiting: int, *, kernels: bool) -> Trace:
         """Return the trace at a batch size.
 
-        `waiting` batches are held ready by each reader; `kernels` keeps what lives only within a
-        kernel, as the CPU's kernels need it.
+        `waiting` batches are held ready by each reader that says no more; `kernels` keeps what
+        lives only within a kernel, as the CPU's kernels need it.
         """
         run = self.run
-        reading = iter(self.samples)
+        reading = zip_longest(self.samples, self.ahead)
         sizes: list[int] = []
         kinds: list[Kind] = []
         for place, kind in enumerate(run.kinds):
             size = self.sizes[place].at(batch)
             if kind == WAITING:
-                size *= ready(next(reading, None), batch, waiting)
+                samples, ahead = next(reading, (None, None))
+                held = (ahead or Ahead()).waiting(waiting, host=kernels)
+                size *= ready(samples, batch, held)
             elif not kernels and place in run.inside:
                 size = 0
             sizes.append(size)
@@ -172,10 +199,13 @@ class Recording:
         run = self.run
         fixed: list[int] = []
         slopes: list[int] = []
+        reading = iter(self.ahead)
         for place, size in enumerate(self.sizes):
             if size.square or size.fixed % 1 or size.linear % 1 or size.fixed < 0:
                 return None
-            times = waiting if run.kinds[place] == WAITING else 1
+            times = 1
+            if run.kinds[place] == WAITING:
+                times = next(reading, Ahead()).waiting(waiting, host=kernels)
             if not kernels and place in run.inside:
                 times = 0
             fixed.append(int(size.fixed) * times)
@@ -190,7 +220,7 @@ def constant(run: Run) -> Recording:
     samples = tuple(
         None if one["samples"] is None else Size(one["samples"], 0.0) for one in run.readers
     )
-    return Recording(run, sizes, Size(run.widest_conv, 0.0), samples)
+    return Recording(run, sizes, Size(run.widest_conv, 0.0), samples, _ahead(run))
 
 
 def ready(samples: Size | None, batch: int, waiting: int) -> int:
@@ -198,6 +228,13 @@ def ready(samples: Size | None, batch: int, waiting: int) -> int:
     if samples is None:
         return waiting
     return max(0, min(waiting, ceil(samples.at(batch) / batch) - 1))
+
+
+def _ahead(run: Run) -> tuple[Ahead, ...]:
+    return tuple(
+        Ahead((one["queued"] or 0) - USUAL_QUEUED, (one["buffered"] or 0) - USUAL_BUFFERED)
+        for one in run.readers
+    )
 
 
 def _samples(small: Run, large: Run) -> tuple[Size | None, ...]:
@@ -248,7 +285,7 @@ def combine(small: Run, large: Run, *, exact: bool = False) -> Recording:
     if all(not (size.linear or size.square) for size in sizes):
         raise Unusable("the batch size that was put in changes nothing in the script's memory")
     conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
-    return Recording(large, tuple(sizes), conv, _samples(small, large))
+    return Recording(large, tuple(sizes), conv, _samples(small, large), _ahead(large))
 
 
 def grown(few: int, small: int, many: int, large: int) -> Size:

@@ -91,7 +91,7 @@ def build(
 def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
     """Return the batch sizes that are run: nothing is computed in the meta tier, so that it runs
     the script's own and its double."""
-    own = analysis.outcome(None, "gpu").batch if analysis is not None else None
+    own = analysis.outcome(None, analysis.backend).batch if analysis is not None else None
     if mode == "meta" and isinstance(own, int) and own > 0:
         return [own, 2 * own]
     return list(BATCHES[mode])
@@ -119,7 +119,7 @@ def operators() -> dict[str, dict[str, str]]:
 def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:
     if analysis is None:
         return {"how": "loader", "value": None}
-    own = analysis.outcome(None, "gpu").batch
+    own = analysis.outcome(None, analysis.backend).batch
     change = analysis.set_batch(_MARKER)
     if change.args is not None:
         words = [word.replace(str(_MARKER), "{batch}") for word in change.args]

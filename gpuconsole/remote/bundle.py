@@ -27,9 +27,8 @@ from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.bundle_files import Entry, Walk
 from gpuconsole.remote.bundle_secrets import OwnKeys, found_in
+from gpuconsole.remote.packed_project import FILE_LIMIT
 
-FILE_LIMIT = 50_000
-"""A project with more files is not one that should travel for every job."""
 _FIXED_TIME = 315_532_800
 """1980-01-01: the oldest time that every archive format can hold."""
 

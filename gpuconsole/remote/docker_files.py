@@ -16,6 +16,7 @@ import docker
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.archives import Intake, Readable, packed
+from gpuconsole.remote.packed_project import require_harmless
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
 
@@ -41,7 +42,7 @@ def rewrite(
                 made.add(folder)
             links: set[PurePosixPath] = set()
             for member in old:
-                _require_harmless(member, links)
+                require_harmless(member, links)
                 moved = _owned(copy.copy(member), uid, gid, read_only=read_only)
                 moved.name = str(folder / member.name)
                 # A folder without an entry of its own would be made as root's.
@@ -56,21 +57,6 @@ def rewrite(
             "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
         ) from error
     archive.seek(0)
-
-
-def _require_harmless(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
-    """Raise TarError for an entry that no packed project has; `links` are those seen before.
-
-    The engine unpacks as root, and follows links into what is mounted.
-    """
-    path = PurePosixPath(member.name)
-    if not (member.isreg() or member.isdir() or member.issym()):
-        raise tarfile.TarError("an entry is no file, folder or link")
-    if path.is_absolute() or ".." in path.parts or links.intersection((path, *path.parents)):
-        raise tarfile.TarError("an entry leads out of the project")
-    if member.issym():
-        links.add(path)
-    member.mode &= 0o777
 
 
 def restore(

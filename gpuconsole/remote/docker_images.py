@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,12 @@ import requests
 from docker.auth import get_config_header, resolve_repository_name
 from docker.utils import parse_repository_tag
 
-from gpuconsole.core.containers import ImageFacts
+from gpuconsole.core.containers import LABEL_PREFIX, ImageFacts
+from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
-from gpuconsole.errors import ImageError
-from gpuconsole.placement.images import READ
+from gpuconsole.errors import ImageError, UsageError
+from gpuconsole.placement.rules.image_compatibility import READ
 from gpuconsole.remote.docker_errors import checked
 from gpuconsole.remote.docker_transport import SLOW_HEAD_S, BoundedClient
 
@@ -33,6 +34,8 @@ SIZE_LIMIT = 2**63
 
 def is_present(client: docker.APIClient, image: str) -> bool:
     """Tell whether the engine has the image."""
+    if not _is_reference(image):
+        return False
     try:
         client.inspect_image(image)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
@@ -42,6 +45,8 @@ def is_present(client: docker.APIClient, image: str) -> bool:
 
 def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
     """Return what the engine says about an image; None when it does not have it."""
+    if not _is_reference(image):
+        return None
     try:
         found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
@@ -52,6 +57,33 @@ def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
     return ImageFacts(
         env, clean(str(found.get("Architecture", "")), 40), clean(str(found.get("Id", "")), 80)
     )
+
+
+def _is_reference(image: str) -> bool:
+    """Tell whether it is a name of an image: one with `..` asks the engine for something else."""
+    try:
+        parse_reference(image)
+    except UsageError:
+        return False
+    return True
+
+
+def refuse_own_labels(
+    client: docker.APIClient, image: str, host: str, given: Container[str] = ()
+) -> str:
+    """Return the id of an image without labels of ours. ImageError for one that has some: a
+    container has those of its image too, and would pass for another job. Those that the container
+    is `given` do no harm: an image that was made of a job's container has them."""
+    found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+    labels = (found.get("Config") or {}).get("Labels") or {}
+    own = sorted(name for name in labels if name.startswith(LABEL_PREFIX) and name not in given)
+    if own:
+        raise ImageError(
+            "Image cannot be used",
+            f"{image} on {host} has the label {clean(own[0], 80)}.",
+            f"Labels that begin with {LABEL_PREFIX} are set by gpuconsole; build it without them.",
+        )
+    return str(found["Id"])
 
 
 def open_pull(client: BoundedClient, image: str) -> requests.Response:

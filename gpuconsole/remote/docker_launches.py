@@ -20,12 +20,11 @@ from typing import Any
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX
-from gpuconsole.remote.docker_empty import create_empty, engine_now, in_a_name
+from gpuconsole.remote.docker_empty import create_empty, engine_now, in_a_name, is_lease
 from gpuconsole.remote.docker_errors import status_of
 
-_JOB, _LEASE, _JOURNAL, _SIGN = (
-    LABEL_PREFIX + word for word in ("job", "lease", "journal", "sign")
-)
+_JOB, _JOURNAL, _SIGN = (LABEL_PREFIX + word for word in ("job", "journal", "sign"))
+_SIGN_NAME = "gpuconsole-alive-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +40,14 @@ class Launching:
 def show_sign(client: docker.APIClient, journal: str) -> str:
     """Show that a journal's console is at work here; returns the id of the sign, which its console
     removes after the next."""
-    name = f"gpuconsole-alive-{in_a_name(journal)}-{secrets.token_hex(4)}"
+    name = f"{_SIGN_NAME}{in_a_name(journal)}-{secrets.token_hex(4)}"
     return create_empty(client, name, {_SIGN: journal, _JOURNAL: journal})
 
 
 def launching(client: docker.APIClient, grace_s: float) -> tuple[Launching, ...]:
     """Return the job containers that have not started."""
     wanted = {"label": _JOB, "status": ["created"]}
-    found = [
-        item for item in client.containers(all=True, filters=wanted) if _LEASE not in item["Labels"]
-    ]
+    found = [item for item in client.containers(all=True, filters=wanted) if not is_lease(item)]
     now = engine_now(client) if found else 0.0
     old = {item["Id"] for item in found if now - float(item["Created"]) >= grace_s}
     alive = _alive(client, now, grace_s) if old else frozenset()
@@ -103,4 +100,9 @@ def _alive(client: docker.APIClient, now: float, grace_s: float) -> frozenset[st
 
 def _signs(client: docker.APIClient) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = client.containers(all=True, filters={"label": _SIGN})
-    return listed
+    # A job's container has the labels of its image, whatever they say, but never such a name.
+    return [
+        item
+        for item in listed
+        if any(name.startswith(f"/{_SIGN_NAME}") for name in item.get("Names") or ())
+    ]

@@ -33,14 +33,21 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import LeaseTakenError
 from gpuconsole.remote import docker_launches
-from gpuconsole.remote.docker_empty import create_empty, engine_now, in_a_name
+from gpuconsole.remote.docker_empty import (
+    LEASE_LABEL,
+    create_empty,
+    engine_now,
+    is_lease,
+    lease_name,
+    shared_lease_name,
+)
 from gpuconsole.remote.docker_errors import status_of
 from gpuconsole.remote.docker_limits import is_past
 from gpuconsole.remote.docker_status import engine_time
 
 GRACE_S = 120.0
 """How long a lease may stand without a live job container before any console removes it."""
-_LEASE, _JOB, _ATTEMPT = (LABEL_PREFIX + word for word in ("lease", "job", "attempt"))
+_JOB, _ATTEMPT = (LABEL_PREFIX + word for word in ("job", "attempt"))
 _USER, _JOURNAL, _SINCE = (LABEL_PREFIX + word for word in ("user", "journal", "since"))
 _LATEST = 1e11
 """No moment is later than this one, in seconds since the epoch."""
@@ -58,17 +65,12 @@ class Held:
     name: str = ""
 
 
-def lease_name(uuid: str) -> str:
-    """Return the name of a device's lease container, in the characters an engine allows."""
-    return "gpuconsole-lease-" + in_a_name(uuid)
-
-
 def lease_names(lease: Lease) -> tuple[str, ...]:
     """Return the names under which a device may be claimed, in the order to try them: one, or two
     for who comes beside another, of which either may be the one that is left."""
     name = lease_name(lease.uuid)
     beside = lease.share is not None and lease.share.beside
-    return (f"{name}-shared", name) if beside else (name,)
+    return (shared_lease_name(lease.uuid), name) if beside else (name,)
 
 
 def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GRACE_S) -> None:
@@ -88,15 +90,16 @@ def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GR
 
 def held(client: docker.APIClient) -> tuple[Held, ...]:
     """Return every lease on this engine, of every console, stale ones included."""
-    found = client.containers(all=True, filters={"label": _LEASE})
+    found = client.containers(all=True, filters={"label": LEASE_LABEL})
     return tuple(
         Held(
             item["Id"],
             _from_labels(item["Labels"]),
             float(item["Created"]),
-            item["Names"][0].lstrip("/") if item.get("Names") else "",
+            item["Names"][0].lstrip("/"),
         )
         for item in found
+        if is_lease(item)
     )
 
 
@@ -277,7 +280,7 @@ def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:
 def _job_labels(client: docker.APIClient) -> list[Mapping[str, str]]:
     """Return the labels of job containers that run; of a measurement until its time is over."""
     listed = client.containers(all=True, filters={"label": _JOB, "status": list(_STARTED)})
-    found = [item for item in listed if _LEASE not in item["Labels"]]
+    found = [item for item in listed if not is_lease(item)]
     past = {item["Id"] for item in _past(client, found)}
     return [item["Labels"] for item in found if item["Id"] not in past]
 
@@ -300,7 +303,7 @@ def _remove_past(client: docker.APIClient, wanted: Callable[[Mapping[str, str]],
 
 def _labels(lease: Lease) -> dict[str, str]:
     return {
-        _LEASE: lease.uuid,
+        LEASE_LABEL: lease.uuid,
         _JOB: lease.job,
         _ATTEMPT: lease.attempt,
         _USER: lease.user,
@@ -319,7 +322,7 @@ def _from_labels(labels: Mapping[str, str]) -> Lease:
     if not 0.0 <= since <= _LATEST:
         since = 0.0
     return Lease(
-        uuid=clean(labels.get(_LEASE, ""), 128),
+        uuid=clean(labels.get(LEASE_LABEL, ""), 128),
         job=clean(labels.get(_JOB, ""), 128),
         attempt=clean(labels.get(_ATTEMPT, ""), 128),
         user=clean(labels.get(_USER, ""), 128),

@@ -28,6 +28,7 @@ from gpuconsole.core.containers import (
     HostAccount,
     HostNetwork,
     ImageFacts,
+    LeadMark,
     Lease,
     LogTail,
     PruneResult,
@@ -41,14 +42,22 @@ from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
 from gpuconsole.remote import (
     docker_files,
     docker_launches,
+    docker_lead,
     docker_leases,
     docker_logs,
     docker_measurements,
     network,
 )
 from gpuconsole.remote.docker_calls import DockerCalls
+from gpuconsole.remote.docker_empty import is_lease
 from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_has, status_of
-from gpuconsole.remote.docker_images import PullProgress, image_facts, is_present, open_pull
+from gpuconsole.remote.docker_images import (
+    PullProgress,
+    image_facts,
+    is_present,
+    open_pull,
+    refuse_own_labels,
+)
 from gpuconsole.remote.docker_spec import create_options
 from gpuconsole.remote.docker_status import container_status, engine_info, is_podman
 from gpuconsole.remote.feed import Feed
@@ -56,7 +65,7 @@ from gpuconsole.remote.image_store import DockerImageStore
 from gpuconsole.remote.job_folders import JobFolders
 from gpuconsole.remote.link import Link
 
-_JOB, _JOURNAL, _LEASE = (LABEL_PREFIX + word for word in ("job", "journal", "lease"))
+_JOB, _JOURNAL, _IMAGE = (LABEL_PREFIX + word for word in ("job", "journal", "image"))
 _IDENTITY = tuple(LABEL_PREFIX + word for word in ("job", "attempt", "nonce", "journal"))
 VOLUME_MIB = 64.0
 """Of a folder in memory in place of a volume."""
@@ -120,6 +129,14 @@ class DockerEngine:
     async def sign(self, journal: str) -> str:
         """Show that the journal's console is at work here, while a launch takes long."""
         return await self._calls.run("showing a sign", docker_launches.show_sign, journal)
+
+    async def lead_marks(self, journal: str) -> tuple[LeadMark, ...]:
+        """Return the marks of the heads of a lab's queue, by their epochs."""
+        return await self._calls.run("reading who leads", docker_lead.marks, journal)
+
+    async def mark_lead(self, journal: str, mark: LeadMark) -> tuple[LeadMark, ...]:
+        """Leave a mark, unless another head has its epoch here; returns all marks then."""
+        return await self._calls.run("marking who leads", docker_lead.leave_mark, journal, mark)
 
     async def reap_stale(self) -> tuple[Lease, ...]:
         """Remove the leases, of any console, whose job is long gone."""
@@ -307,8 +324,11 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str, grace_s: f
         )
     init = bool(client.info().get("InitBinary"))
     try:
-        made = _without_volumes(client, _with_python_path(client, spec))
-        options = create_options(client, made, init=init)
+        labels = {**container_labels(spec), _IMAGE: spec.image}
+        # By its id from here on: the name may mean another image by the time of the call.
+        checked = replace(spec, image=refuse_own_labels(client, spec.image, host, labels))
+        made = _without_volumes(client, _with_python_path(client, checked))
+        options = {**create_options(client, made, init=init), "labels": labels}
         return _made(client, spec, host, grace_s, options)
     except docker.errors.ImageNotFound as error:
         # It was there, or was pulled, a moment ago: somebody has removed it since.
@@ -435,7 +455,7 @@ def _inspect(client: docker.APIClient, container: str) -> ContainerStatus | None
 def _own(client: docker.APIClient, journal: str) -> tuple[ContainerStatus, ...]:
     wanted = [_JOB, f"{_JOURNAL}={journal}"]
     listed = client.containers(all=True, filters={"label": wanted})
-    jobs = [item["Id"] for item in listed if _LEASE not in (item["Labels"] or {})]
+    jobs = [item["Id"] for item in listed if not is_lease(item)]
     # One that went away since it was listed is simply not there.
     looked = (_inspect(client, container) for container in jobs)
     return tuple(status for status in looked if status is not None)

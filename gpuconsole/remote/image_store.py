@@ -17,7 +17,7 @@ from gpuconsole.core.images import ImageRecord, parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import EngineError, ImageError
-from gpuconsole.placement.images import READ
+from gpuconsole.placement.rules.image_compatibility import READ
 from gpuconsole.remote.docker_calls import DockerCalls
 from gpuconsole.remote.docker_empty import IMAGE as LEASE_IMAGE
 from gpuconsole.remote.docker_errors import answer_of, checked, image_error, translated

@@ -180,8 +180,9 @@ class HostSection(Access):
 class QueueSection(Section):
     """The lab's one queue, which a service owns (`gpuconsole dispatch --lab`)."""
 
-    host: Address | None = None
-    """Host on which the service runs: one of this inventory, or an address or ssh alias."""
+    host: Address | list[Address] | None = None
+    """Host on which the service runs: one of this inventory, or an address or ssh alias. Of several
+    heads, tried in their order, whichever leads."""
     local: bool = False
     """The service runs on this machine."""
     socket: HostPath = "/run/gpuconsole/queue.sock"
@@ -189,9 +190,16 @@ class QueueSection(Section):
 
     @model_validator(mode="after")
     def _one_place(self) -> QueueSection:
-        if self.local == (self.host is not None):
+        if self.local == (self.host is not None) or self.host == []:
             raise ValueError("expected either `host` or `local: true`")
         return self
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The hosts on which the service may run; none where it runs on this machine."""
+        if self.host is None:
+            return ()
+        return (self.host,) if isinstance(self.host, str) else tuple(dict.fromkeys(self.host))
 
 
 class InventorySection(Section):
@@ -242,8 +250,8 @@ class QueueEntry:
     """Where the lab's queue is."""
 
     socket: str
-    entry: HostEntry
-    """The host of the service, as it is reached; of this machine one that is `local`."""
+    entries: tuple[HostEntry, ...]
+    """The hosts of the service, as they are reached; of this machine one that is `local`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,12 +358,14 @@ def _queue(section: InventorySection, hosts: Sequence[HostEntry]) -> QueueEntry 
     queue = section.queue
     if queue is None:
         return None
-    if queue.host is None:
-        return QueueEntry(queue.socket, HostEntry("this host", local=True))
-    known = next((host for host in hosts if host.name == queue.host), None)
-    if known is None:
-        known = _entry(HostSection(name=_NOT_NAMED, address=queue.host), section.defaults)
-    return QueueEntry(queue.socket, known)
+    if queue.local:
+        return QueueEntry(queue.socket, (HostEntry("this host", local=True),))
+    named = {host.name: host for host in hosts}
+    entries = (
+        named.get(head) or _entry(HostSection(name=_NOT_NAMED, address=head), section.defaults)
+        for head in queue.heads
+    )
+    return QueueEntry(queue.socket, tuple(entries))
 
 
 def _entry(host: HostSection, defaults: Access) -> HostEntry:

@@ -12,7 +12,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.remote import relay
 from gpuconsole.remote.hosts import make_links
-from gpuconsole.remote.inventory import Inventory, QueueEntry
+from gpuconsole.remote.inventory import HostEntry, Inventory
 from gpuconsole.remote.session import SshSession
 from gpuconsole.remote.ssh import SshLink
 
@@ -25,8 +25,10 @@ class SshWay:
     Where the sshd forwards no sockets, a relay of a few lines, run as that account, does the same.
     """
 
-    def __init__(self, queue: QueueEntry, inventory: Inventory, settings: LabSettings) -> None:
-        entry = queue.entry
+    def __init__(
+        self, entry: HostEntry, path: str, inventory: Inventory, settings: LabSettings
+    ) -> None:
+        """`entry` is the service's host as it is reached, `path` its socket there."""
         self.name = entry.name if inventory.host(entry.name) else entry.address
         jumps = tuple(host for host in inventory.hosts if host.name != entry.name)
         links = make_links(Inventory(inventory.source, (entry, *jumps)), settings)
@@ -34,7 +36,7 @@ class SshWay:
         assert isinstance(link, SshLink)
         self._link = link
         self._links = links
-        self._path = queue.socket
+        self._path = path
         self._relay: Relay | None = None
         self._lock = asyncio.Lock()
 
@@ -58,6 +60,9 @@ class SshWay:
                 f"{self.name} has no socket {self._path}.",
                 "Jobs that run go on. Ask whether `gpuconsole dispatch --lab` runs there.",
             )
+
+    def lost(self) -> None:
+        """Nothing to forget: a connection that has broken is made again."""
 
     async def close(self) -> None:
         """End the connection."""

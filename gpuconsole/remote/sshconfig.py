@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import indent
 
 import yaml
 
@@ -86,6 +87,40 @@ def inventory_text(aliases: tuple[Alias, ...], source: str) -> str:
         "# Remove what has no GPUs, then run `gpuconsole check`.\n"
         "version: 1\nhosts:\n" + "".join(hosts)
     )
+
+
+_TEMPLATE = """# The hosts of your lab; `gpuconsole check` tests each. Written by `gpuconsole init`.
+version: 1
+
+# For every host that does not say otherwise; each key may also stand at a host.
+# defaults:
+#   user: ops                      # else your ssh config decides, then your own name
+#   port: 22
+#   identity_file: ~/.ssh/id_ed25519
+
+hosts:
+"""
+_EXAMPLE = """#  - name: a100-01              # what the console calls it
+#    address: 10.0.0.11           # name, IP address or ssh alias; without it the name
+#    user: ops
+#    labels: {rack: r1}           # words that jobs can ask for
+#    jump: bastion                # reach it through this host
+"""
+
+
+def template_text(first: str = "") -> str:
+    """Return an inventory to fill in, with the first host (`name`, `address` or `user@name`) where
+    one is known. UsageError when it is no name of a host."""
+    if not first:
+        return _TEMPLATE + _EXAMPLE
+    user, _, name = first.rpartition("@")
+    if not _WORD.fullmatch(name) or (user and not _WORD.fullmatch(user)):
+        raise UsageError(
+            "Not a host", f"`{clean(first, 80)}` is no name of a host.",
+            "Give a name, an address or user@name; letters, digits, dots and dashes.",
+        )  # fmt: skip
+    entry = {"name": name, **({"user": user} if user else {})}
+    return _TEMPLATE + indent(yaml.safe_dump([entry], sort_keys=False), "  ") + _EXAMPLE
 
 
 def write_inventory(text: str, path: Path, *, force: bool = False) -> None:

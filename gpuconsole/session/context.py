@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.containers import Hosts
+from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import ReadOnlyError
-from gpuconsole.placement.command import Meeting, launch_command
+from gpuconsole.placement.launch_command import Meeting, launch_command
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.submit.validate import Packer
 from gpuconsole.state import Journal
-from gpuconsole.state.secrets import SecretStore
+from gpuconsole.state.files.secrets import SecretStore
+
+if TYPE_CHECKING:
+    from gpuconsole.core.fleet import Device, Host
+    from gpuconsole.session.estimate.measurement_on_host import Asked
 
 PARALLEL_LAUNCHES = 16
 """Containers made at once over all hosts; pulls of images, which may take an hour, do not count."""
@@ -47,7 +52,15 @@ class Context:
     """The argument list that runs a task on so many devices, of one host or of each of a gang."""
     chance: Callable[[], float] = random.random
     """A number in [0, 1), by which pauses differ."""
+    measure_on_host: Callable[[Host, Device | None, Asked], Awaitable[bytes]] | None = None
+    """Measures a script on a host, or on a device of it, where the session has no link of its own
+    to it; None where it has."""
+    own_folder: Path | None = None
+    """Where what is known of the user's scripts lies, such as answers and measurements, where that
+    is not with the journal."""
     on_close: Callable[[], None] = lambda: None
+    fence: Callable[[str, Engine], Engine] = lambda host, engine: engine
+    """Puts what a head of the lab's queue asks before an engine does anything."""
     launching: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(PARALLEL_LAUNCHES)
     )
@@ -56,6 +69,11 @@ class Context:
     def state(self) -> Path:
         """The folder of the journal and of all that a session keeps."""
         return self.journal.folder
+
+    @property
+    def scripts(self) -> Path:
+        """The folder of what is known of the user's scripts."""
+        return self.own_folder or self.state
 
     @property
     def secrets(self) -> SecretStore:

@@ -6,12 +6,12 @@ import getpass
 import os
 import re
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuconsole.config import LabSettings, combined, load_settings
+from gpuconsole.config import LabSettings, PriceSection, combined, load_settings
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.images import DEFAULT_IMAGE
@@ -19,16 +19,18 @@ from gpuconsole.core.places import find_inventory, state_folder
 from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
-from gpuconsole.session.dispatch.vendor_runtime import by_kind
+from gpuconsole.session.dispatch.attempt.vendor_runtime import by_kind
 from gpuconsole.session.fleet.power_commands import CommandPower
 from gpuconsole.session.images.service import pinned
 from gpuconsole.session.session import Context, Session
 from gpuconsole.session.submit.pack import pack_project
 from gpuconsole.state import Journal
-from gpuconsole.state.images import ImageNotes
+from gpuconsole.state.files.images import ImageNotes
 
 if TYPE_CHECKING:
     from gpuconsole.remote.inventory import Inventory, QueueEntry
+    from gpuconsole.session.lab_service.client import Way
+    from gpuconsole.session.standby.lead import Lead
 
 
 class NoHosts:
@@ -64,6 +66,8 @@ class DemoOptions:
     """Whether a Slurm cluster stands beside its hosts."""
     elastic: bool = False
     """Whether one more host sleeps until a job needs it."""
+    user: str = ""
+    """Whose session it is; "" for the user of this process."""
 
 
 def open_session(
@@ -75,11 +79,12 @@ def open_session(
     dispatch: bool = True,
     fleet: bool = True,
     own_queue: bool = False,
+    lead: Lead | None = None,
 ) -> Session:
     """Return a session, not yet entered.
 
     Where the inventory names the lab's queue, it is a session on that, unless `own_queue` is set,
-    as the service itself does.
+    as the service itself does; with `lead` its engines are asked only while this head leads.
 
     Without an inventory the user's own is read, else this machine alone is shown. The demo keeps
     its state in a folder of its own that goes with it, unless `state` names one. Without `fleet`
@@ -106,6 +111,7 @@ def open_session(
         read_only=read_only,
         dispatch=dispatch and fleet,
         power=CommandPower(lab),
+        lead=lead,
     )
 
 
@@ -114,22 +120,36 @@ def _lab_session(
 ) -> Session:
     """Return a session on the lab's queue. Its settings are those that were heard last; the first
     time they are asked for."""
-    from gpuconsole.session.lab_service.client import LocalWay, Way, first_hello
-    from gpuconsole.session.lab_service.lab_session import LabSession, known_settings, with_looks
+    from gpuconsole.session.lab_service.client import HeadsWay, first_hello
+    from gpuconsole.session.lab_service.lab_session import (
+        LabQueueSession,
+        known_settings,
+        with_looks,
+    )
 
     def way() -> Way:
-        if queue.entry.local:
-            return LocalWay(Path(queue.socket))
-        from gpuconsole.remote.lab_way import SshWay
-
-        return SshWay(queue, lab, settings)
+        ways = ways_to(lab, queue, settings)
+        return ways[0] if len(ways) == 1 else HeadsWay(ways)
 
     chosen = way()
     folder = state / "labs" / re.sub(r"[^A-Za-z0-9.-]", "-", chosen.name)
     known = known_settings(folder, settings)
     if known is None:
         known = with_looks(first_hello(way).settings, settings)
-    return LabSession(chosen, known, user_name(), folder, read_only=read_only)
+    return LabQueueSession(
+        chosen, known, user_name(), folder, own_folder=state, read_only=read_only
+    )
+
+
+def ways_to(lab: Inventory, queue: QueueEntry, settings: LabSettings) -> Sequence[Way]:
+    """Return the ways to the hosts on which the lab's service may run."""
+    from gpuconsole.session.lab_service.client import LocalWay
+
+    if queue.entries[0].local:
+        return (LocalWay(Path(queue.socket)),)
+    from gpuconsole.remote.lab_way import SshWay
+
+    return tuple(SshWay(entry, queue.socket, lab, settings) for entry in queue.entries)
 
 
 def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:
@@ -141,9 +161,9 @@ def _remote_hosts(lab: Inventory, settings: LabSettings) -> Hosts:
 def _demo_session(
     state: Path | None, demo: DemoOptions, *, read_only: bool, dispatch: bool
 ) -> Session:
-    from gpuconsole.lab import SimulatedHosts
-    from gpuconsole.lab.incidents import noted_before
-    from gpuconsole.lab.slurm import ClusterHosts
+    from gpuconsole.simulated_lab import SimulatedHosts
+    from gpuconsole.simulated_lab.incidents import noted_before
+    from gpuconsole.simulated_lab.slurm import ClusterHosts
 
     hosts = SimulatedHosts(
         demo.hosts, demo.seed, clock=WallClock().now, speed=demo.speed, elastic=demo.elastic
@@ -157,6 +177,8 @@ def _demo_session(
         folder,
         LabSettings(
             gang_network="host",
+            # Its hosts have prices by the hour.
+            prices=PriceSection(currency="EUR", per_kwh=0.3),
             theme=mine.theme,
             symbols=mine.symbols,
             language=mine.language,
@@ -168,6 +190,7 @@ def _demo_session(
         read_only=read_only,
         dispatch=dispatch,
         simulated=True,
+        user=demo.user,
         power=hosts.power,
         on_close=scratch.cleanup if scratch is not None else lambda: None,
     )
@@ -184,15 +207,17 @@ def _session(
     read_only: bool,
     dispatch: bool,
     simulated: bool = False,
+    user: str = "",
     power: Power = NOTHING,
     on_close: Callable[[], None] = lambda: None,
+    lead: Lead | None = None,
 ) -> Session:
     clock = WallClock()
     context = Context(
         hosts=hosts,
         journal=Journal(state, clock=clock.now, read_only=read_only),
         settings=settings,
-        user=user_name(),
+        user=user or user_name(),
         pack=pack_project,
         default_image=pinned(
             ImageNotes(state), by_kind(hosts, settings.images, DEFAULT_IMAGE, default_image)
@@ -204,7 +229,7 @@ def _session(
         power=power,
         on_close=on_close,
     )
-    return Session(context)
+    return Session(context if lead is None else replace(context, fence=lead.fence))
 
 
 def user_name() -> str:

@@ -20,8 +20,8 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.archives import Entry, Intake
 from gpuconsole.remote.feed import Feed
-from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, checkpoint_path
-from gpuconsole.session.dispatch.recovery import may_have_run
+from gpuconsole.session.dispatch.attempt.container_spec import RESULTS_DIR, checkpoint_path
+from gpuconsole.session.dispatch.attempt.recovery import may_have_run
 
 SPARE_BYTES = 64 * MIB
 """What is left free on the disk."""
@@ -33,7 +33,7 @@ _UNNAMEABLE = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedResults:
     """Results that were copied, and what of them could not be."""
 
     folder: Path
@@ -49,7 +49,9 @@ class Stream:
     root: str = RESULTS_DIR
 
 
-async def fetch_results(hosts: Hosts, job: Job, folder: Path, settings: TransferSection) -> Fetched:
+async def fetch_results(
+    hosts: Hosts, job: Job, folder: Path, settings: TransferSection
+) -> FetchedResults:
     """Copy a job's results into `folder`; those of a gang's further hosts into `rank-N` in it.
 
     RefusedError when it has not run or they are gone, UnreachableError when a host is out of
@@ -61,7 +63,7 @@ async def fetch_results(hosts: Hosts, job: Job, folder: Path, settings: Transfer
         name = f"rank-{rank}" if rank else ""
         left = await save_results(_streams(engine, job), folder / name, settings)
         left_out = left_out.joined(left, f"{name}/" if name else "")
-    return Fetched(folder, left_out)
+    return FetchedResults(folder, left_out)
 
 
 async def list_results(hosts: Hosts, job: Job) -> tuple[ResultFile, ...]:

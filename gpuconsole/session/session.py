@@ -1,7 +1,8 @@
 """`Session`: everything gpuconsole can do, without a face.
 
-CLI, console, web page and tests drive this object. It joins the fleet (`Hosts`), the journal and
-the dispatcher; read-only mode is refused here, not in a screen.
+CLI, console, web page, tests and the users of the Python API drive this object. It joins the fleet
+(`Hosts`), the journal and the dispatcher; read-only mode is refused here, not in a screen. Each
+public method is a call of the Python API, but for those that `tools/blocking_api.py` names.
 """
 
 from __future__ import annotations
@@ -10,30 +11,45 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import PruneResult, ResultFile
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
 from gpuconsole.core.firststeps import first_steps
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.incidents import Incident
+from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.sweeps import read_axes
+from gpuconsole.core.tasks import absolute
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
+from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
+from gpuconsole.session.dispatch.cleanup import prune_hosts
+from gpuconsole.session.dispatch.dependants import Dependants
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
-from gpuconsole.session.dispatch.oom_retry import Retrying, is_due
-from gpuconsole.session.dispatch.prune import prune_hosts
+from gpuconsole.session.dispatch.limits import Limits
+from gpuconsole.session.dispatch.oom_retry import Retrying
 from gpuconsole.session.dispatch.slurm_jobs import decision_there, hand_over, without_clusters
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
+from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.events import News
 from gpuconsole.session.export.render import rendered, unqueued
@@ -47,39 +63,67 @@ from gpuconsole.session.fleet.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.images.availability import ImageBoard
-from gpuconsole.session.images.service import Imaging
+from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.logs.follow import is_being_copied, log_file
+from gpuconsole.session.logs.noted import warning_line
 from gpuconsole.session.logs.tail import tail
+from gpuconsole.session.logs.updates import Update, updates
+from gpuconsole.session.messages.service import Messages
 from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands
-from gpuconsole.session.queue.forecast import Foresight
+from gpuconsole.session.queue.forecast import Foresight, parse_change
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Why, placed_by
+from gpuconsole.session.queue.planner import Situation, Why, placed_by
 from gpuconsole.session.queue.policies import Policies
-from gpuconsole.session.queue.service import JobQueue
+from gpuconsole.session.queue.service import NO_VALUES, JobQueue
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
-from gpuconsole.session.recording.recorder import FOLDER, ring
+from gpuconsole.session.recording.recorder import FOLDER, Recorded, record_into, ring
+from gpuconsole.session.report.meter import UseMeter
+from gpuconsole.session.report.model import DAY_S, USUAL_DAYS, Key, Query, UsageReport
+from gpuconsole.session.report.service import report as make_report
 from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
-from gpuconsole.session.results import Fetched, fetch_results, list_results
+from gpuconsole.session.results import FetchedResults, fetch_results, list_results
+from gpuconsole.session.submit.runnable import Runnable, task_of
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Prepared, Submitting, store
 from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
-from gpuconsole.state.elastic import ElasticNotes
+from gpuconsole.state.files.host_power import ElasticNotes
 from gpuconsole.waiting import within
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from gpuconsole.session.submit.runnable import TaskOptions
 
 __all__ = ["Context", "Event", "Session", "Why"]
 
 LOOK_EVERY_S = 0.5
+FLEET_WAIT_S = 3.0
+"""How long hosts are waited for before a script is judged by those that have answered."""
+REACH_S = 15.0
+"""How long the hosts that an act needs are waited for."""
 
 
 class Session:
-    """Drive the fleet, the queue and preflight. Use as `async with Session(...) as session`."""
+    """A lab's fleet and queue, as `async with open_session() as session` gives it.
 
+    A job is named by its id, a unique beginning of it, or its unique name. Every method raises a
+    ConsoleError with a title, a message and a hint for what a person can put right.
+    """
+
+    simulated: bool
+    """Whether this is the simulated lab."""
+    read_only: bool
+    """Whether every change is refused."""
+    user: str
+    """Whose session it is, as the lab knows them."""
+    images: Imaging
+    """The images of its hosts."""
     elsewhere = False
     """Whether the queue is not here: then it says nothing before the session is entered."""
 
@@ -96,7 +140,7 @@ class Session:
         self.drains = Drains(context.hosts, context.journal, context.clock.now, silences.current)
         limits = context.power.hosts
         overlays = (power_overlay(limits, notes), self.drains.marks)
-        self.fleet = FleetView(context.hosts, overlays)
+        self.fleet = FleetView(context.hosts, overlays, context.fence)
         self._context = replace(context, hosts=self.fleet)
         self.images = Imaging(self._context)
         self._images = ImageBoard(
@@ -120,14 +164,18 @@ class Session:
         self._outlook = Outlook(self._context, steps, self._leases)
         self.foresight = Foresight(self._context, self._placer, self._leases)
         spare = SpareDevices(self._context, self._placer, self._leases, self._outlook)
-        self.preflight = Preflight(self._context, spare)
-        self.retrying = Retrying(self._context, self.preflight)
-        self._submitting = Submitting(self._context, self.preflight, self._stored)
+        self.estimates = Preflight(self._context, spare)
+        self.retrying = Retrying(self._context, self.estimates)
+        self._submitting = Submitting(self._context, self.estimates, self._stored)
         self.queue = self.queue_of(context.user)
         self.processes = Processes(self._context, self.queue.cancel)
         self._forgetting = Forgetting(self._context)
+        self.messages = Messages(self._context)
+        self._limits = Limits(self._context, self.triage.incidents)
+        self._dependants = Dependants(self._context)
         self._backing = Backing(self._context)
         self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
+        self._meter = UseMeter(self._context)
         self._dispatcher = Dispatcher(
             self._context,
             self._outlook,
@@ -166,7 +214,7 @@ class Session:
         """Queue jobs that are ready, all or none."""
         return store(self._context, prepared)
 
-    async def _stored(self, prepared: Prepared) -> tuple[Job, ...]:
+    async def _stored(self, prepared: Prepared, sending: Progress) -> tuple[Job, ...]:
         return self.store(prepared)
 
     def now(self) -> float:
@@ -200,6 +248,96 @@ class Session:
         """Return the present picture of the fleet."""
         return self.fleet.snapshot()
 
+    async def status(self, wait_s: float = 5.0) -> FleetSnapshot:
+        """Return the fleet once every host has answered or failed, at most `wait_s` later."""
+        return await self.first_frames(wait_s)
+
+    async def drain(self, host: str, reason: str) -> None:
+        """Let no new job start on a host; what runs there runs on."""
+        await self.drains.drain(host, reason, self.user)
+
+    async def undrain(self, host: str) -> None:
+        """Let jobs start on a host again."""
+        await self.drains.undrain(host)
+
+    async def signal_process(self, host: str, pid: int, signal: str = "TERM") -> None:
+        """Send TERM, INT or KILL to a process that holds memory on a device of a host.
+
+        RefusedError when it is not there any more, or may not be signalled.
+        """
+        await self.first_frames(REACH_S, host)
+        await self.processes.signal(host, pid, signal)
+
+    async def stop_container(self, host: str, container: str) -> Job | None:
+        """Stop a container, by its id; one of a job of this queue is cancelled, and the job
+        returned."""
+        await self.first_frames(REACH_S, host)
+        return await self.processes.stop_container(host, container)
+
+    async def preflight(
+        self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]
+    ) -> Report:
+        """Predict a script's memory and hold it against every device; runs nothing.
+
+        `tier` is `static`, `formula`, or a measured one that is known; else the best there is.
+        """
+        task = task_of(what, options)
+        await self.first_frames(FLEET_WAIT_S)
+        return await self.estimates.report(task, tier=tier)
+
+    async def measure(
+        self,
+        what: Runnable,
+        tier: MeasuredTier = "traced",
+        *,
+        host: str = "",
+        local: bool = False,
+        progress: Callable[[float, str], None] = silent,
+        **options: Unpack[TaskOptions],
+    ) -> Report:
+        """Run a script for a few steps with real Paddle in a sandbox, and predict by that.
+
+        On `host`, on any that can, or with `local` on this machine. `progress` hears the share
+        that is done, 0-1, and its name. RefusedError when the script cannot be measured.
+        """
+        task = task_of(what, options)
+        await self.first_frames(FLEET_WAIT_S)
+        await self.estimates.measure(task, tier, progress, host=host, local=local)
+        return await self.estimates.report(task, tier=tier)
+
+    async def submit(
+        self,
+        what: Runnable,
+        *,
+        force: bool = False,
+        hold: bool = False,
+        **options: Unpack[TaskOptions],
+    ) -> Job:
+        """Pack a script's project and queue it; with `hold` it does not start until released.
+
+        RefusedError when it will fit nowhere or will fail, unless `force` is set.
+        """
+        task = task_of(what, options)
+        await self.first_frames(FLEET_WAIT_S)
+        return await self.queue.submit(task, force=force, hold=hold)
+
+    async def sweep(
+        self,
+        what: Runnable,
+        axes: Sequence[str],
+        *,
+        force: bool = False,
+        hold: bool = False,
+        **options: Unpack[TaskOptions],
+    ) -> tuple[Job, ...]:
+        """Queue a script once for each combination of values, all or none.
+
+        `axes` are such as `lr=1e-3,1e-4` or `seed=0..3`; several are crossed. Errors: see `submit`.
+        """
+        task = task_of(what, options)
+        await self.first_frames(FLEET_WAIT_S)
+        return await self.queue.sweep(task, read_axes(axes), force=force, hold=hold)
+
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
         return self._journal.jobs()
@@ -222,15 +360,23 @@ class Session:
         if there is not None:
             return there
         await self._leases.refresh()
-        return self._placer.decide(
-            task,
-            report.estimate.memory,
+        situation = Situation(
             self.jobs(),
             marked(self.snapshot(), self._leases.silent()),
-            self._leases.others(self._journal.id),
             self.now(),
-            work_of(report.estimate),
+            leases=self._leases.others(self._journal.id),
         )
+        memory = report.estimate.memory
+        return self._placer.decide(task, memory, situation, work_of(report.estimate))
+
+    async def what_if(self, change: str) -> Comparison:
+        """Say when waiting jobs would start after a change, and change nothing.
+
+        `change` is `drain HOST`, `add COUNT MODEL` or `priority JOB NUMBER`.
+        """
+        wanted = parse_change(change)
+        await self.look_around()
+        return await self.foresight.what_if(wanted)
 
     async def first_frames(self, wait_s: float = 5.0, host: str = "") -> FleetSnapshot:
         """Wait until every host, or the named one, has answered or failed, at most so long."""
@@ -245,10 +391,22 @@ class Session:
         await self.foresight.renew()
         return self.snapshot()
 
-    def why(self, reference: str) -> Why:
-        """Say why a job stands where it does: reason, blockers, estimated start, options."""
+    async def why(self, reference: str) -> Why:
+        """Say why a job stands where it does, and what would help."""
+        if self.job(reference).state is JobState.QUEUED:
+            await self.look_around()
+        return self.why_now(reference)
+
+    def why_now(self, reference: str) -> Why:
+        """Say why a job stands where it does by what is known already: reason, blockers, estimated
+        start, options."""
         job = self.job(reference)
         return self.whys((job,))[job.id]
+
+    @property
+    def held_elsewhere(self) -> int:
+        """How many devices jobs of other queues hold, which this one does not see."""
+        return self._leases.held_elsewhere(self._journal.id)
 
     def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
         """Say why each of these jobs stands where it does, by id, after one look at the journal
@@ -284,9 +442,14 @@ class Session:
         number = attempt or (job.attempt.number if job.attempt else 1)
         return log_file(self._journal.folder, job.id, number, rank)
 
-    async def logs(self, reference: str, *, follow: bool, rank: int = 0) -> AsyncIterator[str]:
-        """Give cleaned log lines of the latest attempt; with `follow`, until the job has ended and
-        its log is here."""
+    async def logs(
+        self, reference: str, *, follow: bool = False, rank: int = 0
+    ) -> AsyncIterator[str]:
+        """Give the log lines of a job's latest attempt; with `follow`, until the job ends.
+
+        `rank` chooses the host of a gang. Lines are cleaned of control characters. A line of the
+        console's own among them warns of a time limit.
+        """
         job_id = commands.require_rank(self.job(reference), rank).id
         if follow:
             self._dispatch()
@@ -294,25 +457,92 @@ class Session:
             lambda: self.log_path(job_id, rank=rank),
             lambda: not follow or self._log_is_whole(job_id, rank),
             lambda: self._clock.sleep(LOOK_EVERY_S),
+            lambda: self._warning_of(job_id),
         )
         async for line in lines:
             yield line
+
+    def _warning_of(self, job_id: str) -> str:
+        job = self._as_it_is(job_id)
+        number = job.attempt.number if job.attempt is not None else 0
+        return warning_line(job, number, self.settings.limits.time_limit)
 
     def _log_is_whole(self, job_id: str, rank: int) -> bool:
         path = self.log_path(job_id, rank=rank)
         return self._as_it_is(job_id).state.ended and not is_being_copied(path)
 
-    async def wait(self, reference: str) -> Job:
-        """Return the job once it has ended, dispatching meanwhile if nobody else does.
+    async def follow(self, reference: str) -> AsyncIterator[Update]:
+        """Give what is new of a job, state and log lines, until it has ended.
 
-        RefusedError when it is held, now or later: nothing would come until it is released.
+        Leaving the loop leaves the job alone. RefusedError once the job is held.
         """
-        job = self.job(reference)
+        async for update in updates(self, reference):
+            yield update
+
+    async def wait(self, reference: str, *, timeout_s: float | None = None) -> Job:
+        """Return a job once it has ended, however it did; `job.state` and `job.cause` tell.
+
+        Takes part in dispatching meanwhile if nobody else does. TimeoutError when it has not ended
+        by then; RefusedError when it is held: nothing would come until it is released.
+        """
+        try:
+            return await within(timeout_s, self._ended(self.job(reference)))
+        except asyncio.TimeoutError:
+            # Until Python 3.10 asyncio has a class of its own.
+            raise TimeoutError(f"job {reference} has not ended in {timeout_s:g} s") from None
+
+    async def _ended(self, job: Job) -> Job:
         self._dispatch()
         while not job.state.ended or is_due(job):
             commands.require_not_held(job)
             await self._clock.sleep(LOOK_EVERY_S)
             job = self._as_it_is(job.id)
+        return job
+
+    async def cancel(self, reference: str) -> Job:
+        """End a job: it leaves the queue, or gets SIGTERM, a grace time, SIGKILL."""
+        return await self.queue.cancel((await self._reached(reference)).id)
+
+    async def hold(self, reference: str) -> Job:
+        """Keep a queued job from starting until it is released."""
+        return await self.queue.hold(reference)
+
+    async def release(self, reference: str) -> Job:
+        """Let a held job join the queue again."""
+        return await self.queue.release(reference)
+
+    async def set_priority(self, reference: str, priority: int) -> Job:
+        """Change the priority of a job that waits, -1000 to 1000; higher is first."""
+        return await self.queue.set_priority(reference, priority)
+
+    async def retry(self, reference: str, *, secrets: Mapping[str, str] = NO_VALUES) -> Job:
+        """Queue a job that has ended again, as a new attempt.
+
+        `secrets` are the values of its secret variables, which are not kept after its end.
+        """
+        return await self.queue.retry(reference, secrets=secrets)
+
+    async def retry_smaller(self, reference: str) -> Job:
+        """Queue a job that ran out of memory again, with the largest batch that fits.
+
+        RefusedError says why there is none, or why it cannot be set from here.
+        """
+        return await self.queue.retry(
+            reference, await self.retrying.offer(await self._reached(reference))
+        )
+
+    async def preempt(self, reference: str) -> Job:
+        """Stop a running job and queue it again; it goes on from its checkpoint.
+
+        RefusedError when it does not run, or keeps no checkpoints.
+        """
+        return await self.queue.preempt((await self._reached(reference)).id)
+
+    async def _reached(self, reference: str) -> Job:
+        """Return a job once the hosts of its latest attempt have answered or failed."""
+        job = self.job(reference)
+        for part in job.attempt.parts if job.attempt is not None else ():
+            await self.first_frames(REACH_S, part.host)
         return job
 
     def _as_it_is(self, job_id: str) -> Job:
@@ -322,12 +552,16 @@ class Session:
 
     async def results(self, reference: str) -> tuple[ResultFile, ...]:
         """List what a job has left on its hosts, the largest first."""
-        return await list_results(self.hosts, self.job(reference))
+        return await list_results(self.hosts, await self._reached(reference))
 
-    async def fetch(self, reference: str, destination: Path) -> Fetched:
-        """Copy a job's results folder into `destination/<job id>`; returns that folder, and what
-        could not be copied."""
-        job = self.job(reference)
+    async def fetch(self, reference: str, folder: str | os.PathLike[str] = ".") -> Path:
+        """Copy a job's results into `folder/<job id>`; returns that folder."""
+        return (await self.fetch_results(reference, Path(absolute(Path(folder))))).folder
+
+    async def fetch_results(self, reference: str, destination: Path) -> FetchedResults:
+        """Copy a job's results as `fetch` does; returns the folder, and what could not be
+        copied."""
+        job = await self._reached(reference)
         settings = self._context.settings.transfer
         return await fetch_results(self.hosts, job, destination / job.id, settings)
 
@@ -350,22 +584,94 @@ class Session:
         job = unqueued(task, self.user, self.now(), report)
         return rendered(self._context, job, target, on.places if on is not None else ())
 
-    async def audit(self, limit: int) -> tuple[Act, ...]:
-        """Return the latest acts on the lab's queue, the latest first; none of a queue of one's
-        own, where nobody else acts."""
+    async def send_test_message(self) -> tuple[str, list[str]]:
+        """Send a test message to the user; return the way that worked, and why others did not.
+        RefusedError where none did."""
+        self._context.require_writable("Sending a message")
+        return await self.messages.test(self.user, self.settings.notify)
+
+    async def incidents(self) -> tuple[Incident, ...]:
+        """Return what is wrong in the lab and the latest that was."""
+        await self.first_frames()
+        if not self.elsewhere:
+            await self.triage.look()
+        return self.triage.incidents()
+
+    async def incident(self, reference: str) -> Incident:
+        """Return one incident, by its id or a beginning, with what can be done about it."""
+        await self.incidents()
+        return self.triage.incident(reference)
+
+    async def acknowledge(self, incident: str) -> Incident:
+        """Say of an incident, by its id, that it has been seen."""
+        return await self.triage.acknowledge(incident)
+
+    async def snooze(self, incident: str, seconds: float) -> Incident:
+        """Put an incident off for so many seconds, 30 days at most."""
+        return await self.triage.snooze(incident, seconds)
+
+    async def resolve(self, incident: str) -> Incident:
+        """Say of an incident that it is no fault: closed until it has gone and comes back."""
+        return await self.triage.resolve(incident)
+
+    async def reopen(self, incident: str) -> Incident:
+        """Take back what was said of an incident."""
+        return await self.triage.reopen(incident)
+
+    async def audit(self, limit: int = 100) -> tuple[Act, ...]:
+        """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
+
+        There are none of a queue of one's own.
+        """
         return self._journal.acts(limit)
 
+    async def report(
+        self,
+        by: Sequence[Key] = ("user",),
+        *,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> UsageReport:
+        """Return device-hours, use, energy and cost of jobs, and who holds devices idly.
+
+        `by` are one or several of user, account, project, host, model and month; `since` and
+        `until` seconds since the epoch, else the last 30 days. In a lab's queue operators see the
+        hours of all users, others their own; idle leases are those of all users.
+        """
+        end = self.now() if until is None else until
+        begin = max(0.0, end - USUAL_DAYS * DAY_S) if since is None else since
+        return await self.usage_report(Query(begin, end, tuple(by)))
+
+    async def usage_report(self, query: Query) -> UsageReport:
+        """Return device-hours, use, energy and cost of a time, and who holds devices idly."""
+        return await make_report(self._context, query)
+
     async def calibrate(
-        self, host: str, device: int | None, image: str, progress: Callable[[str], None]
+        self,
+        host: str,
+        device: int | None = None,
+        image: str = "",
+        progress: Callable[[str], None] = silent,
     ) -> HostCalibration:
-        """Measure what a process costs on a host's device, and keep it where that worked."""
+        """Measure what a process costs on a host's device, and keep it where that worked.
+
+        On an idle device where none is named, in the host's default image where `image` is "".
+        """
         self._context.require_writable("Calibrating")
+        await self.first_frames(REACH_S, host)
         found = await calibrate(self._context, host, device, image, progress)
         if found.context_mib is not None:
             self._journal.calibrate(found)
         return found
 
-    async def adopt(self, without: Collection[str], wait_s: float) -> Settled:
+    async def record(self, path: str | os.PathLike[str], seconds: float | None = None) -> Recorded:
+        """Record the session into a new file for so many seconds, or until it is cancelled.
+
+        UsageError when the file cannot be made, or nothing could be written.
+        """
+        return await record_into(self, Path(path), asyncio.Event(), seconds)
+
+    async def adopt(self, without: Collection[str] = (), wait_s: float = 60.0) -> Settled:
         """Take into a restored journal what hosts know, dispatching meanwhile if nobody else does.
 
         Hosts named in `without` are taken as asked: nothing of this queue ran there.
@@ -382,14 +688,19 @@ class Session:
 
     async def prune(self) -> dict[str, PruneResult]:
         """Clear on every reachable host what finished jobs left; results stay."""
+        return await self._prune_of("")
+
+    async def _prune_of(self, user: str) -> dict[str, PruneResult]:
+        """Clear what the finished jobs of one user left, or with "" of all."""
         self._context.require_writable("Pruning")
+        await self.first_frames()
         if self._journal.restoration() is not None:
             raise RefusedError(
                 "Hosts were not all asked",
                 "The journal was restored; what ended jobs left tells what it does not know.",
                 "Run `gpuconsole journal adopt` first.",
             )
-        return await prune_hosts(self._context)
+        return await prune_hosts(self._context, user)
 
     def _fitting(self, job: Job) -> frozenset[str]:
         """Return the hosts that could run a job, were they free and well."""
@@ -421,20 +732,26 @@ class Session:
         self._backing.look()
         self.retrying.look(epoch)
         self._forgetting.look()
+        self.messages.look()
+        self._limits.look(epoch)
+        self._dependants.look(epoch)
         self.waking.look()
+        self._meter.look(epoch)
 
     async def _close(self) -> None:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
+            self._meter.close()
             await self._backing.close()
             await self.waking.close()
+            await self.messages.close()
             await self.retrying.close()
             await self.recorder.close()
             await self._leases.close()
             await self.hosts.close()
         finally:
-            await self.preflight.close()
+            await self.estimates.close()
             self._journal.close()
             self._context.on_close()
         for task in tasks:

@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuconsole.state.assumptions import Assumptions
-    from gpuconsole.state.drains import Drain
+    from gpuconsole.state.files.assumptions import Assumptions
     from gpuconsole.state.guard import JournalLostError
     from gpuconsole.state.ids import new_job_id, new_nonce
     from gpuconsole.state.journal import JobMovedError, Journal
-    from gpuconsole.state.role import STALE_AFTER_S, Role, RoleLostError
+    from gpuconsole.state.tables.dispatcher_lease import STALE_AFTER_S, Role, RoleLostError
+    from gpuconsole.state.tables.host_drains import Drain
 
 __all__ = [
     "STALE_AFTER_S",
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Assumptions": "assumptions",
-    "Drain": "drains",
+    "Assumptions": "files.assumptions",
+    "Drain": "tables.host_drains",
     "JobMovedError": "journal",
     "Journal": "journal",
     "JournalLostError": "guard",
-    "Role": "role",
-    "RoleLostError": "role",
-    "STALE_AFTER_S": "role",
+    "Role": "tables.dispatcher_lease",
+    "RoleLostError": "tables.dispatcher_lease",
+    "STALE_AFTER_S": "tables.dispatcher_lease",
     "new_job_id": "ids",
     "new_nonce": "ids",
 }

@@ -17,7 +17,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.trust import require_private
 from gpuconsole.errors import JournalError
 from gpuconsole.state import filesystem, guard
-from gpuconsole.state.backups import make_backup
+from gpuconsole.state.backup.backups import make_backup
 from gpuconsole.state.guard import Guard, JournalLostError
 from gpuconsole.state.migrations import VERSION, migrate
 
@@ -123,6 +123,22 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Give a connection of its own that only reads, for long work in a thread; None where
+        there is no journal yet."""
+        if self.lost is not None:
+            raise self.lost
+        if not self.path.exists():
+            yield None
+            return
+        with plain_errors(self.path), contextlib.closing(self._reader()) as connection:
+            yield connection
+
+    def changes(self) -> int:
+        """Return how many rows this connection has written since it was opened."""
+        return self._connection.total_changes
+
     def outside_version(self) -> int:
         """Return a number that changes when another connection has written."""
         with self._watched():
@@ -174,8 +190,9 @@ class Database:
         if not self.read_only:
             _keep_private(self.path)
             return _open(str(self.path))
-        if not self.path.exists():
-            return _open(":memory:")
+        return self._reader() if self.path.exists() else _open(":memory:")
+
+    def _reader(self) -> sqlite3.Connection:
         place = self.path.absolute().as_uri()
         connection = _open(f"{place}?mode=ro")
         try:

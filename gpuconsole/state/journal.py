@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.acts import Act
+from gpuconsole.core.device_use import DeviceUse, Holding
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.incidents import Incident
@@ -16,13 +17,23 @@ from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError, ReadOnlyError
-from gpuconsole.state import audit, drains, faults, history, incidents, restoration, role, rows
+from gpuconsole.state.backup import restoration
+from gpuconsole.state.backup.lock import DispatcherLock
+from gpuconsole.state.backup.restoration import Restoration
 from gpuconsole.state.database import Database
-from gpuconsole.state.drains import Drain
 from gpuconsole.state.guard import JournalLostError, damaged
-from gpuconsole.state.lock import DispatcherLock
-from gpuconsole.state.restoration import Restoration
-from gpuconsole.state.role import Role
+from gpuconsole.state.tables import (
+    audit,
+    device_use,
+    dispatcher_lease,
+    faults,
+    host_drains,
+    incidents,
+    rows,
+    run_history,
+)
+from gpuconsole.state.tables.dispatcher_lease import Role
+from gpuconsole.state.tables.host_drains import Drain
 
 KEPT_EVENTS = 1000
 _SEVERITIES: dict[JobState, Severity] = {
@@ -87,6 +98,10 @@ class Journal:
     def require_intact(self) -> None:
         """Raise JournalLostError where the journal is gone, was exchanged or is damaged."""
         self._database.require_intact()
+
+    def version(self) -> tuple[int, int]:
+        """Return numbers that change when anything is written, here or by another process."""
+        return self._database.changes(), self._database.outside_version()
 
     def close(self) -> None:
         """Close the file."""
@@ -160,7 +175,7 @@ class Journal:
             _update(connection, "jobs", values | {"revision": revision}, {"id": old.id})
             _save_attempts(connection, old, new)
             if new.state is not old.state:
-                self._tell(connection, new)
+                self._tell(connection, new, seen_again=_is_seen_again(old, new))
         return self._stored(old.id)
 
     @contextmanager
@@ -213,10 +228,12 @@ class Journal:
         with self._writing(epoch) as (connection, _):
             restoration.end(connection)
 
-    def tell(self, kind: str, subject: str, message: str, severity: Severity) -> None:
+    def tell(
+        self, kind: str, subject: str, message: str, severity: Severity, what: str = ""
+    ) -> None:
         """Record an event for every console that shares this journal."""
         with self._writing() as (connection, _):
-            _tell(connection, Event(kind, subject, message, self._clock(), severity))
+            _tell(connection, Event(kind, subject, message, self._clock(), severity, what))
 
     def last_event(self) -> int:
         """Return the number of the latest event."""
@@ -228,7 +245,14 @@ class Journal:
         return [
             (
                 row["seq"],
-                Event(row["kind"], row["subject"], row["message"], row["at"], row["severity"]),
+                Event(
+                    row["kind"],
+                    row["subject"],
+                    row["message"],
+                    row["at"],
+                    row["severity"],
+                    row["what"],
+                ),
             )
             for row in found
         ]
@@ -247,31 +271,56 @@ class Journal:
     def observe(self, observation: Observation) -> None:
         """Record what was seen of an attempt; what was recorded of it before is replaced."""
         with self._writing() as (connection, _):
-            history.add_observation(connection, observation)
+            run_history.add_observation(connection, observation)
 
     def observations(self) -> tuple[Observation, ...]:
         """Return what was seen of runs, oldest first."""
-        return history.read_observations(self._database.query(history.ALL_OBSERVATIONS))
+        return run_history.read_observations(self._database.query(run_history.ALL_OBSERVATIONS))
+
+    def measure_use(self, uses: Sequence[DeviceUse], *, epoch: int | None = None) -> None:
+        """Record what was measured of attempts, in place of what was recorded of them before."""
+        with self._writing(epoch) as (connection, _):
+            device_use.write(connection, uses)
+
+    def measured_use(self, job_id: str) -> tuple[DeviceUse, ...]:
+        """Return what was measured of a job's attempts."""
+        return device_use.read(self._database.query(device_use.OF_JOB, (job_id,)))
+
+    def holdings(self, since: float, until: float, *, accounts: bool = True) -> list[Holding]:
+        """Return which devices were held between two times, by whom, and what was measured;
+        without `accounts` those of accounts and projects stay empty, which is read sooner.
+
+        Reads over a connection of its own: may be called in a thread.
+        """
+        with self._database.reading() as connection:
+            if connection is None:
+                return []
+            try:
+                return device_use.read_holdings(connection, since, until, accounts=accounts)
+            except (ValueError, TypeError, KeyError) as error:
+                raise self._damaged(f"an attempt cannot be read ({clean(str(error), 200)})") from (
+                    error
+                )
 
     def history_version(self) -> tuple[int, int]:
         """Return numbers that change when an observation or a calibration is added."""
-        (row,) = self._database.query(history.VERSION_OF)
+        (row,) = self._database.query(run_history.VERSION_OF)
         return row["observed"], row["measured"]
 
     def calibrate(self, calibration: HostCalibration) -> None:
         """Record what was measured on a card."""
         with self._writing() as (connection, _):
-            history.add_calibration(connection, calibration)
+            run_history.add_calibration(connection, calibration)
 
     def calibrations(self) -> tuple[HostCalibration, ...]:
         """Return what was measured on cards, oldest first."""
-        return history.read_calibrations(self._database.query(history.ALL_CALIBRATIONS))
+        return run_history.read_calibrations(self._database.query(run_history.ALL_CALIBRATIONS))
 
     def drains(self) -> Mapping[str, Drain]:
         """Return the hosts that were drained, by name; the same while nothing changed."""
         version = self._database.outside_version()
         if self._drains is None or version != self._drains_version:
-            found = drains.read(self._database.query(drains.ALL))
+            found = host_drains.read(self._database.query(host_drains.ALL))
             if self._drains is None or found != self._drains:
                 self._drains = found
             self._drains_version = version
@@ -281,14 +330,14 @@ class Journal:
         """Let no new job start on a host."""
         with self._writing() as (connection, _):
             drained = Drain(host, reason, by, self._clock())
-            drains.write(connection, drained)
+            host_drains.write(connection, drained)
             _tell(connection, Event("host", host, f"{host} is {drained.text}", drained.at))
         self._drains_version = -1
 
     def undrain(self, host: str) -> bool:
         """Let jobs start on a host again; whether it was drained, or set aside."""
         with self._writing() as (connection, _):
-            was = drains.erase(connection, host)
+            was = host_drains.erase(connection, host)
             was = faults.erase(connection, host) or was
             if was:
                 _tell(connection, Event("host", host, f"{host} takes jobs again", self._clock()))
@@ -367,8 +416,10 @@ class Journal:
     def role(self) -> Role:
         """Return who dispatches; nobody once the journal is lost."""
         if self.lost is not None:
-            return role.NOBODY
-        return role.read_role(self._database.query("SELECT * FROM dispatcher WHERE id = 1")[0])
+            return dispatcher_lease.NOBODY
+        return dispatcher_lease.read_role(
+            self._database.query("SELECT * FROM dispatcher WHERE id = 1")[0]
+        )
 
     def take_role(self, owner: str) -> int | None:
         """Become the dispatcher if nobody is; the epoch to write with, or None."""
@@ -380,7 +431,7 @@ class Journal:
         epoch = None
         try:
             with self._writing() as (connection, _):
-                epoch = role.take(connection, owner, self._clock())
+                epoch = dispatcher_lease.take(connection, owner, self._clock())
         finally:
             if epoch is None:
                 self._lock.free()
@@ -389,19 +440,19 @@ class Journal:
     def renew_role(self, epoch: int) -> None:
         """Say that the dispatcher is alive; RoleLostError when another took over."""
         with self._writing() as (connection, _):
-            role.renew(connection, epoch, self._clock())
+            dispatcher_lease.renew(connection, epoch, self._clock())
 
     def require_role(self, epoch: int) -> None:
         """Raise RoleLostError when another console has taken over."""
         now = self.role()
         if now.epoch != epoch or not now.owner:
-            raise role.RoleLostError
+            raise dispatcher_lease.RoleLostError
 
     def give_back_role(self, epoch: int) -> None:
         """Free the role so that another console takes over at once."""
         try:
             with self._writing() as (connection, _):
-                role.give_back(connection, epoch)
+                dispatcher_lease.give_back(connection, epoch)
         finally:
             self._lock.free()
 
@@ -414,7 +465,7 @@ class Journal:
                 "Read-only", "This console was opened to look only.", "Open it without --read-only."
             )
         with self._database.transaction() as connection:
-            role.require(connection, epoch)
+            dispatcher_lease.require(connection, epoch)
             row = connection.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()
             revision = int(row["value"]) + 1
             connection.execute("UPDATE meta SET value = ? WHERE key = 'revision'", (str(revision),))
@@ -441,16 +492,23 @@ class Journal:
         self._database.lost = damaged(self._database.path, what)
         return self._database.lost
 
-    def _tell(self, connection: sqlite3.Connection, job: Job) -> None:
+    def _tell(self, connection: sqlite3.Connection, job: Job, *, seen_again: bool = False) -> None:
         severity = _SEVERITIES.get(job.state, "information")
-        message = f"{job.task.name}: {job.state}" + (f". {job.cause}" if job.cause else "")
-        _tell(connection, Event("job", job.id, message, self._clock(), severity))
+        message = f"{job.task.name}: {job.state_word}" + (f". {job.cause}" if job.cause else "")
+        what = "" if seen_again else job.stopped_for or job.state.value
+        _tell(connection, Event("job", job.id, message, self._clock(), severity, what))
+
+
+def _is_seen_again(old: Job, new: Job) -> bool:
+    """Whether a job that is noted as running had been so before its host went out of sight."""
+    out_of_sight = old.state is JobState.UNKNOWN and new.state is JobState.RUNNING
+    return out_of_sight and old.started_at is not None and old.started_at == new.started_at
 
 
 def _tell(connection: sqlite3.Connection, event: Event) -> None:
     connection.execute(
-        "INSERT INTO events (at, kind, subject, message, severity) VALUES (?, ?, ?, ?, ?)",
-        (event.at, event.kind, event.subject, event.message, event.severity),
+        "INSERT INTO events (at, kind, subject, message, severity, what) VALUES (?, ?, ?, ?, ?, ?)",
+        (event.at, event.kind, event.subject, event.message, event.severity, event.what),
     )
     connection.execute(
         "DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ?", (KEPT_EVENTS,)

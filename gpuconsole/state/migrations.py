@@ -190,6 +190,31 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX acts_by_user ON acts (user, seq)",
     ),
     ("ALTER TABLE jobs ADD COLUMN run_as TEXT NOT NULL DEFAULT ''",),
+    (
+        """CREATE TABLE device_use (
+            job TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
+            host TEXT NOT NULL,
+            model TEXT NOT NULL,
+            created_at REAL NOT NULL,
+            devices INTEGER NOT NULL,
+            used_s REAL NOT NULL,
+            use_known_s REAL NOT NULL,
+            energy_j REAL NOT NULL,
+            energy_known_s REAL NOT NULL,
+            seen_at REAL NOT NULL,
+            busy_at REAL,
+            PRIMARY KEY (job, attempt, host, model)
+        ) WITHOUT ROWID""",
+    ),
+    (
+        "ALTER TABLE attempts ADD COLUMN warned_at REAL",
+        "ALTER TABLE attempts ADD COLUMN stopping_at REAL",
+        "ALTER TABLE attempts ADD COLUMN steps INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE attempts ADD COLUMN stepped_at REAL",
+        "ALTER TABLE events ADD COLUMN what TEXT NOT NULL DEFAULT ''",
+    ),
+    ("ALTER TABLE attempts ADD COLUMN steps_read_at REAL",),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

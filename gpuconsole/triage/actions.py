@@ -35,6 +35,9 @@ _MOVE = frozenset(
 """Rules for which a job is better off elsewhere."""
 
 
+_IDLE = frozenset({"idle-job", "no-steps"})
+"""Rules about a job that holds its devices and does nothing with them."""
+
 _STRANGERS = frozenset({"idle-memory", "foreign-process"})
 """Rules that are about a process that is no job of the queue."""
 
@@ -130,19 +133,22 @@ def _about_job(incident: Incident, job: Job) -> list[Action]:
     if job.state in (JobState.FAILED, JobState.OOM):
         words = ("It joins the queue as a new attempt, and is placed as any other.",)
         return [Action("retry", f"retry {name}", job.id, words)]
-    if job.state is not JobState.RUNNING or incident.rule not in _MOVE:
+    if job.state is not JobState.RUNNING or incident.rule not in _MOVE | _IDLE:
         return []
     place = job.attempt.host if job.attempt else "its host"
-    if job.task.checkpoint_dir:
+    # One that hangs would hang elsewhere too.
+    if job.task.checkpoint_dir and incident.rule in _MOVE:
         preview = (
             f"Its container on {place} is stopped and it joins the queue again.",
             "What it did after its last checkpoint is done once more.",
         )
         return [Action("preempt", f"move {name} elsewhere", job.id, preview)]
-    preview = (
-        f"Its container on {place} gets SIGTERM, then SIGKILL after the grace time.",
-        "It keeps no checkpoints: what it has learnt is lost. Its results folder stays.",
+    kept = (
+        "Its checkpoints and its results folder stay."
+        if job.task.checkpoint_dir
+        else "It keeps no checkpoints: what it has learnt is lost. Its results folder stays."
     )
+    preview = (f"Its container on {place} gets SIGTERM, then SIGKILL after the grace time.", kept)
     return [Action("cancel", f"cancel {name}", job.id, preview)]
 
 

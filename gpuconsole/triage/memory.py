@@ -27,6 +27,8 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
                 device.ecc_uncorrected,
                 device.retired_pages,
                 device.nvlinks_up,
+                power_w=device.power_w,
+                power_limit_w=device.power_limit_w,
             )
         if device.processes is not known.processes:
             arrived = known.arrivals
@@ -46,6 +48,12 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
             known.utilization = load
         else:
             known.utilization += weight * (load - known.utilization)
+        watts = device.power_w
+        if watts is None or known.power_w is None:
+            known.power_w = watts
+        else:
+            known.power_w += weight * (watts - known.power_w)
+        known.power_limit_w = device.power_limit_w
         if known.errors is None:
             known.errors = device.ecc_uncorrected
         if known.pages is None:

@@ -48,6 +48,9 @@ class Past:
     """Those of the last look."""
     arrivals: Mapping[int, float] = field(default_factory=dict)
     """When each of them, by its number, was first seen."""
+    power_w: float | None = None
+    """Mean of about the last half minute; None where the device does not tell it."""
+    power_limit_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.incidents import Severity
-from gpuconsole.triage import device_rules, machine_rules, use_rules
+from gpuconsole.triage import device_rules, idle_rules, machine_rules, use_rules
 from gpuconsole.triage.model import Rule
 
 __all__ = ["BY_NAME", "DEVICE_RULES", "HOST_RULES", "RULES", "Rule"]
@@ -113,6 +113,18 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "Utilisation is at most {idle_utilization} % and a process that is no job of the queue"
         " holds {idle_memory} or more.",
         "idle_for", device_test=use_rules.idle_memory, needs="processes",
+    ),
+    Rule(
+        "idle-job", "job does nothing", _WARNING,
+        "No device of a job is used more than {idle_utilization} %, or all say that they are fully"
+        " used at {idle_power} % of their power limit or less, and its script makes no steps.",
+        "job_idle_for", device_test=idle_rules.idle_job, claimed=True,
+    ),
+    Rule(
+        "no-steps", "job makes no steps", Severity.INFO,
+        "The script of a job has told of steps, none for {job_idle_for}, and its devices work: it"
+        " may evaluate, or hang.",
+        "fault_for", device_test=idle_rules.no_steps, claimed=True,
     ),
     Rule(
         "low-load", "low utilisation with full memory", _WARNING,

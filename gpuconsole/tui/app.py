@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.filter import ANSIToTruecolor, LineFilter
+from textual.notifications import Notify
 from textual.reactive import reactive
 from textual.screen import Screen
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.crowds import Crowds
@@ -42,10 +44,12 @@ from gpuconsole.tui.widgets.jumpable import places_of
 
 if TYPE_CHECKING:
     from textual.driver import Driver
-    from textual.notifications import SeverityLevel
+    from textual.notifications import Notification, SeverityLevel
 
     from gpuconsole.session.session import Session
 
+MOST_TOASTS = 2
+"""Toasts at once; `:messages` has all."""
 BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
 sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
@@ -100,6 +104,8 @@ class ConsoleApp(TypeAhead):
         self._beats = 0
         self._trail: list[str] = []
         self._told: dict[str, int] = {}
+        self._causes: dict[str, str] = {}
+        """The hosts that toasts are about, by what they say."""
         self._begun = False
         self._leaving = False
 
@@ -349,7 +355,8 @@ class ConsoleApp(TypeAhead):
         self.travel.ask()
 
     def action_time_now(self) -> None:
-        """Look at now again."""
+        """Look at now again; a frozen picture goes on."""
+        self.paused = False
         self.travel.go_now()
 
     def action_time_speed(self) -> None:
@@ -402,6 +409,27 @@ class ConsoleApp(TypeAhead):
         self.messages.append(Said(time.time(), severity, title, message))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
+    def _on_notify(self, event: Notify) -> None:
+        """Take away the toast of the same cause, and the oldest of the others: a few of them never
+        grow up to a screen's header. Textual shows the new one after this, unless one of the same
+        cause is worse."""
+        fresh = event.notification
+        cause = self._cause(fresh)
+        left = []
+        for one in list(self._notifications):
+            same = cause and self._cause(one) == cause
+            if same and _RANKS[one.severity] > _RANKS[fresh.severity]:
+                event.prevent_default()
+                return
+            if same or one.message == fresh.message:
+                self._unnotify(one, refresh=False)
+            else:
+                left.append(one)
+        # Errors go last.
+        left.sort(key=lambda one: one.severity == "error")
+        for one in left[: max(0, len(left) - MOST_TOASTS + 1)]:
+            self._unnotify(one, refresh=False)
+
     def _event(self, event: Event) -> None:
         self.paint(force=True)
         job = self.picture.job(event.subject) if event.kind == "job" else None
@@ -415,11 +443,19 @@ class ConsoleApp(TypeAhead):
             said = f"{place}{colon}{self.ink.say(title)}"
         words = said if named else f"{event.subject}: {said}"
         timeout = 8 if event.severity == "error" else 4
+        self._causes[words] = _host_of(event, job)
+        while len(self._causes) > MOST:
+            del self._causes[next(iter(self._causes))]
         self.notify(words, severity=event.severity, timeout=timeout, markup=False)
         if worth_a_call(event, self.look.bell):
             self.bell()
             if self._driver is not None:
                 self._driver.write(notification(self.TITLE or "", said, os.environ))
+
+    def _cause(self, notification: Notification) -> str:
+        """Return what a toast is about: a host, or its title without how often it was said."""
+        host = self._causes.get(notification.message, "")
+        return f"host {host}" if host else notification.title.partition(" (")[0]
 
     def _tell_theme_errors(self) -> None:
         for error in self._theme_errors:
@@ -430,3 +466,14 @@ class ConsoleApp(TypeAhead):
             self.notify(message, title="Theme not found", severity="error", markup=False)
         for problem in self.keychoice.problems:
             self.notify(problem, title="Keys of the settings", severity="error", markup=False)
+
+
+_RANKS = {"information": 0, "warning": 1, "error": 2}
+
+
+def _host_of(event: Event, job: Job | None) -> str:
+    """Return the host that an event is about, so that what follows from its loss is one toast."""
+    if event.kind in ("host", "incident"):
+        return event.subject
+    attempt = job.attempt if job is not None and job.state is JobState.UNKNOWN else None
+    return attempt.host if attempt is not None else ""

@@ -90,7 +90,11 @@ _ALIASES = {
     "app.go('fleet')": "fleet hosts",
     "app.go('queue')": "queue jobs",
     "app.go('triage')": "incidents wrong",
-    "app.help": "keys legend",
+    "app.help": "keys legend docs documentation manual",
+    "app.time_at": "10 min ago minutes hour history past time machine",
+    "cancel": "kill stop end",
+    "signal": "kill end process",
+    "stop": "kill container",
 }
 """Words by which people of other consoles ask for something."""
 
@@ -130,6 +134,7 @@ class Devices:
             name = host.name.lower()
             for device in host.devices:
                 text = f"{name} {device.index} {device.model.lower()} {device.uuid.lower()}"
+                text += f" {self.console.picture.owner_name(device).lower()}"
                 yield Item(device.uuid, text, partial(self._entry, host.name, device))
 
     def _entry(self, host: str, device: Device) -> Entry:
@@ -155,7 +160,7 @@ class Jobs:
 
     def _entry(self, job: Job) -> Entry:
         name = clean(f"{job.task.name}  {job.id}")
-        note = f"{self.console.ink.say(job.state.value)} ({clean(job.user)})"
+        note = f"{self.console.ink.say(job.state_word)} ({clean(job.user)})"
         return Entry(job.id, name, note, partial(self.console.open_job, job.id))
 
 
@@ -170,7 +175,7 @@ class Themes:
     def items(self) -> Iterator[Item]:
         """Give an item a theme."""
         for name in sorted(self.console.theme_names):
-            note = self.console.ink.say("worn now" if name == self.console.theme else "")
+            note = self.console.ink.say("active" if name == self.console.theme else "")
             run = partial(setattr, self.console, "theme", name)
             yield Item(
                 f"theme {name}",
@@ -210,7 +215,7 @@ class Settings:
             key = f"setting {words}"
             said = say(words)
             text = " ".join(dict.fromkeys((said, words, also))).lower()
-            note = say("in force" if now else "")
+            note = say("active" if now else "")
             yield Item(key, text, partial(Entry, key, said, note, run))
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Symbols = Literal["block", "ascii"]
 ENGLISH = Language()
+FREE = 16
+"""The code of a device that nobody uses, above the steps of the ramp and the kinds of trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Glyphs:
     beyond: str
     """What is above the limit, told without colors too."""
     dot: str
+    free: str
+    """A device that nobody uses."""
     lit: str
     """A device that answers a question."""
     conditions: Mapping[Condition, str]
@@ -75,12 +79,12 @@ _JOBS_DRAWN = {
     JobState.FAILED: "✗",
 }
 BLOCK = Glyphs(
-    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "×", "•", "◆", _CONDITIONS,
+    "·░░▒▒▓▓██", "█", "─", "▌", "▸", "[", "]", "┃", "×", "•", "■", "◆", _CONDITIONS,
     {"fits": "✓", "tight": "~", "will-not-fit": "✗", "will-fail": "✗", "unknown": "?"},
     _JOBS_DRAWN,
 )  # fmt: skip
 ASCII = Glyphs(
-    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "x", "*", "$", _CONDITIONS,
+    ".:-=+*#%@", "#", "-", "|", ">", "[", "]", "|", "x", "*", "o", "$", _CONDITIONS,
     {"fits": "+", "tight": "~", "will-not-fit": "x", "will-fail": "x", "unknown": "?"},
     _JOBS,
 )  # fmt: skip
@@ -142,10 +146,13 @@ class Ink:
         if few_colors:
             # Sixteen colours would make four of nine: the glyph tells, in a colour that is read.
             self.heat = (self.muted, *(self.text,) * (len(theme.heat) - 1))
+        self.free = style("success", bold=True)
+        """What is free stands out from all that is in use."""
+        shades = {**dict(enumerate(theme.heat)), FREE: colors["success"]}
         self.heat_pairs = {
-            (left, right): Style(color=theme.heat[left], bgcolor=theme.heat[right])
-            for left in range(len(theme.heat))
-            for right in range(len(theme.heat))
+            (left, right): Style(color=shades[left], bgcolor=shades[right])
+            for left in shades
+            for right in shades
         }
         # Reverse video survives every theme, 16 colours and none.
         self.conditions: dict[Condition, Style] = {

@@ -21,6 +21,7 @@ AREAS = {
     "host": "Host",
     "device": "Device",
     "queue": "Queue",
+    "usage": "Usage",
     "table": "Moving in a list",
     "submit": "Submit",
     "form": "In the form",

@@ -30,7 +30,7 @@ ANYWHERE: tuple[Key, ...] = (
         "p",
         "app.pause",
         "pause",
-        "Freeze the picture, or in the past let time pass; collecting goes on",
+        "Freeze the picture, and again to go on; in the past let time pass or stand still",
     ),
     Key("go.quit", "q", "app.quit", "quit", "Leave the console; jobs run on"),
     Key(
@@ -62,7 +62,14 @@ ANYWHERE: tuple[Key, ...] = (
     Key(
         "time.at", "at", "app.time_at", "time", "Look at a time, such as 03:00 or -2h", footer=True
     ),
-    Key("time.now", "0", "app.time_now", "latest", "Back to now, or to a file's end", footer=True),
+    Key(
+        "time.now",
+        "0",
+        "app.time_now",
+        "latest",
+        "Back to now, or to a file's end; a frozen picture goes on",
+        footer=True,
+    ),
     Key(
         "time.speed",
         "asterisk",

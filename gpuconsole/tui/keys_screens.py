@@ -143,7 +143,15 @@ SCREENS: tuple[Key, ...] = (
         writes=True,
     ),
     Key("queue.sort", "o", "sort", "sort", "Show the jobs in the next order"),
-    Key("queue.retry", "r", "retry", "retry", "Queue an ended job again", footer=True, writes=True),
+    Key(
+        "queue.retry",
+        "r",
+        "retry",
+        "retry",
+        "Queue the ended job again; after running out of memory with what should fit",
+        footer=True,
+        writes=True,
+    ),
     Key(
         "queue.priority",
         "P",
@@ -164,8 +172,34 @@ SCREENS: tuple[Key, ...] = (
         "Ask when jobs would start if a host went, devices came or a priority rose",
         footer=True,
     ),
+    Key(
+        "queue.usage",
+        "u",
+        "usage",
+        "usage",
+        "Show who used how many device-hours, at what cost, and who holds devices idly",
+        footer=True,
+    ),
     Key("queue.filter", "slash", "filter", "filter", "Show only what matches", footer=True),
     Key("queue.copy", "y", "copy", "copy", "Copy the job's id"),
+    Key(
+        "usage.group",
+        "b",
+        "group",
+        "group",
+        "Group by user, account, project, host, model or month",
+        footer=True,
+    ),
+    Key(
+        "usage.span",
+        "t",
+        "span",
+        "span",
+        "Show 30 days, this month, the last month, a year or 7 days",
+        footer=True,
+    ),
+    Key("usage.renew", "r", "renew", "renew", "Add up again", footer=True),
+    Key("usage.copy", "y", "copy", "copy CSV", "Copy the rows as CSV", footer=True),
     Key(
         "submit.send", "ctrl+j,ctrl+s", "send", "submit", "Submit the job", footer=True, writes=True
     ),
@@ -247,12 +281,27 @@ SCREENS: tuple[Key, ...] = (
     Key("triage.pane", "f6", "pane", "pane", "Evidence or actions (narrow terminals)"),
     Key("actions.up", "up,k", "move(-1)", "up", "The action before"),
     Key("actions.down", "down,j", "move(1)", "down", "The action after"),
-    Key("actions.do", "enter", "do(0)", "do", "Do the action (asks where it could do harm)"),
+    Key(
+        "actions.do",
+        "enter",
+        "do(0)",
+        "do the marked action",
+        "Do the action (asks where it could do harm)",
+        footer=True,
+    ),
     *(
-        Key(f"actions.{number}", str(number), f"do({number})", str(number), f"Do action {number}")
+        Key(
+            f"actions.{number}",
+            str(number),
+            f"do({number})",
+            "do an action",
+            f"Do action {number}",
+            footer=number == 1,
+            pair="1-9" if number == 1 else "",
+        )
         for number in range(1, 10)
     ),
-    Key("actions.leave", "escape,x", "leave", "leave", "Back to the list"),
+    Key("actions.leave", "escape,x", "leave", "back to the list", "Back to the list", footer=True),
     Key("job.follow", "f", "log('follow')", "follow", "Follow the log, or stop", footer=True),
     Key("job.search", "slash", "search", "search", "Search the log", footer=True),
     Key("job.next", "n", "log('next')", "match", "Next match", footer=True, pair="n/N"),
@@ -277,7 +326,9 @@ SCREENS: tuple[Key, ...] = (
     Key("job.attempt", "a", "attempt", "attempt", "The log of the attempt before", footer=True),
     Key("job.go_to", "t", "go_to", "go to", "Go to a line, a share or a time of the log"),
     Key("job.save", "S", "save", "save log", "Save the whole log to a file"),
-    Key("job.fetch", "F", "fetch", "fetch", "Fetch the job's results", footer=True),
+    Key(
+        "job.fetch", "F", "fetch", "fetch", "Fetch the job's results into results/JOB", footer=True
+    ),
     Key("job.cancel", "c", "cancel", "cancel", "Cancel the job (asks)", footer=True, writes=True),
     Key(
         "job.retry",
@@ -289,7 +340,7 @@ SCREENS: tuple[Key, ...] = (
         writes=True,
     ),
     Key("job.facts", "i", "facts", "facts", "Show or hide the facts beside the log"),
-    Key("job.copy_line", "y", "copy_line", "copy line", "Copy the line one stands on"),
+    Key("job.copy_line", "y", "copy_line", "copy line", "Copy the selected line"),
     Key("job.copy", "Y", "copy", "copy docker", "Copy the equal docker command"),
     Key("job.facts_down", "J", "scroll_facts(3)", "facts down", "Scroll the facts down"),
     Key("job.facts_up", "K", "scroll_facts(-3)", "facts up", "Scroll the facts up"),

@@ -21,7 +21,7 @@ _MODES = {
     "submit": "SubmitScreen",
     "triage": "TriageScreen",
 }
-_OTHERS = ("host", "device", "help", "palette", "jump", "messages")
+_OTHERS = ("host", "device", "usage", "help", "palette", "jump", "messages")
 
 LaterModes = Mapping[str, Callable[[], Screen[Any]]]
 

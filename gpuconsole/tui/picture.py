@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
@@ -70,6 +72,8 @@ class HostSums(NamedTuple):
     memory_known: int
     worst: Condition
     hottest_c: float | None
+    free_gib: tuple[int, ...] = ()
+    """The size of each free device, in GiB."""
 
     @property
     def utilization(self) -> float | None:
@@ -96,6 +100,8 @@ class Picture:
     """Device UUID to the user of that job, for filters."""
     sums: Mapping[str, HostSums] = field(default_factory=dict)
     """Host name to its figures."""
+    free_sizes: tuple[tuple[int, int], ...] = ()
+    """How many devices are free of each size in GiB, the largest first."""
 
     waiting: int = 0
     """How many jobs wait or are held."""
@@ -111,8 +117,19 @@ class Picture:
 
     @property
     def critical(self) -> int:
-        """How many of them are critical."""
-        return sum(one.severity is Severity.CRITICAL for one in self.open_incidents)
+        """How many of them are critical and not about to end."""
+        return sum(
+            one.severity is Severity.CRITICAL and not self.recovering(one)
+            for one in self.open_incidents
+        )
+
+    def recovering(self, incident: Incident) -> bool:
+        """Whether a host of which an incident says that it cannot be reached answers again: the
+        incident is still open, for the host has to stay for a while."""
+        if incident.rule != "unreachable" or incident.ended_at is not None:
+            return False
+        host = self.snapshot.host(incident.host)
+        return host is not None and host.state is HostState.UP
 
     @property
     def age_s(self) -> float | None:
@@ -181,9 +198,11 @@ class Gallery:
             self._counts = waiting, sum(job.state.active for job in jobs)
         self._sum_up(snapshot)
         totals = Totals.of(self._sums.values())
+        free = Counter(chain.from_iterable(sums.free_gib for sums in self._sums.values()))
         return Picture(
-            snapshot, jobs, now, totals, self._owners, self._users, self._sums, *self._counts
-        )
+            snapshot, jobs, now, totals, self._owners, self._users, self._sums,
+            tuple(sorted(free.items(), reverse=True)), *self._counts,
+        )  # fmt: skip
 
     def _sum_up(self, snapshot: FleetSnapshot) -> None:
         known, sums, ahead = self._hosts, self._sums, self._ahead
@@ -216,6 +235,7 @@ def sums_of(host: Host) -> HostSums:
     power = work = share = 0.0
     hottest = COLDEST_C
     slowed = False
+    sizes: list[int] = []
     for device in host.devices:
         if device.throttle and not SLOWING.isdisjoint(device.throttle):
             # Of a divided card too: it slows its slices.
@@ -236,6 +256,8 @@ def sums_of(host: Host) -> HostSums:
             busy += 1
         else:
             idle += 1
+            if up:
+                sizes.append(round((device.memory_total_mib or 0.0) / 1024))
         if load is not None:
             work += load
             work_known += 1
@@ -251,7 +273,7 @@ def sums_of(host: Host) -> HostSums:
         worst = Condition.STALE
     return HostSums(
         int(up), 0, count, busy, idle if up else 0, bad, power, work, work_known, 100.0 * share,
-        held_known, worst, None if hottest == COLDEST_C else hottest,
+        held_known, worst, None if hottest == COLDEST_C else hottest, tuple(sizes),
     )  # fmt: skip
 
 
@@ -261,6 +283,7 @@ def plain_sums(host: Host) -> HostSums | None:
     busy = 0
     power = work = share = 0.0
     hottest = COLDEST_C
+    sizes: list[int] = []
     for device in host.devices:
         load, held = device.utilization, device.memory_used_mib
         total = device.memory_total_mib
@@ -272,6 +295,8 @@ def plain_sums(host: Host) -> HostSums | None:
             return None
         if device.processes or load >= BUSY_UTILIZATION or held > BUSY_MEMORY_MIB:
             busy += 1
+        else:
+            sizes.append(round(total / 1024))
         work += load
         share += held / total
         power += device.power_w or 0.0
@@ -281,5 +306,5 @@ def plain_sums(host: Host) -> HostSums | None:
     count = len(host.devices)
     return HostSums(
         1, 0, count, busy, count - busy, 0, power, work, count, 100.0 * share, count,
-        Condition.OK, None if hottest == COLDEST_C else hottest,
+        Condition.OK, None if hottest == COLDEST_C else hottest, tuple(sizes),
     )  # fmt: skip

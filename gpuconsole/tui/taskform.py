@@ -138,6 +138,11 @@ class Recall:
         return self.at > 0 and dict(typed) == dict(self._shown)
 
 
+def applicable(suggestions: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
+    """Return the suggestions that a key can apply; the others are for the script."""
+    return tuple(one for one in suggestions if one.kind == "batch-size")
+
+
 def apply(values: Mapping[str, str], suggestion: Suggestion) -> dict[str, str] | None:
     """Return the form with a suggestion applied, or None when the script itself must change."""
     changed = dict(values)

@@ -76,11 +76,11 @@ BUILT_IN = ThemeFile(
     colors={
         "primary": "#7aa2d6", "secondary": "#8f9bb3", "accent": "#e6c35c",
         "foreground": "#d5dae4", "background": "#0f131a", "surface": "#151a23",
-        "panel": "#1e2531", "success": "#7fbf8f", "warning": "#e0a458", "error": "#e5707a",
+        "panel": "#1e2531", "success": "#8fdc9f", "warning": "#e0a458", "error": "#e5707a",
         "muted": "#858fa3", "border": "#39445a",
     },
-    heat=("#2d3d60", "#3a4f7c", "#4f5c78", "#666a76", "#807f78", "#9c9476", "#bbab6d",
-          "#dcc45d", "#fde345"),
+    heat=("#293042", "#313e55", "#394c68", "#405b7c", "#486b91", "#507aa7", "#578abd",
+          "#5f9bd3", "#66abea"),
     state={"down": "#e5707a", "fault": "#ff8f6b", "throttled": "#e0a458", "stale": "#8f9bb3"},
 )  # fmt: skip
 """What the console falls back to when no file can be read."""

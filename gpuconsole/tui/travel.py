@@ -13,7 +13,7 @@ from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.recording.player import SPEEDS
 from gpuconsole.session.recording.replay_session import ReplaySession, open_past
-from gpuconsole.state.recording.shelf import Span
+from gpuconsole.state.recording.archive import Span
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.presentation.slider import TimeView
 from gpuconsole.tui.screens.dialogs import AskScreen
@@ -104,7 +104,10 @@ class Travel:
             except ValueError as error:
                 self._app.notify(str(error), title="No such time", severity="error", markup=False)
 
-        explanation = "A time of day `03:00`, a date `2030-01-31 03:00`, or how long before: `-2h`."
+        explanation = (
+            "How long ago: `10m` or `2h30m`. A time of day: `03:00`, `yesterday 14:00`. Or a date:"
+            " `2030-01-31 03:00`."
+        )
         self._app.push_screen(AskScreen("Look at which time?", explanation), answered)
 
     def toggle_play(self) -> None:

@@ -9,6 +9,8 @@ from textual.app import App
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from gpuconsole.tui.widgets.field import Field
+
 _TYPED = (
     events.Key, events.Paste, events.MouseDown, events.MouseScrollDown, events.MouseScrollUp
 )  # fmt: skip
@@ -33,12 +35,13 @@ class TypeAhead(App[None]):
 
     async def _on_key(self, event: events.Key) -> None:
         # Textual calls the App's own handler after this one, unless the default is prevented.
-        if not event.is_printable:
-            return
-        if isinstance(self.focused, Input):
+        field = self.focused
+        # What edits a field does not climb from it: it was typed before the field had the focus.
+        edits = isinstance(field, Field) and field.edits(event.key)
+        if isinstance(field, Input) and (event.is_printable or edits):
             event.prevent_default()
-            self.focused.post_message(events.Key(event.key, event.character))
-        elif self._field_to_come():
+            field.post_message(events.Key(event.key, event.character))
+        elif event.is_printable and self._field_to_come():
             event.prevent_default()
             self.screen.call_after_refresh(self._type, self.screen, event)
 

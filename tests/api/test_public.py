@@ -59,15 +59,31 @@ def test_fields_that_were_promised_are_there() -> None:
     assert not promised - set(fields)
 
 
-def test_a_session_without_await_has_the_same_methods() -> None:
+@pytest.mark.parametrize(
+    ("blocking", "session"), [("BlockingSession", "Session"), ("BlockingImages", "Imaging")]
+)
+def test_a_session_without_await_has_the_same_methods(blocking: str, session: str) -> None:
     calls, _ = apipage().shapes()
 
     def shapes(kind: str) -> set[str]:
         own = (call.split(".", 1)[1] for call in calls if call.startswith(f"{kind}."))
-        return {one.replace("async ", "").replace("AsyncIterator", "Iterator") for one in own}
+        return {
+            one.replace("async ", "")
+            .replace("AsyncIterator", "Iterator")
+            .replace("BlockingImages", "Imaging")
+            for one in own
+        }
 
     own = {"def close() -> None", "closed: bool"}
-    assert shapes("BlockingSession") - own == shapes("LabSession")
+    assert shapes(blocking) - own == shapes(session)
+    assert shapes(session)
+
+
+def test_it_is_written_from_the_asynchronous_one() -> None:
+    done = subprocess.run(
+        [sys.executable, str(DOCS.parent / "tools" / "blocking_api.py"), "--check"], check=False
+    )
+    assert done.returncode == 0, "run: python tools/blocking_api.py"
 
 
 def test_the_page_is_what_the_code_says() -> None:
@@ -80,6 +96,15 @@ def test_every_public_name_is_had_and_no_other() -> None:
         assert name in dir(gpuconsole)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         gpuconsole.nothing  # noqa: B018
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    own = {gpuconsole.Session, gpuconsole.BlockingSession}
+    assert gpuconsole.LabSession is gpuconsole.Session
+    public = (getattr(gpuconsole, name) for name in gpuconsole.__all__)
+    named = {thing for thing in public if isinstance(thing, type)}
+    assert own <= named
+    assert len({kind.__name__ for kind in named}) == len(named)
 
 
 def test_importing_costs_nothing() -> None:
@@ -128,4 +153,4 @@ def test_the_examples_of_the_page_run(
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 6

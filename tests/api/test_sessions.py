@@ -93,6 +93,33 @@ def test_a_held_job_is_not_waited_for(lab: BlockingSession, script: Path) -> Non
         list(lab.follow(job.id))
 
 
+def test_a_queue_is_worked_with(lab: BlockingSession, script: Path) -> None:
+    first, second = lab.sweep(script, ["lr=0.1,0.2"], name="pair", hold=True, force=True)
+    assert {job.task.args for job in (first, second)} == {("--lr", "0.1"), ("--lr", "0.2")}
+    assert lab.set_priority(first.id, 3).task.priority == 3
+    assert lab.release(first.id).state is JobState.QUEUED
+    assert lab.hold(first.id).state is JobState.HELD
+    assert lab.cancel(first.id).state is JobState.CANCELLED
+    assert lab.retry(first.id).state is JobState.QUEUED
+    with pytest.raises(gpuconsole.RefusedError):
+        lab.preempt(second.id)
+    assert lab.audit() == ()
+
+
+def test_hosts_and_incidents_are_worked_with(lab: BlockingSession) -> None:
+    host = lab.status().hosts[0].name
+    lab.drain(host, "new cooler")
+    drained = lab.snapshot().host(host)
+    assert drained is not None
+    assert "new cooler" in drained.drained
+    lab.undrain(host)
+    incident = next(one for one in lab.incidents() if one.ended_at is None)
+    assert lab.acknowledge(incident.id).marked == "acknowledged"
+    assert lab.snooze(incident.id, 60).marked == "snoozed"
+    assert lab.resolve(incident.id).marked == "resolved"
+    assert lab.reopen(incident.id).marked == ""
+
+
 def test_mistakes_are_told_in_words(lab: BlockingSession, script: Path) -> None:
     with pytest.raises(gpuconsole.UsageError, match="No such job"):
         lab.job("nobody")
@@ -180,3 +207,47 @@ def test_a_task_of_a_script_a_file_or_both(script: Path, tmp_path: Path) -> None
         gpuconsole.make_task(script, batch_size=0)
     with pytest.raises(TypeError, match="needs a script"):
         gpuconsole.make_task()
+
+
+def test_what_commands_do_a_session_does(
+    lab: BlockingSession, script: Path, tmp_path: Path
+) -> None:
+    assert lab.user
+    job = lab.submit(script, args=["--steps", "30"], labels=STEADY, name="mine")
+    assert "docker run" in lab.render("mine")
+    assert lab.wait("mine", timeout_s=DEADLINE_S).state is JobState.SUCCEEDED
+    assert {row.words for row in lab.report(["user", "host"]).rows} == {
+        (lab.user, part.host) for part in lab.job("mine").attempts[-1].parts
+    }
+    assert "summary.json" in {file.name for file in lab.results("mine")}
+    found = lab.fetch_results("mine", tmp_path)
+    assert (found.folder, found.left_out.count) == (tmp_path / job.id, 0)
+    assert lab.prune()
+    assert lab.group("mine") == (lab.job("mine"),)
+    with pytest.raises(gpuconsole.UsageError, match="not a change"):
+        lab.what_if("paint it red")
+    assert lab.what_if(f"drain {lab.snapshot().hosts[0].name}").waiting == 0
+    with pytest.raises(gpuconsole.ConsoleError):
+        lab.retry_smaller("mine")
+
+
+def test_a_session_has_the_images_of_its_hosts(lab: BlockingSession) -> None:
+    lab.status()
+    listed = lab.images.listing()
+    assert any(image.names for host in listed for image in host.images)
+    name = lab.images.default()
+    pin = lab.images.pin(name)
+    assert pin.image == name
+    lab.images.unpin(name)
+    with pytest.raises(gpuconsole.RefusedError, match="no pin"):
+        lab.images.unpin(name)
+
+
+async def test_the_session_is_that_of_commands_and_screens(script: Path) -> None:
+    from gpuconsole.session.session import Session
+
+    async with gpuconsole.open_session(demo=FAST) as lab:
+        assert type(lab) is Session is gpuconsole.Session
+        job = await lab.queue.submit(gpuconsole.make_task(script), hold=True)
+        assert (await lab.release(job.id)).id == job.id
+        assert lab.why_now(job.id).state == "queued"

@@ -16,8 +16,8 @@ def test_jobs_are_counted_by_the_tenth_of_their_chance() -> None:
 
 def test_a_lab_that_learns_is_surer_than_one_that_does_not() -> None:
     scripts = [one for one in sets.load("dev") if one.scored][:2]
-    cold = chances.lab(scripts, 12, seed=1, learns=False)
-    learnt = chances.lab(scripts, 12, seed=1, learns=True)
+    cold = chances.lab(scripts, 40, seed=1, learns=False)
+    learnt = chances.lab(scripts, 40, seed=1, learns=True)
     assert [one.ran_out for one in cold] == [one.ran_out for one in learnt]
     assert {one.ran_out for one in cold} == {True, False}
 

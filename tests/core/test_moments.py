@@ -30,6 +30,11 @@ def said(*parts: int) -> float:
         ("- 90 s", AT - 90),
         ("+10m", AT + 600),
         ("-1.5d", AT - 129600),
+        ("10m", AT - 600),
+        ("10 min ago", AT - 600),
+        ("2h30m", AT - 9000),
+        ("1 hour 5 minutes ago", AT - 3900),
+        ("yesterday 14:00", said(9, 20, 14, 0)),
         ("now", LATEST),
         ("2026-09-20 03:00", said(9, 20, 3, 0)),
         ("2026-09-20T03:00:00Z", 1789873200.0),
@@ -39,7 +44,9 @@ def test_a_time_is_understood(words: str, expected: float) -> None:
     assert parse_moment(words, AT, LATEST) == expected
 
 
-@pytest.mark.parametrize("words", ["", "noon", "25:00", "12:60", "-", "-2", "-2w", "3", "+h"])
+@pytest.mark.parametrize(
+    "words", ["", "noon", "25:00", "12:60", "-", "--2h", "ago", "-2", "-2w", "3", "+h"]
+)
 def test_what_is_no_time_is_said_so(words: str) -> None:
     with pytest.raises(ValueError, match="expected a time such as `03:00`"):
         parse_moment(words, AT, LATEST)

@@ -13,13 +13,13 @@ from random import Random
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState, PeerLink
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import Board, Candidate, Holder, Policy, Request, pass_over, why_waiting
-from gpuconsole.placement.engine import Outcome
+from gpuconsole.placement.engine.backfill import free_at
+from gpuconsole.placement.engine.job_profile import profile
+from gpuconsole.placement.engine.queue_pass import Outcome
 from gpuconsole.placement.model import FREE, Rules
 from gpuconsole.placement.policy import BASELINES, POLICIES, named_policy
-from gpuconsole.placement.profile import profile
-from gpuconsole.placement.quotas import Limits, Quota, Use
-from gpuconsole.placement.reservation import free_at
-from gpuconsole.placement.rules import LabRules
+from gpuconsole.placement.rules.quotas import Limits, Quota, Use
+from gpuconsole.placement.rules.rules import LabRules
 
 NOW = 10_000.0
 MODELS = (

@@ -31,11 +31,11 @@ from gpuconsole.placement import (
     pass_over,
     plan,
 )
-from gpuconsole.placement.engine import held_devices
+from gpuconsole.placement.engine.job_profile import profile
+from gpuconsole.placement.engine.queue_pass import held_devices
+from gpuconsole.placement.engine.scores import TERMS, Scorer
+from gpuconsole.placement.explain.rejections import MAX_REJECTIONS
 from gpuconsole.placement.policy import DEFAULT_WEIGHTS
-from gpuconsole.placement.profile import profile
-from gpuconsole.placement.rejections import MAX_REJECTIONS
-from gpuconsole.placement.scores import TERMS, Scorer
 from gpuconsole.preflight.cost import Work
 
 NOW = 1_000_000.0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import POLICIES, Holder, Request, decide, named_policy, plan
-from gpuconsole.placement.conditions import is_empty
+from gpuconsole.placement.engine.device_state import is_empty
 
 NOW = 5_000.0
 MODELS = [("NVIDIA A100-SXM4-40GB", 40960.0), ("NVIDIA GeForce RTX 3090", 24576.0), ("910A", None)]

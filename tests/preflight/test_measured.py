@@ -78,6 +78,40 @@ class TestReplay:
         low, high, far = (m.tensors_peak_mib * MIB for m in peaks if m is not None)
         assert far > low + (high - low) / 2 * 98 + 1000
 
+    def test_a_reader_that_is_told_to_holds_more_batches_ready(self) -> None:
+        more = [{"samples": 1000, "batches": None, "queued": 5, "buffered": 3}]
+        one = measured.load(document(run(2, readers=more), run(4, readers=more)))
+        usual = measured.load(document(run(2), run(4)))
+        for backend, batches in (("cpu", 4), ("gpu", 1)):
+            found = one.estimate(8, backend=backend).memory
+            before = usual.estimate(8, backend=backend).memory
+            assert found is not None
+            assert before is not None
+            added = (found.tensors_peak_mib - before.tensors_peak_mib) * MIB
+            assert added == pytest.approx(batches * 800)
+        reserved, other = (each.reserved_at("cpu")(8) for each in (one, usual))
+        assert reserved is not None
+        assert other is not None
+        assert (reserved - other) * MIB == pytest.approx(4 * 800)
+
+    def test_lengths_that_only_data_gives_widen_the_range_downwards(self) -> None:
+        def answer(**changes: Any) -> Any:
+            return measured.load(document(run(2, **changes), run(4, **changes)))
+
+        open_, plain = answer(least=0.4, flags=["bound"]), answer()
+        found, usual = (one.estimate(8, backend="cpu") for one in (open_, plain))
+        assert found.memory is not None
+        assert usual.memory is not None
+        assert found.memory.tensors_peak_mib == usual.memory.tensors_peak_mib
+        assert found.memory.high_mib == usual.memory.high_mib
+        lower = usual.memory.low_mib - 0.6 * usual.memory.reserved_mib
+        assert found.memory.low_mib == pytest.approx(max(0.0, lower))
+        assert any("by 60 % at most" in one for one in found.notes)
+        for wrong in (-1, 3, "low", None):
+            other = answer(least=wrong).estimate(8, backend="cpu").memory
+            assert other is not None
+            assert other.low_mib == usual.memory.low_mib
+
     def test_a_short_epoch_has_fewer_batches_waiting(self) -> None:
         short = [{"samples": 8, "batches": None}]
         one = measured.load(document(run(2, readers=short), run(4, readers=short)))
@@ -231,6 +265,8 @@ class TestAdvice:
         lambda one: one["runs"][0].update(shapes=[[[[10**5000]]]]),
         lambda one: one["runs"][0].update(readers=[{"samples": 10**320}]),
         lambda one: one["runs"][0].update(readers=[{"samples": "many"}]),
+        lambda one: one["runs"][0].update(readers=[{"samples": 9, "queued": 10**9}]),
+        lambda one: one["runs"][0].update(readers=[{"samples": 9, "buffered": -1}]),
         lambda one: one["runs"][0].update(batch=one["runs"][1]["batch"]),
         lambda one: one["runs"][0].update(batch=0, fixed=True),
     ],

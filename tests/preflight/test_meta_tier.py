@@ -9,6 +9,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -273,3 +274,34 @@ def test_no_stack_is_walked_for_operators_of_a_scratch_program(
     with pytest.raises(ValueError, match="shapes"), made.building():
         raise ValueError("shapes collide")
     assert traceback.extract_stack()
+
+
+LOOPS = """\
+for i in range(16):
+    x = step(x)
+    if i % 4 == 0 and small(x):
+        break
+while True:
+    if small(x):
+        break
+for i in range(16):
+    if not large(x):
+        print(i)
+        break
+    if small(x):
+        print(i)
+"""
+
+
+def test_a_test_of_unknown_data_does_not_leave_a_loop_that_ends_by_itself(tmp_path: Path) -> None:
+    from gpuconsole.preflight.meta import leaving
+
+    script = tmp_path / "train.py"
+    script.write_text(LOOPS)
+    assert {n: leaving.stays(str(script), n) for n in (2, 3, 6, 9, 12)} == {
+        2: None, 3: False, 6: None, 9: True, 12: None,
+    }  # fmt: skip
+    for _ in range(leaving.MOST - 1):
+        assert leaving.stays(str(script), 3) is False
+    # A loop of very many turns would take too long.
+    assert leaving.stays(str(script), 3) is None

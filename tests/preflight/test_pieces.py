@@ -212,6 +212,17 @@ def test_a_measurement_without_a_step_says_so() -> None:
     assert measured.NO_STEP not in load(run(2, 9), run(4, 10)).estimate(8).notes
 
 
+def test_a_script_whose_training_may_have_been_left_out_has_no_answer() -> None:
+    """A test of unknown data was taken one way, and no optimizer stepped afterwards."""
+    left = {"trained": False, "untrained": True, "choices": {"train.py:9: a test": 1}}
+    found = load(*(run(b, straight(b), **left) for b in (2, 4, 8)))
+    assert found.refusal == measured.SKIPPED
+    assert found.estimate(8).memory is None
+    for changed in ({"untrained": False}, {"choices": {}}):
+        runs = [run(b, straight(b), **{**left, **changed}) for b in (2, 4, 8)]
+        assert load(*runs).estimate(8).memory is not None
+
+
 def test_a_loader_that_was_seen_to_train_knows_better_than_what_was_read(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.preflight.request import PROBE
+from tests.waiting import DEADLINE_S
 
 
 def module(name: str) -> Any:
@@ -303,6 +305,30 @@ def test_the_size_asked_about_is_run_where_others_are_of_another_program(
     assert found["runs"][2]["request"]["until"] == 5
 
 
+def test_a_script_whose_double_fails_is_run_at_the_size_asked_about(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def ran(request: dict[str, Any], _: object) -> dict[str, Any]:
+        sizes.append((request["size"], request["batch"], request["until"]))
+        more = {"until": request["until"], "request": request}
+        return {"run": run(request["size"], request["size"], **more)}
+
+    monkeypatch.setattr(probe, "run", ran)
+    first = line.fixed(run(64, 64, own_batch=64, until=5))
+    asked = {"own": 8, "batch": {"how": "loader"}}
+    found = probe.as_asked(asked, {"runs": [first]}, io.StringIO())["runs"]
+    assert sizes == [(8, {"how": "loader", "value": 64}, 5)]
+    assert [(one["batch"], one.get("fixed")) for one in found] == [(8, None), (64, None)]
+    # Of its own size all is known, and nothing else can be put into a script without a loader.
+    bare = line.fixed(run(64, 64, own_batch=64, loaders=False))
+    for wanted, alone in ((64, first), (8, bare)):
+        answer = {"runs": [alone]}
+        assert probe.as_asked(dict(asked, own=wanted), answer, io.StringIO()) == answer
+    assert len(sizes) == 1
+
+
 def steps(count: int, block: int, tail: int = 0, **more: Any) -> dict[str, Any]:
     """Return a run of some cycles, each with a block of its own, and a block after the last."""
     sizes = [block] * count + [tail] * bool(tail)
@@ -395,3 +421,26 @@ def test_an_error_before_other_answers_is_the_answer_of_a_run(
     error = {"error": {"kind": "library", "message": "It lacks a module."}}
     monkeypatch.setattr(probe, "said", lambda *_: [error, {"run": run(128, 10, own_batch=64)}])
     assert probe.run({"size": None, "ahead": {"size": "double"}}, lambda *_: None) == error
+
+
+def test_a_file_with_another_batch_size_is_a_file_like_any_other(tmp_path: Path) -> None:
+    """Readers of settings ask a file for its name, and some for its descriptor."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("epochs: 3\nbatch: 64\nname: größer\n", encoding="utf-8")
+    script = (
+        "import io, os, sys\nsys.path.insert(0, sys.argv[1])\nimport probe_batch\n"
+        "path = os.path.realpath(sys.argv[2])\n"
+        "probe_batch._EDITED[path] = None\n"
+        "probe_batch._text = lambda path: 'epochs: 3\\nbatch: 8\\nname: größer\\n'\n"
+        "probe_batch._serve_edits()\n"
+        "with open(path, encoding='utf-8') as file:\n"
+        "    print(file.name == path, os.fstat(file.fileno()).st_size, file.read().split()[3:])\n"
+        "with io.open(path, 'rb') as file:\n    print(file.name == path, file.readline())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(PROBE), str(settings)],
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "True 34 ['8', 'name:', 'größer']", "True b'epochs: 3\\n'",
+    ], done.stderr  # fmt: skip

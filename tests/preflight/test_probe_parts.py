@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import io
@@ -820,6 +821,27 @@ def test_code_of_the_project_gives_pandas_by_place_what_it_takes_by_name_only(
         frame.drop("date", 1)
 
 
+def test_code_of_the_project_reads_bytes_with_fromstring(part: Any, tmp_path: Path) -> None:
+    def refused(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "") -> Any:
+        if sep == "":
+            raise ValueError("The binary mode of fromstring is removed")
+        return string.split(sep)
+
+    library: Any = types.SimpleNamespace(fromstring=refused, frombuffer=np.frombuffer)
+    part("probe_older")._of_bytes(library, str(tmp_path))
+    found: dict[str, Any] = {"np": library}
+    text = (
+        "left = np.fromstring(b'abc', dtype='uint8')\n"
+        "left[0] = 1\n"
+        "words = np.fromstring('1 2', sep=' ')"
+    )
+    exec(compile(text, str(tmp_path / "x.py"), "exec"), found)
+    assert found["left"].tolist() == [1, 98, 99]
+    assert found["words"] == ["1", "2"]
+    with pytest.raises(ValueError, match="removed"):
+        library.fromstring(b"abc", "uint8")
+
+
 def test_code_of_the_project_may_give_an_option_that_did_nothing_and_is_no_more(
     part: Any, tmp_path: Path
 ) -> None:
@@ -869,3 +891,56 @@ assert subprocess.run(["git", "log"], capture_output=True).returncode
     subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, env=where, check=True)
     for other, shell in (("git status", True), (["git", "log"], False), ("python fetch.py", True)):
         assert network.offline(other, shell) == other
+
+
+def test_code_of_the_project_makes_arrays_of_rows_that_are_not_alike(
+    part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = part("probe_older")
+    for name in ("array", "asarray"):
+        monkeypatch.setattr(np, name, getattr(np, name))
+    older._uneven(np, tmp_path)
+    uneven: list[Any] = [[1, 2], [3]]
+    mine: dict[str, Any] = {"numpy": np, "rows": uneven}
+    code = "made, other = numpy.array(rows), numpy.asarray(rows)"
+    exec(compile(code, str(tmp_path / "train.py"), "exec"), mine)
+    assert mine["made"].dtype == mine["other"].dtype == object
+    assert mine["made"].tolist() == uneven
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        np.array(uneven)
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        exec(compile("numpy.array(rows, dtype='float32')", str(tmp_path / "a.py"), "exec"), mine)
+
+
+@pytest.mark.parametrize(
+    ("number", "left_out"), [(errno.ENOSPC, True), (errno.EACCES, False)], ids=["full", "forbidden"]
+)
+def test_what_the_sandbox_has_no_room_for_is_not_saved(
+    part: Any, tmp_path: Path, number: int, left_out: bool
+) -> None:
+    saving = part("probe_saving")
+    path = tmp_path / "model.pdparams"
+
+    def save(_: Any, where: Path) -> None:
+        where.write_bytes(b"half of it")
+        raise OSError(number, os.strerror(number))
+
+    if left_out:
+        saving.roomy(save)({}, path)
+        assert not path.exists()
+        assert any("left out" in one for one in part("probe_notes").notes())
+    else:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            saving.roomy(save)({}, path)
+
+
+def test_a_batch_in_proportion_to_others_tells_what_its_rounding_adds(
+    part: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = part("probe_batch")
+    monkeypatch.setattr(batch, "_SIZES", {"value": 64, "size": 2})
+    assert batch.replaced(7) == 1
+    assert batch.share(7) == pytest.approx(2 * 7 / 64)
+    assert batch.share(64) == batch.share(None) == 1
+    monkeypatch.setattr(batch, "_SIZES", {})
+    assert batch.share(7) == 1

@@ -430,6 +430,56 @@ def without_gradients(paddle: Any, step: Any) -> None:
         step()
 
 
+@case
+def bent_three_times(paddle: Any, step: Any) -> None:
+    """Third derivatives of `tanh`, as the equations of physics have them."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    places = paddle.rand([2000, 2])
+    for _ in range(3):
+        x, y = places[:, 0:1], places[:, 1:2]
+        x.stop_gradient = y.stop_gradient = False
+        out = net(paddle.concat([x, y], 1))
+        by_x = paddle.grad(out, x, create_graph=True)[0]
+        by_y = paddle.grad(out, y, create_graph=True)[0]
+        twice = paddle.grad(by_x, x, create_graph=True)[0]
+        other = paddle.grad(by_y, y, create_graph=True)[0]
+        ((twice + other - out * by_x) ** 2).mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def slopes_of_slopes(paddle: Any, step: Any) -> None:
+    """A third derivative to which both results of the second one lead, and one made in place."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 1))
+    places = paddle.rand([2000, 2])
+    places.stop_gradient = False
+    for _ in range(3):
+        (slope,) = paddle.grad(net(places), places, create_graph=True)
+        found = paddle.grad((slope**2).sum(), net.parameters(), create_graph=True,
+                            allow_unused=True)  # fmt: skip
+        sum((one**2).sum() for one in found if one is not None).backward()
+        places.clear_grad()
+        net.clear_gradients()
+        step()
+
+
+@case
+def bent_in_place(paddle: Any, step: Any) -> None:
+    """A second derivative of `tanh` whose last result lies where its gradient arrived."""
+    x = paddle.rand([2000, 64])
+    x.stop_gradient = False
+    for _ in range(3):
+        out = paddle.tanh(x)
+        paddle.grad(out.sum(), x, create_graph=True)[0].sum().backward()
+        x.clear_grad()
+        step()
+
+
 def main() -> None:
     """Run every case and print its peaks above what was held before, in bytes."""
     if sys.argv[1] == "meta":

@@ -115,7 +115,7 @@ async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
         said = log(session, job, 2)
         assert "found home key latest mark newest pipe" in said
         assert_safe(docker_lab.hosts[0], said)
-        fetched = await session.fetch(job.id, tmp_path / "out")
+        fetched = await session.fetch_results(job.id, tmp_path / "out")
         names = sorted(str(path.relative_to(fetched.folder)) for path in fetched.folder.rglob("*"))
         assert names == [
             *("checkpoint", "checkpoint/latest", "checkpoint/mark", "checkpoint/newest"),
@@ -129,7 +129,7 @@ async def test_the_next_attempt_does_not_follow_a_link_in_the_results(
         folder = f"{HOME}/.local/state/gpuconsole/results"
         docker_lab.hosts[0].run(["rm", "-r", f"{folder}/{job.id}"]).check_returncode()
         with pytest.raises(RefusedError, match="gone"):
-            await session.fetch(job.id, tmp_path / "again")
+            await session.fetch_results(job.id, tmp_path / "again")
 
 
 @pytest.mark.fault(

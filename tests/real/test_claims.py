@@ -17,7 +17,7 @@ import docker
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.session.dispatch.attempt_end import LEFT
+from gpuconsole.session.dispatch.attempt.end import LEFT
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S

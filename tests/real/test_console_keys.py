@@ -37,7 +37,7 @@ def test_a_script_goes_from_the_form_to_its_result(
         console.shows("succeeded", "step=20/20")
         console.press("F")
         console.shows("The results are in")
-        found = next(tmp_path.glob("*/result.json"))
+        found = next(tmp_path.glob("results/*/result.json"))
         assert json.loads(found.read_text())["steps"] == 20
 
         # The queue and the map have seen it too, and leaving tells no error.

@@ -76,7 +76,7 @@ async def test_a_job_wakes_its_host_which_sleeps_again(docker_lab: Lab, tmp_path
         def waking() -> bool:
             nonlocal why
             if session.job(job.id).state is JobState.QUEUED:
-                why = session.why(job.id).reason
+                why = session.why_now(job.id).reason
             return "Waking lab-01" in why
 
         await until(waking, what="the reason says that it is woken")
@@ -164,7 +164,7 @@ async def test_a_host_taken_away_gives_its_job_back(
         task = replace(desk.task(CHECKPOINTED), checkpoint_dir="checkpoints")
         job = await session.queue.submit(task)
         job = await job_is(session, job, JobState.RUNNING)
-        why = session.why(plain.id)
+        why = session.why_now(plain.id)
         assert "may be taken away" in why.reason
         path = session.log_path(job.id)
         await until(lambda: path.exists() and "line 20" in path.read_text(), what="some lines")

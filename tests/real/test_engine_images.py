@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.fleet import HostFacts
-from gpuconsole.placement.images import image_backend, image_fault
+from gpuconsole.placement.rules.image_compatibility import image_backend, image_fault
 from gpuconsole.remote.engine import DockerEngine
 from gpuconsole.remote.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not

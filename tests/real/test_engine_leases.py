@@ -18,6 +18,7 @@ import pytest
 from gpuconsole.core.containers import Lease
 from gpuconsole.errors import ContainerGoneError, LeaseTakenError
 from gpuconsole.remote import docker_launches, docker_leases
+from gpuconsole.remote import engine as engine_module
 from gpuconsole.remote.docker_empty import engine_now
 from gpuconsole.remote.docker_status import engine_time
 from gpuconsole.remote.engine import DockerEngine
@@ -374,6 +375,44 @@ async def test_hostile_labels_do_no_harm(
     with pytest.raises(LeaseTakenError) as caught:
         await engine.claim([lease(A, "ann")])
     assert caught.value.holder == "[red]x (job unknown)"
+
+
+@pytest.mark.fault(
+    "An image's tag is given to another image between its check and the container's creation",
+    "The container is made of what was checked, and no image makes a lease",
+)
+async def test_no_image_makes_a_lease(
+    console: Callable[..., DockerEngine], lab: LabDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, client = console(), lab.client()
+    changes = [f"LABEL gpuconsole.lease={A}", "LABEL gpuconsole.job=evil", 'CMD ["x"]']
+    base = client.create_container("lab/paddle:1", ["x"])
+    client.commit(base, "lab/evil", "1", changes=changes)
+    client.remove_container(base)
+    client.tag("lab/paddle:1", "lab/moved", "1", force=True)
+    good = client.inspect_image("lab/paddle:1")["Id"]
+    check = engine_module.refuse_own_labels
+
+    def checked_then_moved(*args: Any) -> Any:
+        found = check(*args)
+        client.tag("lab/evil:1", "lab/moved", "1", force=True)
+        return found
+
+    monkeypatch.setattr(engine_module, "refuse_own_labels", checked_then_moved)
+    made = spec("ann", "sleep", "1000", labels=labels("ann"), image="lab/moved:1")
+    found = client.inspect_container(await engine.create(made))
+    assert found["Image"] == good
+    assert "gpuconsole.lease" not in found["Config"]["Labels"]
+    assert found["Config"]["Labels"]["gpuconsole.image"] == "lab/moved:1"
+    # Made behind the product's back, it still is no lease: it has not the name.
+    client.create_container("lab/evil:1", ["x"], name="gpuconsole-evil-1")
+    assert await engine.leases() == ()
+    await engine.claim([lease(A, "ann")])
+    # Nor does another image under the name of the empty one give a lease its labels.
+    client.tag("lab/evil:1", "gpuconsole/lease", "1", force=True)
+    await engine.claim([lease(B, "ann")])
+    held = client.inspect_container(docker_leases.lease_name(B))["Config"]["Labels"]
+    assert held == docker_leases._labels(lease(B, "ann"))
 
 
 @pytest.mark.fault("Two consoles claim one device at once, 50 times", "One wins each time")

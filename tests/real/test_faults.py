@@ -77,7 +77,7 @@ async def test_a_host_cut_off_hides_its_jobs_and_brings_them_back(
         host.cut()
         for job in (short, long):
             away = await job_is(session, job, JobState.UNKNOWN)
-            assert host.name in session.why(away.id).reason
+            assert host.name in session.why_now(away.id).reason
             assert away.ended_at is None
         # On a busy machine a job may be unknown while its host is still asked for a sign of life.
         await until(lambda: session.snapshot().hosts[0].state is HostState.DOWN, what="host down")
@@ -127,13 +127,13 @@ async def test_an_engine_that_restarts_under_a_job_costs_it_a_try(
         assert [attempt.ended_by for attempt in begun.attempts] == ["lost-host", ""]
         let_go(host, again)
         await job_is(session, again, JobState.SUCCEEDED)
-        fetched = (await session.fetch(again.id, tmp_path / "again")).folder
+        fetched = (await session.fetch_results(again.id, tmp_path / "again")).folder
         assert (fetched / "runs").read_text() == "ran\nran\n"
         await job_is(session, waiting, JobState.RUNNING)
         let_go(host, waiting)
         await job_is(session, waiting, JobState.SUCCEEDED)
         await ran_once(session, waiting, tmp_path / "out")
-        fetched = (await session.fetch(job.id, tmp_path / "out")).folder
+        fetched = (await session.fetch_results(job.id, tmp_path / "out")).folder
         assert (fetched / "runs").read_text() == "ran\n"
 
 
@@ -186,7 +186,7 @@ async def test_broken_devices_are_marked_alone_and_get_no_job(
         assert held.attempt is not None
         assert held.attempt.device_uuids == (host.uuids[2],)
         task = desk.task(ON_DEVICE, "asked")
-        decision = await session.placements(task, await session.preflight.report(task))
+        decision = await session.placements(task, await session.estimates.report(task))
         assert decision.chosen is None
         reasons = {refused.uuid: refused.reason for refused in decision.rejections}
         assert "3 uncorrected memory errors" in reasons[host.uuids[0]]
@@ -220,6 +220,6 @@ async def test_memory_that_runs_out_is_named_with_its_sizes(
         assert ended.cause == "Out of memory on GPU 0: 2.2 GiB requested, 512 MiB available."
         assert ended.attempt is not None
         assert ended.attempt.exit_code == 1
-        assert session.why(ended.id).options
+        assert session.why_now(ended.id).options
         killed = await job_is(session, on_host, JobState.FAILED)
         assert "Killed by the container's memory limit (200 MiB)" in killed.cause

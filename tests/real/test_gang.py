@@ -121,8 +121,8 @@ async def test_a_gang_trains_to_the_same_loss_as_one_process(
 
     alone = await session.queue.submit(replace(desk.task(TRAIN, "alone"), env=ON_CPU), force=True)
     assert (await session.wait(alone.id)).state is JobState.SUCCEEDED
-    together = (await session.fetch(job.id, tmp_path / "together")).folder
-    apart = (await session.fetch(alone.id, tmp_path / "alone")).folder
+    together = (await session.fetch_results(job.id, tmp_path / "together")).folder
+    apart = (await session.fetch_results(alone.id, tmp_path / "alone")).folder
     one = json.loads((apart / "loss-0.json").read_text())
     two = json.loads((together / "loss-0.json").read_text())
     other = json.loads((together / "rank-1" / "loss-1.json").read_text())
@@ -187,7 +187,7 @@ async def test_a_killed_console_leaves_a_gang_that_its_heir_takes_over(
         both_let_go(docker_lab, job)
         done = await heir.wait(job.id)
         assert (done.state, len(done.attempts)) == (JobState.SUCCEEDED, 1), done.cause
-        fetched = (await heir.fetch(job.id, tmp_path / "results")).folder
+        fetched = (await heir.fetch_results(job.id, tmp_path / "results")).folder
         assert (fetched / "runs").read_text() == "ran\n"
         assert (fetched / "rank-1" / "runs").read_text() == "ran\n"
         for rank in (0, 1):

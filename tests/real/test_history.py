@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from gpuconsole.core.observation import Observation
 from gpuconsole.state import Journal
 from tests.real.rig.docker import LabDocker
-from tests.real.rig.gpu import gpu_image
+from tests.real.rig.gpu import driver_tells, gpu_image
 from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.image import PADDLE_IMAGE
 from tests.real.rig.patience import PATIENCE_S
@@ -110,34 +109,9 @@ class Desk:
         finally:
             journal.close()
 
-    @contextmanager
-    def driver(self, held_mib: float) -> Iterator[None]:
+    def driver(self, held_mib: float) -> AbstractContextManager[None]:
         """Let the stand-in driver list the running container's process with so much memory."""
-        stop = threading.Event()
-
-        def tell() -> None:
-            client = self.engine.client()
-            while not stop.wait(0.2):
-                for item in client.containers(filters={"status": "running"}):
-                    state = client.inspect_container(item["Id"])
-                    uuids = state["Config"]["Labels"].get("gpuconsole.devices", "")
-                    if uuids in self.host.uuids and state["State"]["Pid"]:
-                        index = self.host.uuids.index(uuids)
-                        process = f"{state['State']['Pid']}:{held_mib:.0f}"
-                        self.host.driver.set(
-                            {f"{index}.procs": process, f"{index}.used_mib": held_mib}
-                        )
-            client.close()
-            for index in range(len(self.host.uuids)):
-                self.host.driver.clear(f"{index}.procs", f"{index}.used_mib")
-
-        thread = threading.Thread(target=tell)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+        return driver_tells(self.engine, self.host, held_mib)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.core import faults
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.session.dispatch import launch
+from gpuconsole.session.dispatch.attempt import launch
 from gpuconsole.session.session import Session
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.image import PADDLE_IMAGE
@@ -39,7 +39,7 @@ async def ended_well(session: Session, jobs: list[Job], folder: Path) -> None:
     for job in jobs:
         now = session.job(job.id)
         assert now.state is JobState.SUCCEEDED, now.cause
-        fetched = (await session.fetch(job.id, folder)).folder
+        fetched = (await session.fetch_results(job.id, folder)).folder
         assert (fetched / "runs").read_text() == "ran\n", "started once"
 
 
@@ -145,7 +145,7 @@ async def test_a_registry_that_does_not_resolve_holds_back_its_image_alone(
         await ended_well(session, [near], tmp_path / "out")
         waiting = session.job(far.id)
         assert waiting.state in (JobState.QUEUED, JobState.LAUNCHING)
-        assert "registry.invalid" in session.why(far.id).reason
+        assert "registry.invalid" in session.why_now(far.id).reason
         found = session.snapshot().hosts[0]
         assert found.aside is None, "other images start there"
         assert [streak.image for streak in found.faults] == [image]

@@ -15,7 +15,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import JournalError
 from gpuconsole.state import Journal, new_job_id
-from gpuconsole.state.backups import backups, make_backup, restore
+from gpuconsole.state.backup.backups import backups, make_backup, restore
 
 pytestmark = [
     pytest.mark.real,

@@ -5,121 +5,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import docker
 import pytest
 
-from tests.real.rig.hosts import Lab, LabHost
-from tests.real.rig.patience import PATIENCE_S
+import gpuconsole
+from tests.real.rig.hosts import Lab
+from tests.real.rig.lab_queue import RIGHTS, USERS, Service, served
+from tests.real.rig.sessions import wait_until
 from tests.real.test_road import TRAIN
 
 pytestmark = pytest.mark.real
-
-USERS = ("ada", "bob", "cy", "dot", "eve")
-RIGHTS = """lab:
-  allow_root: true
-  rights:
-    operators: [eve]
-    priority: [dot]
-  allowed:
-    mounts: [/data]
-"""
-
-
-class Service:
-    """The lab's service on its head, and what its users type."""
-
-    def __init__(self, lab: Lab, head: LabHost, folder: Path, inventory: str) -> None:
-        self.lab = lab
-        self.head = head
-        self.folder = folder
-        self.inventory = folder / "service.yaml"
-        self.inventory.write_text(inventory)
-        self.script = folder / "project" / "train.py"
-        self.script.parent.mkdir()
-        self.script.write_text(TRAIN)
-        self.log = folder / "service.log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start the service and wait until it serves."""
-        words = ["--inventory", str(self.inventory), "--state", str(self.folder / "queue")]
-        command = [sys.executable, "-m", "gpuconsole", *words, "dispatch", "--lab"]
-        self.head.run(["mkdir", "-p", "/run/gpuconsole"]).check_returncode()
-        environment = {**os.environ, "HOME": str(self.folder)}
-        with self.log.open("ab") as log:
-            self.process = self.head.popen(
-                command, stdout=log, stderr=log, env=environment, cwd=self.folder
-            )
-        _until(lambda: self.run("ada", "jobs").returncode == 0, self.said)
-
-    def kill(self) -> None:
-        """End the service as a crash does."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
-
-    def said(self) -> str:
-        """Return what the service has said."""
-        return self.log.read_text(errors="replace")
-
-    def run(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as a user who logs in to the head over SSH."""
-        state = self.folder / f"state-{user}"
-        inventory = self.folder / f"{user}.yaml"
-        inventory.write_text(
-            "version: 1\n"
-            f"defaults: {{user: {user}, identity_file: {self.lab.key}, "
-            f"known_hosts: {self.lab.known_hosts()}}}\n"
-            f"queue: {{host: {self.head.address}}}\n"
-        )
-        base = [sys.executable, "-m", "gpuconsole", "--inventory", str(inventory)]
-        # What a user says of themselves decides nothing.
-        environment = {**os.environ, "LOGNAME": "eve", "USER": "eve", "LNAME": "eve"}
-        return subprocess.run(
-            [*base, "--state", str(state), *words], capture_output=True, text=True,
-            timeout=PATIENCE_S, check=False, env=environment, cwd=self.folder,
-        )  # fmt: skip
-
-    def json(self, user: str, *words: str, status: int = 0) -> Any:
-        """Run a command and return its document."""
-        done = self.run(user, words[0], "--json", *words[1:])
-        assert done.returncode == status, done.stderr + done.stdout + self.said()
-        return json.loads(done.stdout)
-
-    def submit(self, user: str, *words: str) -> str:
-        """Queue the script as a user; returns the job's id."""
-        return str(self.json(user, "submit", str(self.script), *words)["job"])
-
-    def state_of(self, job: str) -> str:
-        """Return how a job stands, as somebody else sees it."""
-        return str(self.json("eve", "jobs", job)["jobs"][0]["state"])
 
 
 @pytest.fixture
 def service(docker_lab: Lab, tmp_path: Path) -> Iterator[Service]:
     head = docker_lab.add(accounts=USERS)
     head.start_engine()
-    with _served(docker_lab, head, tmp_path, docker_lab.inventory() + RIGHTS) as made:
+    with served(docker_lab, head, tmp_path, docker_lab.inventory() + RIGHTS, TRAIN) as made:
         yield made
-
-
-@contextlib.contextmanager
-def _served(lab: Lab, head: LabHost, folder: Path, inventory: str) -> Iterator[Service]:
-    made = Service(lab, head, folder, inventory)
-    made.start()
-    try:
-        yield made
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            made.kill()
 
 
 def test_users_over_ssh_share_one_queue_and_act_on_their_own(service: Service) -> None:
@@ -155,6 +61,29 @@ def test_users_over_ssh_share_one_queue_and_act_on_their_own(service: Service) -
     assert {act["user"] for act in service.json("bob", "audit")["acts"]} == {"bob"}
 
 
+def test_a_program_has_the_calls_of_commands_on_the_labs_queue_through_the_api(
+    service: Service,
+) -> None:
+    inventory, state = service.folder / "ada.yaml", service.folder / "state-ada"
+    with gpuconsole.open_blocking(inventory, state=state) as lab:
+        assert lab.user == "ada"
+        assert lab.status().hosts
+        job = lab.submit(service.script, args=["--steps", "30"], name="first")
+        lines = [line for update in lab.follow(job.id) for line in update.lines]
+        assert [line for line in lines if line.startswith("step=30/30")]
+        assert lab.wait("first").state is gpuconsole.JobState.SUCCEEDED
+        assert {file.name for file in lab.results("first")} >= {"result.json"}
+        folder = lab.fetch("first", service.folder / "out")
+        assert json.loads((folder / "result.json").read_text())["steps"] == 30
+        (row,) = lab.report().rows
+        assert (row.words, row.sums.attempts) == (("ada",), 1)
+        assert [act.verb for act in lab.audit()] == ["submit"]
+        with pytest.raises(gpuconsole.RefusedError, match="Only an operator"):
+            lab.drain(service.head.name, "new cooler")
+        assert lab.incidents() is not None
+        assert "docker run" in lab.render("first")
+
+
 def test_what_the_lab_forbids_is_refused_by_the_service(service: Service) -> None:
     task = service.folder / "project" / "task.yaml"
     for extra, refused in (
@@ -174,7 +103,7 @@ def test_what_the_lab_forbids_is_refused_by_the_service(service: Service) -> Non
 
 def test_a_service_that_dies_loses_nothing(service: Service) -> None:
     job = service.submit("ada", "--", "--steps", "400")
-    _until(lambda: service.state_of(job) == "running", service.said)
+    wait_until(lambda: service.state_of(job) == "running", what="it runs")
     service.kill()
     done = service.run("ada", "cancel", job)
     assert done.returncode == 3
@@ -206,7 +135,7 @@ def test_a_container_runs_as_its_user_where_the_lab_says_so(
     # Only root can give a user their folder on a host.
     inventory = docker_lab.inventory().replace(f"user: {head.user}", "user: root")
     inventory += RIGHTS + "    run_as: user\n    ids: {bob: '3001:3002'}\n"
-    with _served(docker_lab, head, tmp_path, inventory) as service:
+    with served(docker_lab, head, tmp_path, inventory, TRAIN) as service:
         service.script.write_text(TRAIN + "print('ids', os.getuid(), os.getgid())\n")
         ada, bob = (service.submit(user, "--", "--steps", "2") for user in ("ada", "bob"))
         for user, job, ids in (
@@ -220,8 +149,31 @@ def test_a_container_runs_as_its_user_where_the_lab_says_so(
             assert json.loads(next(out.rglob("result.json")).read_text())["steps"] == 2
 
 
-def _until(condition: Callable[[], object], said: Callable[[], str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, said()
-        time.sleep(0.2)
+def test_a_script_is_measured_on_a_host_its_user_cannot_reach(service: Service) -> None:
+    where = ("--tier", "meta", "--host", service.head.name)
+    found = service.json("ada", "preflight", str(service.script), *where)
+    assert found["tier"] == "meta"
+    assert {verdict["host"] for verdict in found["verdicts"]} == {service.head.name}
+    assert found["memory"]["total_mib"] > 0
+    # What was in the container is gone with it.
+    client = docker.APIClient(f"unix://{service.head.socket}")
+    with contextlib.closing(client):
+        assert client.containers(all=True) == []
+    task = service.folder / "project" / "task.yaml"
+    task.write_text("task:\n  script: train.py\n  mounts: [/etc:/etc:ro]\n")
+    done = service.run("ada", "preflight", "--task", str(task), *where)
+    assert done.returncode == 1, done.stdout
+    assert "Mounting /etc is not allowed" in " ".join(done.stderr.split())
+
+
+def test_the_memory_of_a_submitted_script_is_measured_through_the_service(
+    service: Service,
+) -> None:
+    # Reading does not tell how wide it is, and Paddle may lack where the user sits.
+    wide = "int(str(__import__('time').time())[0]) * 8"
+    script = TRAIN.replace("Conv2D(3, 8, 3", f"Conv2D(3, {wide}, 3")
+    service.script.write_text(script.replace("Linear(8 *", f"Linear({wide} *"))
+    job = service.json("ada", "submit", str(service.script), "--hold", "--yes")
+    tiers = {tier["tier"]: tier for tier in job["tiers"]}
+    assert (tiers["meta"]["outcome"], tiers["meta"]["host"]) == ("answered", service.head.name)
+    assert service.json("bob", "jobs", job["job"])["jobs"][0]["estimate_mib"] > 0

@@ -197,7 +197,7 @@ async def test_a_project_is_measured_on_a_host_as_it_is_run(
     task = replace(task_of(root), mounts=mounts)
     async with desk.session() as session:
         await session.first_frames(30)
-        await session.preflight.measure(task, "traced", lambda share, stage: None)
+        await session.estimates.measure(task, "traced", lambda share, stage: None)
     found = recorded(desk.state, located(task), None, "traced")
     assert found is not None
     assert not found.refusal

@@ -277,11 +277,11 @@ async def test_a_host_measures_in_a_container_that_is_shut(docker_lab: Lab, tmp_
     async with desk.session() as session:
         await session.first_frames(30)
         # This one refuses to train where it can write or reach out.
-        await session.preflight.measure(
+        await session.estimates.measure(
             desk.task(CHECK + TRAIN, "check"), "traced", lambda *told: None
         )
-        await session.preflight.measure(task, "traced", lambda share, stage: stages.append(stage))
-        report = await session.preflight.report(task)
+        await session.estimates.measure(task, "traced", lambda share, stage: stages.append(stage))
+        report = await session.estimates.report(task)
         engine = await session.hosts.engine(session.snapshot().hosts[0].name)
         assert await engine.inspect(NAME) is None
     assert stages[-1] == "measured"
@@ -307,7 +307,7 @@ async def test_cancelling_removes_the_container(docker_lab: Lab, tmp_path: Path)
             if share > 0:
                 begun.set()
 
-        work = asyncio.ensure_future(session.preflight.measure(task, "traced", told))
+        work = asyncio.ensure_future(session.estimates.measure(task, "traced", told))
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -109,6 +109,7 @@ BLAMED = (
     ("paddle.matmul(x, paddle.rand([3, 3]))", "script"),
     ("paddle.static.Executor().run()", "unsupported"),
     ("missing_name", "script"),
+    ("tuple(x[0, 0])", "script"),
     (
         "try:\n    x.no_such_part()\nexcept Exception as error:\n    raise KeyError(1) from error",
         "unsupported",

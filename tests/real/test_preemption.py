@@ -131,7 +131,7 @@ async def test_a_preempted_job_goes_on_from_its_last_checkpoint(
         assert done.state is JobState.SUCCEEDED, done.cause
         assert [attempt.ended_by for attempt in done.attempts] == ["preempted", "own"]
         assert_nothing_is_lost(session, done, uninterrupted(tmp_path / "here"))
-        fetched = (await session.fetch(job.id, tmp_path / "results")).folder
+        fetched = (await session.fetch_results(job.id, tmp_path / "results")).folder
         assert (fetched / "checkpoint" / "mark.json").exists()
 
 

@@ -76,7 +76,9 @@ async def test_a_real_prometheus_scrapes_and_alerts(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
-    words = ("metrics", "--demo", "--listen", "127.0.0.1:0", "--token-file", str(token))
+    words = (
+        "metrics", "--demo", "--listen", "127.0.0.1:0", "--token-file", str(token), "--job-labels",
+    )  # fmt: skip
     async with console(tmp_path, *words) as address:
         target = address.removeprefix("http://").removesuffix("/metrics")
         async with prometheus(tmp_path, config(target, token)) as prom:
@@ -111,11 +113,20 @@ async def _values(prom: Any) -> None:
     assert 0.0 < float(share["value"][1]) < 1.0
     running = 'gpuconsole_jobs{state="running"} > 0'
     await prom.until("query", lambda data: bool(data["result"]), query=running)
+    # Who draws how much: the labels of jobs, joined as the page shows.
+    joined = (
+        "gpuconsole_device_job_info * on (host, device) group_left () gpuconsole_device_power_watts"
+    )
+    found = await prom.until("query", lambda data: bool(data["result"]), query=joined)
+    for sample in found["result"]:
+        assert sample["metric"]["user"]
+        assert sample["metric"]["job_id"] in sample["metric"]["container"]
+        assert float(sample["value"][1]) > 0.0
     waited = "histogram_quantile(0.5, gpuconsole_queue_wait_seconds_bucket)"
     (median,) = await prom.query(waited)
     assert float(median["value"][1]) >= 0.0
     (count,) = await prom.query('count({__name__=~"gpuconsole_.*"})')
-    assert int(count["value"][1]) <= most_series(6, 40)
+    assert int(count["value"][1]) <= most_series(6, 40) + 2 * 40
 
 
 async def _alerts(prom: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.remote import reporter
-from gpuconsole.session.dispatch import device_sharing_watch, observation
+from gpuconsole.session.dispatch import device_sharing_watch
+from gpuconsole.session.dispatch.attempt import observation
 from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.sessions import Desk, job_is, let_go, seen, until
 
@@ -78,11 +79,11 @@ async def test_two_jobs_share_a_device_until_it_does_not_go_well(
         assert beside.attempt.device_uuids == host.uuids
 
         def measured() -> bool:
-            return "times as long as alone" in session.why(first.id).reason
+            return "times as long as alone" in session.why_now(first.id).reason
 
-        await until(measured, what=session.why(first.id).reason)
+        await until(measured, what=session.why_now(first.id).reason)
         assert f"It shares its device with train ({later.id}); its steps take" in (
-            session.why(first.id).reason
+            session.why_now(first.id).reason
         )
         slow_down(host, first.id)
         waiting = await job_is(session, later, JobState.QUEUED)

@@ -101,7 +101,7 @@ async def test_a_script_can_fill_spawn_and_change_nothing_of_its_host(
     async with desk.session() as session:
         await session.first_frames(30)
         with pytest.raises(RefusedError) as error:
-            await session.preflight.measure(task, "meta", lambda *told: None)
+            await session.estimates.measure(task, "meta", lambda *told: None)
     assert "all is shut" in f"{error.value.message} {error.value.hint}"
     # What adds devices to containers was not even asked.
     assert not engine.hook_log.exists()
@@ -118,7 +118,7 @@ async def test_a_script_that_heeds_no_signal_is_ended_by_the_console(
     async with desk.session() as session:
         (host,) = (await session.first_frames(30)).hosts
         with pytest.raises(RefusedError, match="did not end in 5 s"):
-            await session.preflight.measure(task, "meta", lambda *told: None)
+            await session.estimates.measure(task, "meta", lambda *told: None)
         engine = await session.hosts.engine(host.name)
         assert await engine.inspect(NAME) is None
 

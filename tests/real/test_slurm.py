@@ -130,7 +130,7 @@ async def test_a_job_runs_on_the_cluster_and_its_end_comes_back(desk: Desk) -> N
         first, second = await lines(session, job)
         assert first.startswith("devices ")
         assert second == "arguments ['a b', '$HOME;\\'\"']"
-        fetched = (await session.fetch(job.id, desk.folder / "fetched")).folder
+        fetched = (await session.fetch_results(job.id, desk.folder / "fetched")).folder
         assert (fetched / "done").read_text() == "yes"
         await until(lambda: job.id not in desk.runs(), what="the run removed")
 
@@ -161,7 +161,7 @@ time.sleep(60)
         await job_is(session, job, JobState.RUNNING)
         await until(lambda: session.log_path(job.id).exists(), what="its log")
         await until(lambda: "begun" in session.log_path(job.id).read_text(), what="its begin")
-        assert "Slurm runs it as job" in session.why(job.id).reason
+        assert "Slurm runs it as job" in session.why_now(job.id).reason
         await session.queue.cancel(job.id)
         assert session.job(job.id).state is JobState.CANCELLED
         said = await lines(session, job)
@@ -186,9 +186,9 @@ async def test_a_waiting_job_says_why_in_plain_words_and_can_be_cancelled(desk: 
             labels = {"slurm": "hpc", "partition": "debug"}
             waiting = await submitted(session, desk.task(HELLO, "waits", labels=labels))
             await until(
-                lambda: "PartitionDown" in session.why(waiting.id).reason, what="Slurm's reason"
+                lambda: "PartitionDown" in session.why_now(waiting.id).reason, what="Slurm's reason"
             )
-            why = session.why(waiting.id)
+            why = session.why_now(waiting.id)
             assert why.state == "launching"
             assert "Its partition takes no jobs now" in why.reason
             assert "Slurm decides" in why.reason
@@ -239,7 +239,7 @@ async def test_what_comes_after_a_job_is_slurms_own_dependency(desk: Desk) -> No
         first = await submitted(session, desk.task(HOLD, "first"))
         second = await submitted(session, desk.task(HELLO, "second", after=(first.id,)))
         await job_is(session, first, JobState.RUNNING)
-        await until(lambda: "Slurm says Dependency" in session.why(second.id).reason)
+        await until(lambda: "Slurm says Dependency" in session.why_now(second.id).reason)
         assert "afterok" in desk.cluster.say("squeue", "-h", "-u", USER, "-o", "%E")
         desk.let_go(first)
         await job_is(session, second, JobState.SUCCEEDED)

@@ -39,8 +39,8 @@ async def test_a_job_and_its_measurement_start_in_the_users_folder(
     monkeypatch.chdir(desk.project / "tools")
     async with desk.session() as session:
         await session.first_frames(30)
-        await session.preflight.measure(task, "meta", lambda *told: None)
-        assert (await session.preflight.report(task)).estimate.tier == "meta"
+        await session.estimates.measure(task, "meta", lambda *told: None)
+        assert (await session.estimates.report(task)).estimate.tier == "meta"
         job = await session.queue.submit(task)
         assert job.task.folder == "tools"
         # Wherever its console stands then.

@@ -70,7 +70,7 @@ async def test_a_host_that_is_cut_off_is_unreachable_until_it_is_back(
         incident = standing(session)["unreachable"]
         assert (incident.host, incident.severity) == (host.name, Severity.CRITICAL)
         assert incident.evidence[0].source == "link"
-        session.triage.acknowledge("unreachable")
+        await session.triage.acknowledge("unreachable")
         host.heal()
         await until(lambda: "unreachable" not in standing(session), what="it is over")
         states = [one.state(session.now()) for one in session.triage.incidents()]

@@ -293,7 +293,8 @@ def test_a_lease_whose_time_is_none_still_counts(since: str) -> None:
 
     class Client:
         def containers(self, **_: object) -> list[dict[str, object]]:
-            return [{"Id": "x", "Labels": labels, "Created": 5}]
+            name = "/" + lease_name("GPU-1")
+            return [{"Id": "x", "Names": [name], "Labels": labels, "Created": 5}]
 
     (found,) = held(Client())
     assert (found.lease.uuid, found.lease.since) == ("GPU-1", 0.0)

@@ -20,12 +20,13 @@ from gpuconsole.core.containers import (
     HostAccount,
     HostNetwork,
     ImageFacts,
+    LeadMark,
     Lease,
     LogTail,
     PruneResult,
 )
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import JobState
 from gpuconsole.core.sharing import fit_together
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import (
@@ -38,7 +39,7 @@ from gpuconsole.errors import (
 )
 from gpuconsole.placement import Place
 from gpuconsole.remote.docker_errors import image_error, translated
-from gpuconsole.session.queue.planner import Choice, Plan, Why
+from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 from tests.waiting import threads_work
 
 START = 1_800_000_000.0
@@ -175,6 +176,7 @@ class Docker:
         """What code that is put in waits for."""
         self.removed: list[str] = []
         self.signs: list[str] = []
+        self.lead_marks: dict[int, LeadMark] = {}
         """Journals whose consoles showed that they are at work."""
         self.sent: list[str] = []
         self.left_out = LeftOut()
@@ -317,6 +319,15 @@ class FakeEngine:
         await self._at("sign")
         self._docker.signs.append(journal)
         return f"sign-{len(self._docker.signs)}"
+
+    async def lead_marks(self, journal: str) -> tuple[LeadMark, ...]:
+        await self._at("lead marks")
+        return tuple(sorted(self._docker.lead_marks.values(), key=lambda mark: mark.epoch))
+
+    async def mark_lead(self, journal: str, mark: LeadMark) -> tuple[LeadMark, ...]:
+        await self._at("mark lead")
+        self._docker.lead_marks.setdefault(mark.epoch, mark)
+        return await self.lead_marks(journal)
 
     async def image_facts(self, image: str) -> ImageFacts | None:
         await self._at("image facts")
@@ -575,14 +586,8 @@ class FirstFree:
     avoided: frozenset[str] = frozenset()
     """Hosts on which nothing more is placed."""
 
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
+    def plan(self, situation: Situation) -> Plan:
+        jobs, snapshot = situation.jobs, situation.snapshot
         busy = {
             uuid
             for job in jobs
@@ -590,8 +595,8 @@ class FirstFree:
             for part in job.attempt.parts
             for uuid in part.device_uuids
         }
-        busy |= {lease.uuid for held in leases.values() for lease in held}
-        busy |= {uuid for _, uuid in avoid}
+        busy |= {lease.uuid for held in situation.leases.values() for lease in held}
+        busy |= {uuid for _, uuid in situation.avoid}
         choices: list[Choice] = []
         waiting: dict[str, Why] = {}
         for job in jobs:

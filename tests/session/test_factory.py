@@ -43,7 +43,7 @@ async def test_the_demo_runs_a_job_from_submit_to_its_results(script: Path, tmp_
         assert ended.state is JobState.SUCCEEDED
         lines = [line async for line in session.logs(job.id, follow=False)]
         assert lines[0].startswith("SIMULATED")
-        folder = (await session.fetch(job.id, tmp_path / "out")).folder
+        folder = (await session.fetch_results(job.id, tmp_path / "out")).folder
         assert any(folder.iterdir())
     assert not state.exists(), "the demo takes its state with it"
 

@@ -151,7 +151,7 @@ async def test_a_submitted_job_runs_to_its_end_and_its_log_is_read(room: Room) -
         assert ended.state is JobState.SUCCEEDED
         await room.until(reading.done)
         assert lines == ["loss 1.0", "red", "half a line"]
-        assert session.why(job.id).state == "succeeded"
+        assert session.why_now(job.id).state == "succeeded"
         assert session.log_path(job.id).read_bytes().startswith(b"loss 1.0")
 
 
@@ -270,7 +270,7 @@ async def test_a_command_that_asks_once_waits_for_hosts_and_leases(room: Room) -
         assert not looking.done()
         session.hosts.connecting = False
         await room.until(looking.done)
-        assert [blocker["user"] for blocker in session.why(job.id).blockers] == ["bob"]
+        assert [blocker["user"] for blocker in session.why_now(job.id).blockers] == ["bob"]
 
 
 async def test_queued_jobs_are_cancelled_held_released_and_reordered(room: Room) -> None:
@@ -280,7 +280,7 @@ async def test_queued_jobs_are_cancelled_held_released_and_reordered(room: Room)
         assert session.job("one").state is JobState.HELD
         assert (await session.queue.hold("one")).state is JobState.QUEUED
         assert (await session.queue.hold("one")).state is JobState.HELD
-        assert session.why("one").options
+        assert session.why_now("one").options
         assert (await session.queue.hold("one")).state is JobState.QUEUED
         assert (await session.queue.set_priority(second.id, 7)).task.priority == 7
         with pytest.raises(UsageError, match="no priority"):
@@ -349,12 +349,12 @@ async def test_why_names_who_holds_the_device(room: Room) -> None:
         running = await session.queue.submit(room.task("first"))
         await room.until(lambda: session.job(running.id).state is JobState.RUNNING)
         waiting = await session.queue.submit(room.task("second"))
-        why = session.why(waiting.id)
+        why = session.why_now(waiting.id)
         assert why.state == "queued"
         assert [blocker["job"] for blocker in why.blockers] == [running.id]
         document = why.as_json()
         assert set(document) == {"state", "reason", "blockers", "estimated_start", "options"}
-        assert "runs on a" in session.why(running.id).reason
+        assert "runs on a" in session.why_now(running.id).reason
 
 
 async def test_a_job_after_another_waits_for_its_success(room: Room) -> None:
@@ -363,28 +363,28 @@ async def test_a_job_after_another_waits_for_its_success(room: Room) -> None:
         second = await session.queue.submit(room.task("second", after=("first",)))
         assert second.task.after == (first.id,)
         await room.until(lambda: session.job(first.id).state is JobState.RUNNING)
-        assert "comes after job" in session.why(second.id).reason
+        assert "comes after job" in session.why_now(second.id).reason
         room.docker.finish(1)
         await room.done(session.wait(first.id))
         await room.clock.pass_time(5)
         assert session.job(second.id).state is JobState.QUEUED
-        assert "failed" in session.why(second.id).reason
+        assert "failed" in session.why_now(second.id).reason
 
 
 async def test_results_are_fetched_into_a_folder_of_the_job(room: Room, tmp_path: Path) -> None:
     async with opened(room) as session:
         job = await session.queue.submit(room.task())
         with pytest.raises(RefusedError, match="has not run"):
-            await session.fetch(job.id, tmp_path)
+            await session.fetch_results(job.id, tmp_path)
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
-        folder = (await session.fetch(job.id, tmp_path / "out")).folder
+        folder = (await session.fetch_results(job.id, tmp_path / "out")).folder
         assert folder == tmp_path / "out" / job.id
         assert (folder / "model.pdparams").read_bytes() == b"model"
         with pytest.raises(UsageError, match="not empty"):
-            await session.fetch(job.id, tmp_path / "out")
+            await session.fetch_results(job.id, tmp_path / "out")
         room.docker.reachable = False
         with pytest.raises(UnreachableError):
-            await session.fetch(job.id, tmp_path / "elsewhere")
+            await session.fetch_results(job.id, tmp_path / "elsewhere")
 
 
 async def test_the_docker_line_is_what_was_run(room: Room) -> None:
@@ -414,7 +414,7 @@ async def test_read_only_looks_and_refuses(room: Room) -> None:
         job = await writer.queue.submit(room.task())
         async with opened(room, read_only=True) as session:
             assert session.job(job.id) == job
-            assert session.why(job.id).state == "queued"
+            assert session.why_now(job.id).state == "queued"
             for action in (
                 session.queue.submit(room.task()),
                 session.queue.cancel(job.id),
@@ -482,7 +482,7 @@ async def test_wait_dispatches_when_nobody_else_does(room: Room) -> None:
 async def test_why_says_when_no_console_starts_jobs(room: Room) -> None:
     async with opened(room, dispatch=False) as session:
         job = await session.queue.submit(room.task())
-        why = session.why(job.id)
+        why = session.why_now(job.id)
         assert "no console is open" in why.reason
         assert "gpuconsole dispatch" in why.options[0]
 
@@ -513,10 +513,10 @@ async def test_cancelling_a_job_that_got_no_container_waits_for_no_host(room: Ro
 async def test_answers_are_remembered_for_a_script_and_kept_with_the_job(room: Room) -> None:
     async with room.session() as session:
         script = room.task().script
-        assert session.preflight.assume(script, {"width": "32"}) == {"width": "32"}
-        assert session.preflight.assumptions(script) == {"width": "32"}
+        assert session.estimates.assume(script, {"width": "32"}) == {"width": "32"}
+        assert session.estimates.assumptions(script) == {"width": "32"}
         with pytest.raises(UsageError):
-            session.preflight.assume(script, {"width": "[3"})
+            session.estimates.assume(script, {"width": "[3"})
         job = await session.queue.submit(room.task())
         assert job.task.assumptions == {"width": "32"}
-        assert session.preflight.assume(script, {"width": ""}) == {}
+        assert session.estimates.assume(script, {"width": ""}) == {}

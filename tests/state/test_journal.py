@@ -24,13 +24,13 @@ from gpuconsole.state import (
     JobMovedError,
     Journal,
     RoleLostError,
-    codec,
     new_job_id,
     new_nonce,
 )
 from gpuconsole.state.database import plain_errors
 from gpuconsole.state.journal import CHANGED
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
+from gpuconsole.state.tables import codec
 from tests.waiting import DEADLINE_S
 
 

@@ -11,7 +11,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.jobs import JobState, Member
-from gpuconsole.placement.conditions import FATAL_XIDS
+from gpuconsole.placement.engine.device_state import FATAL_XIDS
 from gpuconsole.triage.rules import RULES
 from gpuconsole.triage.xids import XIDS, xid_of
 from tests.triage.labs import ASIDE, NOW, device, failed, found, host, job, lab, process

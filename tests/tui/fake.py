@@ -40,16 +40,17 @@ from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import ConsoleError, RefusedError
-from gpuconsole.placement.capacity import Answer, Ask, where
-from gpuconsole.placement.forecast import Expected
+from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
+from gpuconsole.placement.forecast.start_times import Expected
+from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
-from gpuconsole.placement.whatif import Comparison
 from gpuconsole.preflight.ladder import Run, Site
 from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.images.service import HostImages
 from gpuconsole.session.queue.forecast import Change
-from gpuconsole.session.results import Fetched
+from gpuconsole.session.report.model import Query, Sums, UsageReport
+from gpuconsole.session.results import FetchedResults
 from gpuconsole.triage import actions_for, ticket
 
 NOW = 1_790_000_000.0
@@ -238,16 +239,16 @@ class FakeTriage:
     def ticket(self, incident: Incident) -> str:
         return ticket(incident, None, NOW)
 
-    def acknowledge(self, reference: str) -> None:
+    async def acknowledge(self, reference: str) -> None:
         self._say("acknowledge", reference)
 
-    def snooze(self, reference: str, seconds: float) -> None:
+    async def snooze(self, reference: str, seconds: float) -> None:
         self._say("snooze", reference, seconds)
 
-    def resolve(self, reference: str) -> None:
+    async def resolve(self, reference: str) -> None:
         self._say("resolve", reference)
 
-    def reopen(self, reference: str) -> None:
+    async def reopen(self, reference: str) -> None:
         self._say("reopen", reference)
 
     def _say(self, *what: Any) -> None:
@@ -323,6 +324,7 @@ class FakeSession:
     error: ConsoleError | None = None
     lost: ConsoleError | None = None
     away: str = ""
+    held_elsewhere: int = 0
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     left: tuple[ResultFile, ...] = ()
@@ -348,6 +350,9 @@ class FakeSession:
     """Whether measuring was cancelled."""
     learned: Report | None = None
     """What measuring gives; None for the same answer."""
+
+    usage: UsageReport | None = None
+    """What was held and used; None for nothing."""
 
     def __post_init__(self) -> None:
         self.foresight.fleet = self.snapshot
@@ -379,6 +384,14 @@ class FakeSession:
     def job(self, reference: str) -> Job:
         return next(job for job in self.jobs_now if job.id == reference)
 
+    async def usage_report(self, query: Query) -> UsageReport:
+        self.calls.append(("report", query))
+        if self.error is not None:
+            raise self.error
+        made = self.usage or UsageReport(query, (), Sums(), ())
+        rows = (replace(row, words=row.words[:1] * len(query.by)) for row in made.rows)
+        return replace(made, query=query, rows=tuple(rows))
+
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
@@ -389,7 +402,7 @@ class FakeSession:
         return self
 
     @property
-    def preflight(self) -> FakeSession:
+    def estimates(self) -> FakeSession:
         """What is asked about scripts."""
         return self
 
@@ -470,11 +483,11 @@ class FakeSession:
     async def set_priority(self, reference: str, priority: int) -> Job:
         return self._record("priority", reference, priority)
 
-    def why(self, reference: str) -> Why:
+    def why_now(self, reference: str) -> Why:
         return Why(self.job(reference).state.value)
 
     def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
-        return {one.id: self.why(one.id) for one in jobs}
+        return {one.id: self.why_now(one.id) for one in jobs}
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """A file that is written the first time it is asked for; rank by rank the same lines."""
@@ -487,10 +500,10 @@ class FakeSession:
         self._record("results", reference)
         return self.left
 
-    async def fetch(self, reference: str, destination: Path) -> Fetched:
+    async def fetch_results(self, reference: str, destination: Path) -> FetchedResults:
         self.calls.append(("fetch", reference, destination))
         self._fail()
-        return Fetched(destination / reference, self.left_out)
+        return FetchedResults(destination / reference, self.left_out)
 
     def render(self, reference: str, target: str = "docker") -> str:
         return f"docker run --gpus '\"device=GPU-a0\"' paddle python train.py # {reference}"

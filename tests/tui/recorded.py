@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.state.recording.envelope import Header
+from gpuconsole.state.recording.file_format import Header
 from gpuconsole.state.recording.writer import Batch, RingWriter
 from tests.tui.fake import NOW, incident, job, lab
 

@@ -134,7 +134,9 @@ async def test_what_an_ended_job_left_is_listed_once() -> None:
     session = FakeSession(jobs_now=(done,), lines=LINES, left=left)
     async with opened(session, (120, 60)) as console:
         await job_screen(console)
-        await console.shows("model-0.pdparams  1.0 MiB", "more", "F copies them into ./ana-0001")
+        await console.shows(
+            "model-0.pdparams  1.0 MiB", "more", "F copies them into results/ana-0001"
+        )
         await console.beat()
         assert session.named("results") == [("results", "ana-0001")]
 
@@ -164,8 +166,10 @@ async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
         await console.until(lambda: session.named("retry") == [("retry", "ana-0002")])
         await console.press("F")
         await console.told("The results are in")
+        # Toasts stand at the bottom right, on the facts.
+        console.app.clear_notifications()
         await console.shows("left out: pipe is a named pipe", "and 2 more")
-        assert session.named("fetch") == [("fetch", "ana-0002", tmp_path)]
+        assert session.named("fetch") == [("fetch", "ana-0002", tmp_path / "results")]
         await console.until(lambda: count(console) == 200)
         await console.press("S")
         await console.told("200 lines are in")
@@ -236,6 +240,28 @@ async def test_a_log_is_followed_as_it_grows_and_begins_anew_when_it_is_replaced
         await console.shows("no end yet but now")
         path.write_text("another\n")
         await console.shows("line 1 of 1", "another")
+
+
+async def test_the_warning_of_a_time_limit_stands_in_the_log() -> None:
+    runs = job("resnet", JobState.RUNNING)
+    assert runs.attempt is not None
+    runs = replace(runs, task=replace(runs.task, time_limit_s=7200.0))
+    session = FakeSession(jobs_now=(runs,), lines=LINES)
+    async with opened(session) as console:
+        await job_screen(console)
+        before = count(console)
+        path = session.log_path("ana-0001")
+        was = path.read_bytes()
+        started = runs.attempt.started_at or 0.0
+        warned = replace(runs.attempt, started_at=started, warned_at=started + 6600.0)
+        session.jobs_now = (replace(runs, attempts=(warned,)),)
+        await console.beat()
+        await console.shows("--- gpuconsole, ", "the job's limit of 2h00m ends it in 10m")
+        with path.open("a") as file:
+            file.write("written later\n")
+        await console.shows("written later")
+        assert count(console) == before + 2
+        assert path.read_bytes() == was + b"written later\n"
 
 
 def gang(*hosts: str) -> FakeSession:

@@ -25,6 +25,7 @@ from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit import SubmitScreen
 from gpuconsole.tui.screens.triage import TriageScreen
+from gpuconsole.tui.screens.usage import UsageScreen
 from gpuconsole.tui.widgets.actions import Actions
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
@@ -45,6 +46,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "host": (HostScreen, ("enter",)),
     "device": (DeviceScreen, ("enter", "enter")),
     "queue": (QueueScreen, ("2",)),
+    "usage": (UsageScreen, ("2", "u")),
     "table": (Rows, ("2",)),
     "submit": (SubmitScreen, ("4",)),
     "form": (Form, ("4",)),

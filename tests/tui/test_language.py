@@ -51,6 +51,7 @@ UNTRANSLATED = frozenset(
     {
         # Names, units, and what is typed.
         "{} TFLOPS   {} {}",
+        "{} gpu {}",
         "gpu", "C", "W", "#", "FP16", "FP16 TFLOPS", "TFLOPS", "rank", "ECC", "PCI", "NUMA",
         "MIG", "NVLink", "pid", "0", "{}", "{} of {}", "{}: {}",
     }
@@ -383,7 +384,7 @@ SCREENS = {
     "2": ("队列", "作业", "状态", "运行中", "排队", "为何"),
     "3": ("日志", "显存", "跟随"),
     "5": ("巡检", "级别", "过热降频", "处理"),
-    "4": ("提交", "脚本", "批大小", "采用"),
+    "4": ("提交", "脚本", "批大小", "重估"),
 }
 
 
@@ -508,7 +509,8 @@ async def test_no_english_sentence_stands_on_the_screens_of_the_demo(
     demo = DemoOptions(hosts=6, speed=40.0)
     async with (
         open_session(None, tmp_path / "state", demo=demo) as lab_session,
-        opened(lab_session, size, CHINESE_LOOK) as console,
+        # A toast that comes while one looks would lie over a box.
+        opened(lab_session, size, CHINESE_LOOK, toasts=False) as console,
     ):
         await console.shows("模拟", "A100-SXM4-40GB")
         for key in ("1", "2", "5", "4"):

@@ -208,7 +208,7 @@ async def test_symbols_and_bell_can_be_changed_for_the_session() -> None:
         await console.press("enter")
         await console.until(lambda: console.app.ink.ascii)
         await console.until(lambda: console.text.isascii(), "nothing but ASCII")
-        await ask(console, "never ring", "in force")
+        await ask(console, "never ring", "active")
         await console.press("escape")
         await ask(console, "ring warning", "Ring at incidents: warning and worse")
         await console.press("enter")

@@ -9,8 +9,8 @@ from textual.widgets import Button, Input
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import EngineError, UsageError
-from gpuconsole.placement.forecast import Expected
-from gpuconsole.placement.whatif import Comparison, Moved
+from gpuconsole.placement.forecast.start_times import Expected
+from gpuconsole.placement.forecast.what_if import Comparison, Moved
 from gpuconsole.session.queue.forecast import Change
 from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
 from gpuconsole.tui.widgets.rows import Rows
@@ -88,8 +88,8 @@ async def test_ten_thousand_jobs_are_walked_without_making_their_rows() -> None:
     many = tuple(job(f"job-{n}", JobState.QUEUED, n, attempts=()) for n in range(1, 10_001))
     session = FakeSession(jobs_now=many)
     asked: list[str] = []
-    original = session.why
-    session.why = lambda reference: (asked.append(reference), original(reference))[1]  # type: ignore[method-assign]
+    original = session.why_now
+    session.why_now = lambda reference: (asked.append(reference), original(reference))[1]  # type: ignore[method-assign]
     async with opened(session) as console:
         await console.press("2")
         await console.shows("queue  10,000 jobs")
@@ -275,6 +275,21 @@ async def test_starts_are_seen_at_every_size() -> None:
             await console.shows("where/start", "in ~10m", "a100-01:0")
 
 
+async def test_what_other_queues_hold_is_told() -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        await queue(console)
+        assert "other queues" not in console.text
+        session.held_elsewhere = 3
+        session.revision += 1
+        await console.beat()
+        await console.shows("3 devices are held from other queues, not seen here")
+        session.held_elsewhere = 1
+        session.revision += 1
+        await console.beat()
+        await console.shows("1 device is held from other queues")
+
+
 async def test_no_jobs() -> None:
     session = FakeSession()
     async with opened(session) as console:
@@ -384,3 +399,26 @@ async def test_a_priority_that_is_no_number_is_asked_for_again() -> None:
         console.app.screen.query_one("#answer", Input).value = "-5"
         await console.press("enter")
         await console.until(lambda: session.named("priority") == [("priority", "ana-0001", -5)])
+
+
+@pytest.mark.parametrize(
+    ("state", "acts", "not_now"),
+    [
+        (JobState.QUEUED, ("cancel", "hold"), ("retry",)),
+        (JobState.RUNNING, ("cancel",), ("retry", "hold", "priority")),
+        (JobState.FAILED, ("retry",), ("cancel", "hold", "priority")),
+    ],
+)
+async def test_the_footer_shows_what_acts_on_the_job_and_usage(
+    state: JobState, acts: tuple[str, ...], not_now: tuple[str, ...]
+) -> None:
+    async with opened(FakeSession(jobs_now=(job("resnet", state),)), (80, 24)) as console:
+        await console.press("2")
+        await console.shows("resnet")
+        await console.until(lambda: all(word in footer(console) for word in acts), "its verbs")
+        assert all(word in footer(console) for word in ("open", "u usage", "/ filter", "? help"))
+        assert not any(word in footer(console) for word in not_now)
+
+
+def footer(console: Driven) -> str:
+    return console.text.splitlines()[-1]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpuconsole.core.events import Event
-from gpuconsole.state.recording.shelf import Span
+from gpuconsole.state.recording.archive import Span
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.slider import TimeView, slider_line
 from gpuconsole.tui.themes import BUILT_IN

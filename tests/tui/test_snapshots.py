@@ -15,6 +15,7 @@ from gpuconsole.tui.app import Look
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job, report
 from tests.tui.snapshot import FOLDER, same
+from tests.tui.test_usage import REPORT
 
 LINES = tuple(f"INFO step={at}/500 loss={1 / at:.3f}" for at in range(1, 61))
 
@@ -36,6 +37,7 @@ SCENES = {
     "host": Scene(("enter",), ("a100-01",)),
     "device": Scene(("enter", "enter"), ("GPU-a0",), back=("escape", "escape")),
     "queue": Scene(("2",), ("waiting-one", "held"), back=("1",)),
+    "usage": Scene(("2", "u"), ("energy over 67%",), back=("escape", "1")),
     "job": Scene(("3",), ("step=60/500",), back=("1",)),
     "submit": Scene(("4",), ("14.8 GiB",), script="train.py", back=("escape", "1")),
     "triage": Scene(("5",), ("slowed by heat",), back=("1",)),
@@ -54,7 +56,7 @@ def session() -> FakeSession:
         for number, (name, state) in enumerate(zip(names, states, strict=True), 1)
     )
     wrong = FakeTriage((incident(), incident("host-down", "v100-02")), jobs=jobs)
-    return FakeSession(jobs_now=jobs, triage=wrong, lines=LINES, answer=report())
+    return FakeSession(jobs_now=jobs, triage=wrong, lines=LINES, answer=report(), usage=REPORT)
 
 
 @pytest.fixture(autouse=True)

@@ -103,15 +103,18 @@ async def test_function_keys_apply_suggestions() -> None:
     session = FakeSession()
     async with opened(session) as console:
         await form(console)
-        await console.shows("F3")
+        await console.shows("F2  ", "F2 apply")
+        # What is for the script has no key: nothing is promised that does not act.
+        assert any(one.kind != "batch-size" for one in session.answer.suggestions)
+        assert "F3" not in console.text
+        kept = len(console.app.messages)
+        await console.press("f3", "f4")
+        assert len(console.app.messages) == kept
+        assert value(console, "batch") == ""
         await console.press("f2")
         assert value(console, "batch") == "48"
         await console.until(lambda: asked(session).batch_size == 48)
         await console.told("change the batch size at train.py:12 too")
-        await console.press("f3")
-        await console.told("This one is for the script")
-        await console.press("f4")
-        await console.told("There is no such suggestion.")
 
 
 async def test_a_suggestion_changes_the_shipped_copy_alone() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.lab.jobs import submit_demo_jobs
 from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.simulated_lab.jobs import submit_demo_jobs
 from tests.tui.console import SIZES, Driven, opened
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ async def walk(console: Driven, words: tuple[str, ...]) -> None:
 
 
 FOUND: tuple[tuple[str, ...], ...] = (
-    (r"1 x 24 GiB  \d places?   ◆ \S+ gpu \d", "◆·|·◆|█◆"),
+    (r"1 x 24 GiB  \d places?   ◆ \S+ gpu \d", "◆■|■◆|█◆|◆ free"),
     (r"rtx3090-01  rack:r2", r"▸ +1~ RTX 3090.* chen"),
     (r"why is eight-cards queued\?", r"8 devices could do it"),
     (r"WILL NOT FIT|will not fit", r"[Bb]atch size"),

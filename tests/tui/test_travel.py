@@ -18,7 +18,7 @@ from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.history import downsample
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.recording.replay_session import open_replay
-from gpuconsole.state.recording.envelope import Header
+from gpuconsole.state.recording.file_format import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.screens.fleet import FleetScreen
@@ -230,6 +230,15 @@ async def test_a_click_on_the_slider_goes_there(tmp_path: Path, size: tuple[int,
         await console.until(
             lambda: abs(console.app.viewed.now() - wanted) < 70, "where it was clicked"
         )
+
+
+@pytest.mark.parametrize("words", ["10m", "-10m", "10 min ago"])
+async def test_how_long_ago_is_understood_without_a_sign(words: str, tmp_path: Path) -> None:
+    async with opened(session(tmp_path)) as console:
+        before = console.app.viewed.now()
+        await back_to(console, words)
+        await console.until(lambda: console.app.travel.past is not None, "the past")
+        assert abs(before - 600 - console.app.viewed.now()) < 70
 
 
 async def test_a_time_that_is_none_is_told(tmp_path: Path) -> None:

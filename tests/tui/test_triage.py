@@ -186,7 +186,9 @@ async def test_drain_asks_naming_the_consequence_and_keeps_by_default() -> None:
         assert isinstance(console.app.focused, Button)
         await console.press("enter")
         assert made.drains.drained == []  # type: ignore[attr-defined]
-        await console.press("1", "y")
+        # Any answer ends the choosing: digits are screens again.
+        await console.until(lambda: isinstance(console.app.focused, Rows))
+        await console.press("x", "1", "y")
         await console.told("v100-02 takes no new jobs.")
         assert made.drains.drained == [("v100-02", "host unreachable", "ana")]  # type: ignore[attr-defined]
 
@@ -199,12 +201,18 @@ async def test_digits_are_screens_until_one_chooses_what_to_do() -> None:
         assert console.app.current_mode == "fleet"
         await console.press("5", "x")
         await console.until(lambda: isinstance(console.app.focused, Actions))
+        await console.shows("1-9 do an action", "esc back to the list")
         await console.press("2")
         await console.shows("Cancel resnet?", "SIGTERM", "It keeps no checkpoints")
         await console.press("y")
         await console.until(lambda: made.named("cancel") == [("cancel", "ana-0003")])
+        await console.until(lambda: isinstance(console.app.focused, Rows))
+        assert "do an action" not in console.text
+        await console.press("x")
+        await console.shows("esc back to the list")
         await console.press("escape")
         await console.until(lambda: isinstance(console.app.focused, Rows))
+        await console.until(lambda: "back to the list" not in console.text)
 
 
 async def test_a_job_with_checkpoints_is_moved_and_a_failed_one_tried_again() -> None:
@@ -243,9 +251,9 @@ async def test_a_forgotten_process_is_ended_once_that_was_said_yes_to() -> None:
     async with opened(made) as console:
         await triage(console, "x", "1")
         await console.shows("End pid 4711, wang?", "642 MiB", "SIGTERM")
-        await console.press("n", "1", "y")
+        await console.press("n", "x", "1", "y")
         await console.told("Process 4711 was told to end.")
-        await console.press("2", "y")
+        await console.press("x", "2", "y")
         await console.until(lambda: len(made.processes.asked) == 2)  # type: ignore[attr-defined]
         assert made.processes.asked == [("rtx-01", 4711, "TERM"), ("rtx-01", "d" * 64)]  # type: ignore[attr-defined]
 
@@ -257,7 +265,7 @@ async def test_arrows_look_at_what_would_follow_and_enter_does_it() -> None:
         await console.shows("preview of 5", "Out of the way for an hour")
         await console.press("enter")
         await console.until(lambda: made.triage.said == [("snooze", "unreachable:v100-02", 3600.0)])
-        await console.press("down", "down", "down", "enter")
+        await console.press("x", "down", "down", "down", "enter")
         await console.until(lambda: made.triage.said[1:] == [("resolve", "unreachable:v100-02")])
         await console.press("9")
         assert isinstance(console.app.screen, TriageScreen)
@@ -270,12 +278,12 @@ async def test_from_an_incident_to_its_host_its_job_and_a_ticket() -> None:
         await console.shows("rtx-01 > gpu 1")
         await console.press("escape", "x", "3")
         assert isinstance(console.app.screen, HostScreen)
-        await console.press("escape", "5")
+        await console.press("escape", "x", "5")
         assert "slowed by heat on rtx-01 gpu 1" in console.app.clipboard
         console.app.copy_to_clipboard("")
         await console.press("y")
         assert "confidence high" in console.app.clipboard
-        await console.press("4")
+        await console.press("x", "4")
         await console.until(lambda: isinstance(console.app.screen, JobScreen))
 
 
@@ -310,7 +318,7 @@ async def test_read_only_takes_the_verbs_away_and_leaves_the_looking() -> None:
         await triage(console, "a", "s", "r")
         await console.shows("read-only")
         for digit in ("1", "4", "5", "6"):
-            await console.press("x", digit, "escape")
+            await console.press("x", digit)
             assert isinstance(console.app.screen, TriageScreen)
         await console.told("Read-only: drain v100-02 was not done.")
         assert made.triage.said == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,10 +20,10 @@ parser = pytest.importorskip("prometheus_client.parser", reason="needs the extra
 from gpuconsole.cli.entry import main  # noqa: E402
 from gpuconsole.core.fleet import FleetSnapshot  # noqa: E402
 from gpuconsole.errors import UsageError  # noqa: E402
-from gpuconsole.lab import SimulatedHosts  # noqa: E402
 from gpuconsole.session.metrics.console import prediction_facts  # noqa: E402
 from gpuconsole.session.metrics.model import Picture  # noqa: E402
 from gpuconsole.session.metrics.queue import Tally  # noqa: E402
+from gpuconsole.simulated_lab import SimulatedHosts  # noqa: E402
 from gpuconsole.web.guard import Bearer, given_token, issued  # noqa: E402
 from gpuconsole.web.metrics import Address, address_of, exposed  # noqa: E402
 
@@ -349,7 +350,9 @@ def test_without_its_extra_it_says_what_to_install(
 
     monkeypatch.setattr(scraping, "find_spec", lambda name: None)
     assert main(["metrics", "--demo"]) == 2
-    assert "pip install 'gpuconsole[metrics]'" in capsys.readouterr().err
+    command = capsys.readouterr().err.partition("Run: ")[2].replace("\n", " ")
+    assert command.split()[:4] == [sys.executable, "-m", "pip", "install"]
+    assert "prometheus-client>=0.21" in command
 
 
 def test_a_wrong_token_takes_as_long_as_another(monkeypatch: pytest.MonkeyPatch) -> None:

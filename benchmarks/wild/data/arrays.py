@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
+import struct
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,26 +40,56 @@ def numpy_files(
     dtype: str = "float32",
     value: float = 1,
 ) -> None:
-    """Write arrays of one value in `.npy`; in a name `{i}` is the number."""
+    """Write arrays of one value in `.npy`; in a name `{i}` is the number.
+
+    They are alike: all but the first are links to it.
+    """
     import numpy as np
 
+    first = folder / name.format(i=0)
     for i in range(count):
         path = folder / name.format(i=i)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, np.full(shape, value, dtype))
+        path.unlink(missing_ok=True)
+        if i == 0:
+            np.save(path, np.full(shape, value, dtype))
+        else:
+            path.hardlink_to(first)
+
+
+def numpy_object(file: Path, *, content: Any) -> None:
+    """Write a `.npy` that holds one object, its content described as that of `pickled`."""
+    import numpy as np
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.save(file, np.array(_made(content, 0), dtype=object), allow_pickle=True)
 
 
 def numpy_archives(
-    folder: Path, *, name: str, count: int, arrays: Mapping[str, Sequence[int]]
+    folder: Path,
+    *,
+    name: str,
+    count: int,
+    arrays: Mapping[str, Sequence[int]],
+    dtypes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write archives (`.npz`) of arrays of ones, each by its name and shape."""
+    """Write archives (`.npz`) of arrays of ones, each by its name and shape; float32 where `dtypes`
+    does not say another. They are alike: all but the first are links to it."""
     import numpy as np
 
-    ones: dict[str, Any] = {key: np.ones(shape, "float32") for key, shape in arrays.items()}
+    known = dtypes or {}
+    ones: dict[str, Any] = {
+        key: np.ones(shape, known.get(key, "float32")) for key, shape in arrays.items()
+    }
+    first = folder / name.format(i=0)
     for i in range(count):
         path = folder / name.format(i=i)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, **ones)
+        path.unlink(missing_ok=True)
+        if i == 0:
+            np.savez_compressed(path, **ones)
+        else:
+            path.hardlink_to(first)
 
 
 def cifar(file: Path, *, count: int = 512, classes: int = 10) -> None:
@@ -74,6 +106,20 @@ def cifar(file: Path, *, count: int = 512, classes: int = 10) -> None:
             archive.addfile(about, io.BytesIO(batch))
 
 
+def mnist(folder: Path, *, count: int = 600, tests: int = 100, classes: int = 10) -> None:
+    """Write MNIST's four files: pictures of 28 x 28 grey values and their classes, packed (IDX).
+
+    Paddle reads a hundred at a time: other numbers it refuses.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, number in (("train", count), ("t10k", tests)):
+        pictures = struct.pack(">IIII", 2051, number, 28, 28) + bytes(number * 28 * 28)
+        labels = struct.pack(">II", 2049, number) + bytes(i % classes for i in range(number))
+        for name, content in (("images-idx3", pictures), ("labels-idx1", labels)):
+            path = folder / f"{part}-{name}-ubyte.gz"
+            path.write_bytes(gzip.compress(content, mtime=0))
+
+
 def pickled(file: Path, *, content: Any, protocol: int = 2) -> None:
     """Write a pickle of lists and texts as they are, and of arrays and pictures as described.
 
@@ -88,9 +134,11 @@ def pickled(file: Path, *, content: Any, protocol: int = 2) -> None:
 
 
 def json_file(file: Path, *, content: Any) -> None:
-    """Write a JSON file of one line, its content described as that of `pickled`."""
+    """Write a JSON file of one line, its content described as that of `pickled`; packed where the
+    name ends with `.gz`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(_made(content, 0), ensure_ascii=False) + "\n", "utf-8")
+    text = json.dumps(_made(content, 0), ensure_ascii=False).encode() + b"\n"
+    file.write_bytes(gzip.compress(text, mtime=0) if file.suffix == ".gz" else text)
 
 
 def _made(content: Any, turn: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Sequence
@@ -25,10 +26,12 @@ def pictures(
     size: Sequence[int] = SIZE,
     mode: str = "RGB",
     value: int = 1,
+    kind: str | None = None,
 ) -> None:
     """Write pictures of one colour each; in a name `{i}` is the number and `{c}` the class.
 
-    A mask (`mode` L) holds `value` everywhere.
+    A mask (`mode` L) holds `value` everywhere. `kind` is the format, as Pillow calls it, where the
+    name does not say it.
     """
     from PIL import Image
 
@@ -40,7 +43,7 @@ def pictures(
         path.unlink(missing_ok=True)
         if i < DIFFERENT:
             color = value if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
-            Image.new(mode, (size[0], size[1]), color).save(path)
+            Image.new(mode, (size[0], size[1]), color).save(path, kind)
             written.append(path)
         else:
             path.hardlink_to(written[i % DIFFERENT])
@@ -242,3 +245,30 @@ def person_reid(
         name = f"{part}/{{c:04d}}_c{{i}}s1_{{i:06d}}_00.jpg"
         number = people * each if part.endswith("train") else people
         pictures(folder, count=number, classes=people, name=name, size=size)
+
+
+def packed(
+    file: Path,
+    *,
+    labels: Sequence[str],
+    count: int = 64,
+    size: Sequence[int] = SIZE,
+) -> None:
+    """Write pictures that lie one after another in a file (`.data`), with the place of each
+    (`.header`: its key, where it begins, its length) and what is noted of it (`.label`).
+
+    The notes follow a key and are taken from `labels` in turn; `{i}` is the picture's number.
+    """
+    from PIL import Image
+
+    content = io.BytesIO()
+    Image.new("RGB", (size[0], size[1]), (90, 120, 60)).save(content, "JPEG")
+    one = content.getvalue()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.with_name(file.name + ".data").write_bytes(one * count)
+    for kind, notes_of in (
+        ("header", [f"{i * len(one)}\t{len(one)}" for i in range(count)]),
+        ("label", [labels[i % len(labels)].format(i=i) for i in range(count)]),
+    ):
+        rows = [f"{i}\t{note}\n" for i, note in enumerate(notes_of)]
+        write(file.with_name(f"{file.name}.{kind}"), "".join(rows))

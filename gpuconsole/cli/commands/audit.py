@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True,
-    help="The latest N acts.",
+    help="The latest N requests.",
 )  # fmt: skip
 @common
 def audit(limit: int) -> int:
-    """Show who asked what of the lab's queue, and what was refused.
+    """Show the requests to the lab's queue, also those refused.
 
-    Operators see all acts, others their own. A queue of one's own keeps none.
+    Operators see all requests, other users their own. A personal queue has no audit log.
     """
 
     async def work(session: Session) -> tuple[tuple[Act, ...], float]:
@@ -35,7 +35,7 @@ def audit(limit: int) -> int:
         print_document({"acts": [act.as_json() for act in listed]})
         return 0
     if not listed:
-        note("Nothing is on record.")
+        note("There are no entries.")
         return 0
     from gpuconsole.cli import views
 

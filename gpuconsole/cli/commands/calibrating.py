@@ -18,24 +18,22 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.reliability import Reliability
     from gpuconsole.session.session import Session
 
-_FRAME_WAIT_S = 15.0
-"""How long the host's first picture is waited for."""
-
 
 @click.command()
 @click.argument("host", required=False, shell_complete=completing.hosts)
 @click.option("--device", type=click.IntRange(min=0), metavar="N", help="Which; else an idle one.")
 @click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
 @click.option(
-    "--reliability", is_flag=True, help="Show instead how good past predictions have been."
+    "--reliability", is_flag=True, help="Show how accurate past predictions were instead."
 )
 @common
 def calibrate(host: str | None, device: int | None, image: str | None, reliability: bool) -> int:
     """Measure what a Paddle process costs on a host's card.
 
-    Runs a container of some seconds on one idle device, leased meanwhile: a tiny tensor, a matrix
-    product, a convolution forward and backward. What the process holds beside Paddle's allocator
-    is kept and replaces the assumed 600 MiB. Exit 1 when nothing could be measured.
+    Runs a container for some seconds on one idle device, which is leased during that time: a tiny
+    tensor, a matrix product, a convolution forward and backward. What the process holds outside of
+    Paddle's allocator is stored and replaces the assumed 600 MiB. Exit 1 when nothing could be
+    measured.
     """
     if reliability:
         return _reliability()
@@ -44,7 +42,6 @@ def calibrate(host: str | None, device: int | None, image: str | None, reliabili
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> HostCalibration:
-        await session.first_frames(_FRAME_WAIT_S, host)
         return await session.calibrate(host, device, image or "", note)
 
     found = drive(work)
@@ -82,9 +79,9 @@ def _show(found: HostCalibration) -> None:
     for name, size, meaning in (
         ("after a tensor", found.first_mib, "the process and its context"),
         ("after a matrix product", found.matmul_mib, "with the libraries for it"),
-        ("after a convolution", found.context_mib, "with cuDNN: kept as this card's context"),
+        ("after a convolution", found.context_mib, "with cuDNN: stored as this device's context"),
         ("growth per small chunk", found.granularity_mib, "how the driver rounds 1.25 MiB"),
-        ("workspace", found.workspace_mib, "what the convolution took beside its tensors"),
+        ("workspace", found.workspace_mib, "what the convolution took besides its tensors"),
     ):
         rows.add_row(name, "n/a" if size is None else f"{size:.1f}", meaning)
     show(rows)

@@ -14,10 +14,10 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @common
 def completion(shell: str) -> int:
-    """Print what makes a shell complete gpuconsole.
+    """Print a script for completion in your shell.
 
-    Commands, options, job ids, sweeps, incidents and hosts, from files of this machine alone. Once,
-    or in the shell's start-up file:
+    Completes commands, options, job ids, sweeps, incidents and hosts, from files on this machine.
+    Run it once, or in the shell's start-up file:
 
     \b
     bash  eval "$(gpuconsole completion bash)"

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("host", shell_complete=completing.hosts)
-@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason that `why` and lists show.")
 @common
 def drain(host: str, reason: str) -> int:
-    """Let no new job start on a host; what runs there goes on.
+    """Let no new job start on a host; running jobs continue.
 
-    It holds for every console of this queue, until `gpuconsole undrain`.
+    It applies to every console of this queue, until `gpuconsole undrain`.
     """
 
     async def work(session: Session) -> tuple[Drain | None, list[str]]:

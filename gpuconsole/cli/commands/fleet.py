@@ -189,7 +189,7 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write; else your own inventory, or what --inventory says.",
+    help="Where to write; else your own inventory, or the file of --inventory.",
 )
 @click.option(
     "--ssh-config",
@@ -199,25 +199,53 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
     metavar="FILE",
     help="What to read.",
 )
-@click.option("--force", is_flag=True, help="Replace an inventory that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing inventory.")
 @common
 def init(output: Path | None, ssh_config: Path, force: bool) -> int:
-    """Write an inventory from your ssh config."""
+    """Write an inventory from your ssh config, or one to fill in."""
     from gpuconsole.core.places import inventory_path
     from gpuconsole.remote.inventory import parse_inventory
-    from gpuconsole.remote.sshconfig import inventory_text, read_aliases, write_inventory
+    from gpuconsole.remote.sshconfig import write_inventory
 
     if options().read_only:
         raise ReadOnlyError(
             "Read-only", "init writes a file, and --read-only forbids it.", "Leave it out."
         )
     target = (output or options().inventory or inventory_path()).expanduser()
-    text = inventory_text(read_aliases(ssh_config.expanduser()), str(ssh_config))
-    hosts = [host.name for host in parse_inventory(text, str(target)).hosts]
+    text, found = _first_inventory(ssh_config)
+    hosts = [host.name for host in parse_inventory(text, str(target)).hosts] if found else []
     write_inventory(text, target, force=force)
     if options().as_json:
         print_document({"inventory": str(target), "hosts": hosts})
+        return 0
+    print(target)
+    if hosts:
+        count = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
+        note(f"{count}. Remove what has no GPUs, then run: gpuconsole check")
     else:
-        print(target)
-        note(f"{len(hosts)} hosts. Remove what has no GPUs, then run: gpuconsole check")
+        note("No host yet: remove the # before the example and name yours, then run: gpuconsole"
+             " check")  # fmt: skip
     return 0
+
+
+def _first_inventory(ssh_config: Path) -> tuple[str, bool]:
+    """Return an inventory of the hosts that the ssh config names, or else of the one that is asked
+    for, or a template to fill in; and whether there is a host in it."""
+    from gpuconsole.remote.sshconfig import inventory_text, own_config, read_aliases, template_text
+
+    path = ssh_config.expanduser()
+    if path.exists() or path != own_config():
+        aliases = read_aliases(path)
+        try:
+            return inventory_text(aliases, str(ssh_config)), True
+        except UsageError as error:
+            note(error.message)
+    else:
+        note(f"There is no {ssh_config}.")
+    if options().as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return template_text(), False
+    first = click.prompt(
+        "First host, as you would give it to ssh (enter for a template)",
+        default="", show_default=False, err=True,
+    ).strip()  # fmt: skip
+    return template_text(first), bool(first)

@@ -14,11 +14,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, iso_utc
 
 if TYPE_CHECKING:
-    from gpuconsole.placement.whatif import Comparison, Moved
+    from gpuconsole.placement.forecast.what_if import Comparison, Moved
     from gpuconsole.session.session import Session
 
-_PICTURE_S = 5.0
-"""How long the command waits for hosts before it answers with those it has."""
 _SHOWN = 20
 """How many jobs a person sees."""
 
@@ -33,14 +31,13 @@ def what_if(change: tuple[str, ...]) -> int:
 
     CHANGE is one of: drain HOST, add COUNT MODEL, priority JOB NUMBER.
     """
-    from gpuconsole.placement.whatif import sentences
+    from gpuconsole.placement.forecast.what_if import sentences
     from gpuconsole.session.queue.forecast import parse_change
 
     wanted = parse_change(" ".join(change))
 
     async def asked(session: Session) -> tuple[Comparison, float]:
-        await session.look_around(_PICTURE_S)
-        return await session.foresight.what_if(wanted), session.now()
+        return await session.what_if(wanted.text), session.now()
 
     found, now = drive(asked)
     if options().as_json:
@@ -66,6 +63,8 @@ def _cells(moved: Moved, now: float) -> tuple[str, ...]:
 
 
 def _document(change: str, found: Comparison) -> dict[str, Any]:
+    from gpuconsole.placement.forecast.start_times import HORIZON_S
+
     return {
         "change": change,
         "waiting": found.waiting,
@@ -73,8 +72,11 @@ def _document(change: str, found: Comparison) -> dict[str, Any]:
         "mean_wait_after_s": found.mean_after_s,
         "guess": found.guess,
         "devices_seen": found.seen,
+        "labels_of_new_hosts": list(found.labels),
+        "labels_lacking": list(found.lacking),
         "without_estimate_before": found.untold_before,
         "without_estimate_after": found.untold_after,
+        "horizon_s": HORIZON_S,
         "moved": [
             {
                 "id": moved.job,

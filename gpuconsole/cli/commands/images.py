@@ -17,9 +17,9 @@ from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.session.images.copy import Copied
-    from gpuconsole.session.images.service import Fetched, HostImages
+    from gpuconsole.session.images.service import FetchedImage, HostImages
     from gpuconsole.session.session import Session
-    from gpuconsole.state.images import ImageCheck, Pin
+    from gpuconsole.state.files.images import ImageCheck, Pin
 
 _WAIT_S = 15.0
 """How long the hosts' first pictures are waited for."""
@@ -35,9 +35,9 @@ _host = click.option(
 
 @click.group()
 def image() -> None:
-    """Look at the images of hosts, fetch, pin, check and copy them.
+    """List, pull, pin, check and copy the images of hosts.
 
-    Nothing here starts a job. Without a network a host gets an image from another: `image copy`.
+    None of these starts a job. A host without network gets an image from another one: `image copy`.
     """
 
 
@@ -47,7 +47,7 @@ def image() -> None:
 def list_images(hosts: tuple[str, ...]) -> int:
     """List the images of each host, and which waiting jobs want them.
 
-    Exit 3 when no host could be asked; one that could not says why in its place.
+    A host that could not be reached is listed with the reason. Exit 3 if none could be reached.
     """
     from gpuconsole.cli import image_views
 
@@ -71,21 +71,21 @@ def list_images(hosts: tuple[str, ...]) -> int:
 @_host
 @common
 def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
-    """Fetch images before jobs need them.
+    """Pull images before jobs need them.
 
-    Hosts behind one jump host share a link: they fetch one after another, others at once. Ctrl-C
-    ends the pulls; layers that are whole stay. Exit 3 when a host did not get what it should.
+    Hosts behind one jump host share a link: they pull one after another, others at the same time.
+    Ctrl-C ends the pulls; complete layers stay. Exit 3 if a host did not get an image.
     """
     if bool(images) == waiting:
         raise UsageError("What?", "Name images, or say --waiting.", "See: gpuconsole image --help")
     from gpuconsole.cli import image_views
     from gpuconsole.core.images import parse_reference
-    from gpuconsole.placement.prepull import Fetch
+    from gpuconsole.placement.elastic.prepull import Fetch
 
     for name in images:
         parse_reference(name)
 
-    async def work(session: Session) -> tuple[Fetched, ...]:
+    async def work(session: Session) -> tuple[FetchedImage, ...]:
         await _seen(session, hosts)
         if waiting:
             fetches = session.images.wanted(hosts)
@@ -115,7 +115,7 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
     default="",
     metavar="HOST",
     shell_complete=completing.hosts,
-    help="The image that this host has.",
+    help="Pin the image that this host has.",
 )
 @click.option(
     "--task",
@@ -123,13 +123,14 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
     metavar="FILE",
     help="Write it into this task file instead.",
 )
-@click.option("--remove", is_flag=True, help="Forget the pin.")
+@click.option("--remove", is_flag=True, help="Remove the pin.")
 @common
 def pin(name: str, host: str, task: Path | None, remove: bool) -> int:
-    """Let a name mean one image for ever: by its digest.
+    """Fix the image that a name means, by its digest.
 
-    Tasks that are submitted from now on with that name run that image, as do hosts whose default
-    it is. An image that no registry knows is pinned by its id; hosts then get it by `image copy`.
+    Tasks that are submitted from now on with that name run that image, and so do hosts that have it
+    as their default. An image that is in no registry is pinned by its id; hosts then get it by
+    `image copy`.
     """
     from gpuconsole.cli import image_views
 
@@ -168,14 +169,14 @@ async def _unpin(session: Session, name: str) -> None:
 @click.option(
     "--host", required=True, metavar="HOST", shell_complete=completing.hosts, help="Where."
 )
-@click.option("--no-device", is_flag=True, help="Do not ask for a device, idle or not.")
+@click.option("--no-device", is_flag=True, help="Check without a device.")
 @common
 def check(name: str, host: str, no_device: bool) -> int:
-    """Run Paddle in an image: is it there, for what is it built, where does it compute?
+    """Run Paddle in an image and show its version, its build and its devices.
 
-    A container of some seconds, on an idle device that is leased meanwhile. What was found is
-    remembered: placement holds it against the drivers of all hosts. Exit 1 when the image will not
-    do for that host.
+    Runs a container for some seconds, on an idle device that is leased during that time. The result
+    is stored: placement compares it with the drivers of all hosts. Exit 1 if the image cannot be
+    used on that host.
     """
     from gpuconsole.cli import image_views
 
@@ -199,7 +200,7 @@ def check(name: str, host: str, no_device: bool) -> int:
     required=True,
     metavar="HOST",
     shell_complete=completing.hosts,
-    help="Who has it.",
+    help="The host that has it.",
 )
 @click.option(
     "--to",
@@ -210,13 +211,13 @@ def check(name: str, host: str, no_device: bool) -> int:
     shell_complete=completing.hosts,
     help="May repeat.",
 )
-@click.option("--replace", is_flag=True, help="Take the name from another image there.")
+@click.option("--replace", is_flag=True, help="Replace another image of that name.")
 @common
 def copy(name: str, source: str, targets: tuple[str, ...], replace: bool) -> int:
     """Copy an image from host to host through this console, for a host that cannot pull.
 
-    Nothing is stored on the way. What arrived is held against what was sent. Ctrl-C ends it; the
-    host drops what had come.
+    Nothing is stored on this machine. The image that arrived is compared with the one that was
+    sent. Ctrl-C ends the copy; the host discards an incomplete one.
     """
 
     async def work(session: Session) -> list[tuple[str, Copied]]:
@@ -259,7 +260,7 @@ def copy(name: str, source: str, targets: tuple[str, ...], replace: bool) -> int
 )
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Write it there, not on stdout; a file that exists is left alone.",
+    help="Write to this file instead of stdout; an existing file is not replaced.",
 )  # fmt: skip
 @common
 def dockerfile_command(

@@ -17,27 +17,23 @@ from gpuconsole.errors import UsageError
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-_WAIT_S = 5.0
-
 
 @click.command()
 @click.argument("incident", metavar="[ID]", default="", shell_complete=completing.incidents)
-@click.option("--all", "everything", is_flag=True, help="Also what is over or closed.")
-@click.option("--ack", is_flag=True, help="Say that it has been seen.")
-@click.option("--snooze", metavar="TIME", help="Put it off for so long, such as 30m, 1h or 2d.")
-@click.option(
-    "--resolve", is_flag=True, help="Say that it is no fault: closed until it comes back."
-)
-@click.option("--reopen", is_flag=True, help="Take back what was said of it.")
+@click.option("--all", "everything", is_flag=True, help="Also those that are over or closed.")
+@click.option("--ack", is_flag=True, help="Acknowledge it.")
+@click.option("--snooze", metavar="TIME", help="Snooze it for a duration: 30m, 1h or 2d.")
+@click.option("--resolve", is_flag=True, help="Resolve it: it is closed until it occurs again.")
+@click.option("--reopen", is_flag=True, help="Remove the marks.")
 @common
 def incidents(
     incident: str, everything: bool, ack: bool, snooze: str | None, resolve: bool, reopen: bool
 ) -> int:
     """Show what is wrong in the lab, or one incident with its evidence.
 
-    Hosts are looked at once; what must hold for minutes is known where a console or `gpuconsole
-    dispatch` has watched. ID may be the beginning of an id. What is said of an incident holds for
-    every console of this queue.
+    Hosts are sampled once; conditions that must last for minutes are known if a console or
+    `gpuconsole dispatch` was watching. ID may be the beginning of an id. Marks on an incident apply
+    to every console of this queue.
     """
     said = [ack, snooze is not None, resolve, reopen]
     if sum(said) > 1:
@@ -51,8 +47,7 @@ def incidents(
 
 def _list(everything: bool) -> int:
     async def work(session: Session) -> tuple[tuple[Incident, ...], float]:
-        await _look(session)
-        return session.triage.incidents(), session.now()
+        return await session.incidents(), session.now()
 
     found, now = drive(work)
     ordered = worst_first(found, now)
@@ -71,8 +66,7 @@ def _list(everything: bool) -> int:
 
 def _one(reference: str) -> int:
     async def work(session: Session) -> tuple[Incident, float]:
-        await _look(session)
-        return session.triage.incident(reference), session.now()
+        return await session.incident(reference), session.now()
 
     found, now = drive(work)
     if options().as_json:
@@ -84,24 +78,18 @@ def _one(reference: str) -> int:
     return 0
 
 
-async def _look(session: Session) -> None:
-    await session.first_frames(_WAIT_S)
-    await session.triage.look()
-
-
 def _say(reference: str, *, ack: bool, snooze: str | None, resolve: bool) -> int:
     seconds = _seconds(snooze) if snooze is not None else None
 
     async def work(session: Session) -> tuple[Incident, float]:
-        triage = session.triage
         if ack:
-            marked = triage.acknowledge(reference)
+            marked = await session.acknowledge(reference)
         elif seconds is not None:
-            marked = triage.snooze(reference, seconds)
+            marked = await session.snooze(reference, seconds)
         elif resolve:
-            marked = triage.resolve(reference)
+            marked = await session.resolve(reference)
         else:
-            marked = triage.reopen(reference)
+            marked = await session.reopen(reference)
         return marked, session.now()
 
     marked, now = drive(work, fleet=False)

@@ -20,7 +20,7 @@ from gpuconsole.errors import ConsoleError, ReadOnlyError, UsageError
 if TYPE_CHECKING:
     from gpuconsole.session.restore.adoption import Settled
     from gpuconsole.session.session import Session
-    from gpuconsole.state.backups import Restored
+    from gpuconsole.state.backup.backups import Restored
 
 _WAIT_S = 30.0
 """How long hosts are waited for after a restore."""
@@ -37,18 +37,18 @@ _without = click.option(
 
 @click.group()
 def journal() -> None:
-    """Check the journal of the queue, list its backups, restore one.
+    """Check the journal of the queue, list its backups or restore one.
 
-    The console that dispatches makes a backup every hour and keeps the latest of each of seven
-    days.
+    The console that dispatches writes a backup every hour; the latest of each of seven days is
+    retained.
     """
 
 
 @journal.command()
 @common
 def check() -> int:
-    """Look through the journal. Exit 1 when it is damaged or gone."""
-    from gpuconsole.state.backups import backups, fault_of
+    """Check the journal. Exit 1 if it is damaged or missing."""
+    from gpuconsole.state.backup.backups import backups, fault_of
 
     folder = state_folder(options().state)
     path = folder / JOURNAL_NAME
@@ -77,7 +77,7 @@ def check() -> int:
 @common
 def list_backups() -> int:
     """List the backups, the latest first."""
-    from gpuconsole.state.backups import backups
+    from gpuconsole.state.backup.backups import backups
 
     found = backups(state_folder(options().state))
     if options().as_json:
@@ -109,14 +109,14 @@ def list_backups() -> int:
 @click.argument("name", required=False)
 @click.option("--empty", is_flag=True, help="Begin with an empty queue of the same identity.")
 @_without
-@click.option("--yes", is_flag=True, help="Do not ask, also where the journal is whole.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if the journal is intact.")
 @common
 def restore(name: str | None, empty: bool, without: tuple[str, ...], yes: bool) -> int:
-    """Put a backup in the journal's place: the latest, or the one of that NAME.
+    """Replace the journal with a backup: the latest, or the one named NAME.
 
-    The journal that is there is kept beside the backups. Then hosts are asked for what ran since
-    the backup was made: containers of this journal are adopted, and nothing is started twice.
-    Refused while a console dispatches.
+    The present journal is moved to the backups. Then hosts are queried for what ran since the
+    backup: containers of this journal are adopted, and nothing is started twice. Refused while a
+    console dispatches.
     """
     if options().read_only:
         raise ReadOnlyError("Read-only", "Nothing is restored.", "Leave --read-only out.")
@@ -130,8 +130,8 @@ def restore(name: str | None, empty: bool, without: tuple[str, ...], yes: bool) 
     try:
         settled = _adopt(without)
     except ConsoleError as error:
-        note(f"Hosts were not asked yet. {error.title}: {error.message}")
-        note("What waits starts once they were: gpuconsole journal adopt")
+        note(f"Hosts were not queried yet. {error.title}: {error.message}")
+        note("Waiting jobs start after: gpuconsole journal adopt")
         settled = None
     document: dict[str, Any] = {
         "restored": done.backup.name if done.backup is not None else None,
@@ -146,9 +146,9 @@ def restore(name: str | None, empty: bool, without: tuple[str, ...], yes: bool) 
 @_without
 @common
 def adopt(without: tuple[str, ...]) -> int:
-    """Ask hosts what ran since the backup that was restored, and take it into the journal.
+    """Query hosts for what ran since the restored backup, and add it to the journal.
 
-    Any console that dispatches does so by itself. Exit 3 while a host could not be asked.
+    A console that dispatches does so automatically. Exit 3 if a host could not be reached.
     """
     settled = _adopt(without)
     _answer({}, settled)
@@ -157,7 +157,7 @@ def adopt(without: tuple[str, ...]) -> int:
 
 def _confirm(folder: Path, yes: bool) -> None:
     """Ask before a journal that is whole is replaced by an older one."""
-    from gpuconsole.state.backups import fault_of
+    from gpuconsole.state.backup.backups import fault_of
 
     path = folder / JOURNAL_NAME
     if yes or not path.exists() or fault_of(path):
@@ -172,7 +172,7 @@ def _confirm(folder: Path, yes: bool) -> None:
 def _restored(folder: Path, name: str | None, empty: bool) -> Restored:
     import time
 
-    from gpuconsole.state import backups
+    from gpuconsole.state.backup import backups
     from gpuconsole.state.guard import identity_of
 
     return backups.restore(folder, name, time.time(), journal=identity_of(folder) if empty else "")
@@ -218,7 +218,7 @@ def _answer(document: dict[str, Any], settled: Settled | None) -> None:
         )
         print("They were submitted after it was made. Submit again what is still needed.")
     if settled.unasked:
-        note(f"Not asked: {', '.join(settled.unasked)}. What waits starts once they were.")
+        note(f"Not reached: {', '.join(settled.unasked)}. Waiting jobs start once they were.")
         note("For a host that is gone: gpuconsole journal adopt --without HOST")
     else:
-        print("All hosts were asked; the queue goes on.")
+        print("All hosts were queried; the queue continues.")

@@ -45,15 +45,15 @@ _MOST_COUNTED_S = 2 * _LOOK_S
     metavar="X",
     help=f"Lab seconds a second; 1, and {_HEADLESS_SPEED:g} with --headless.",
 )
-@click.option("--slurm", is_flag=True, help="With a Slurm cluster beside the hosts.")
-@click.option("--elastic", is_flag=True, help="With a host that sleeps until a job needs it.")
+@click.option("--slurm", is_flag=True, help="Add a Slurm cluster.")
+@click.option("--elastic", is_flag=True, help="Add a host that is suspended until a job needs it.")
 @click.option("--headless", is_flag=True, help="Run one job to its end without a terminal.")
 @click.option(
     "--seconds",
     type=click.FloatRange(1.0, 3600.0),
     default=120.0,
     show_default=True,
-    help="With --headless: give up on a job that has not ended after so long.",
+    help="With --headless: give up on a job that has not ended after this time.",
 )
 @common
 def demo(
@@ -67,9 +67,9 @@ def demo(
 ) -> int:
     """Open the console on a simulated lab.
 
-    No hosts, GPUs or Docker are needed. Queue, placement and screens are the real ones; hosts
-    and containers are simulated, and everything says so. The queue lives in a folder that goes
-    with the demo, unless --state names one.
+    No hosts, GPUs or Docker are needed. Queue, placement and screens are the real ones; hosts and
+    containers are simulated and marked so. The queue is in a folder that is removed at the end,
+    unless --state names one.
     """
     if options().as_json and not headless:
         raise UsageError("Wrong usage", "demo --json needs --headless.", "Add --headless.")
@@ -106,6 +106,8 @@ class Laboratory:
     state: Path
     slurm: bool = False
     elastic: bool = False
+    user: str = ""
+    """Whose sessions they are; "" for the user of this process."""
 
     def session(self, *, dispatching: bool) -> Session:
         """Return a session on the lab, not entered yet."""
@@ -115,7 +117,9 @@ class Laboratory:
             None,
             self.state,
             read_only=options().read_only,
-            demo=DemoOptions(self.hosts, self.seed, self.speed, self.slurm, self.elastic),
+            demo=DemoOptions(
+                self.hosts, self.seed, self.speed, self.slurm, self.elastic, self.user
+            ),
             dispatch=dispatching,
         )
 
@@ -129,27 +133,31 @@ def _open(lab: Laboratory) -> int:
 
 async def _fill(lab: Laboratory) -> None:
     """Queue the demo's jobs; the console's own session starts them, as it would anyone's."""
-    from gpuconsole.lab.jobs import submit_demo_jobs
-    from gpuconsole.lab.slurm import cluster_tasks
+    from gpuconsole.simulated_lab.jobs import RIVALS, submit_demo_jobs
+    from gpuconsole.simulated_lab.slurm import cluster_tasks
 
     # The first hosts are the same in a lab of any size, and a few are judged in no time.
     few = replace(lab, hosts=min(lab.hosts, _JUDGED_HOSTS))
     async with few.session(dispatching=False) as session:
-        if not session.jobs():
-            await submit_demo_jobs(session.queue)
-            for task in cluster_tasks() if lab.slurm else ():
-                await session.queue.submit(task, force=True)
+        if session.jobs():
+            return
+        await submit_demo_jobs(session.queue)
+        for task in cluster_tasks() if lab.slurm else ():
+            await session.queue.submit(task, force=True)
+    for rival in RIVALS:
+        async with replace(few, user=rival).session(dispatching=False) as session:
+            await submit_demo_jobs(session.queue, rival)
 
 
 async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]:
     """Run the main job from estimate to result; give up when it takes longer than `seconds`."""
-    from gpuconsole.lab.jobs import main_task
+    from gpuconsole.simulated_lab.jobs import main_task
 
     async with lab.session(dispatching=True) as session:
         await session.first_frames(2.0)
         task = main_task()
         note(f"preflight of {Path(task.script).name}")
-        report = await session.preflight.report(task)
+        report = await session.estimates.report(task)
         job = await session.queue.submit(task, force=True)
         note(f"queued as {job.id}")
         job = await followed(session, job, seconds, asyncio.get_running_loop().time)
@@ -179,14 +187,14 @@ async def followed(session: Session, job: Job, seconds: float, clock: Callable[[
 def _awaited(session: Session, job: Job, seconds: float) -> str:
     """Return what a headless run waited for in vain."""
     said = f"Gave up after {seconds:g} s: {job.id} has not ended, it is {job.state.value}."
-    return f"{said} {session.why(job.id).reason}".strip()
+    return f"{said} {session.why_now(job.id).reason}".strip()
 
 
 async def _results(session: Session, job: Job) -> dict[str, Any] | None:
     if not job.state.ended:
         return None
     with tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") as folder:
-        fetched = await session.fetch(job.id, Path(folder))
+        fetched = await session.fetch_results(job.id, Path(folder))
         summary = fetched.folder / "summary.json"
         found: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
         return found

@@ -32,16 +32,16 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--until-day",
     type=click.FloatRange(min=1),
     metavar="N",
-    help="Leave out what a trace holds after so many days.",
+    help="Ignore what a trace has after this day.",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(0.1, MOST_MINUTES),
     default=10.0,
     metavar="N",
-    help="Train for so long at most; 10 by default.",
+    help="Longest training, in minutes; 10 by default.",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Of everything that is drawn.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of the random numbers.")
 @common
 def learn(
     lab_file: Path | None,
@@ -55,9 +55,9 @@ def learn(
 
     Says whether it beats weighted.
 
-    Past windows are played again and again with other weights: policy search in simulation. The
-    latest windows are held out; only where they show a gain are the weights used. Ctrl-C ends the
-    training and judges what was found.
+    Past windows are simulated repeatedly with other weights (policy search). The latest windows are
+    held out; the weights are used only if those show a gain. Ctrl-C ends the training and judges
+    what was found.
     """
     if options().read_only:
         raise ReadOnlyError("Read-only", "`learn` writes the trained weights.", "Drop --read-only.")

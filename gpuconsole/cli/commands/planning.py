@@ -53,14 +53,14 @@ _FLEET_WAIT_S = 3.0
     "--memory-mib",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Judge a card of N MiB instead of the fleet: no context, no threshold.",
+    help="Judge a device of N MiB instead of the fleet: no context, no threshold.",
 )
-@click.option("--offline", is_flag=True, help="Ask no host; answer for common cards.")
+@click.option("--offline", is_flag=True, help="Contact no host; answer for common devices.")
 @click.option(
     "--forget-assumptions", "forget", is_flag=True, help="Forget the answers for this script."
 )
 @click.option(
-    "--explain", is_flag=True, help="List the layers, where the peak comes, and the method."
+    "--explain", is_flag=True, help="List the layers, the line of the peak, and the method."
 )
 @click.option("--curve", is_flag=True, help="Plot the peak against the batch size.")
 @common
@@ -84,13 +84,12 @@ def preflight(
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
 
-    The script is read first. Where that does not tell its memory, where it finds a fault that a
-    run has to confirm, or where a measured tier is asked for, real Paddle runs it in a sandbox for
-    a few steps: on a host that has the image, or on this machine once you agree (--yes; see
-    --measure). Ctrl-C ends measuring, and what reading tells is the
-    answer, unless a measured tier was asked for. Exit 0 when a device has room; 1 when none has,
-    when the script is wrong, or when memory cannot be told. Without an inventory it answers for
-    cards that are common in labs.
+    The script is read first. If that does not determine its memory, if it finds a fault that a run
+    has to confirm, or if a measured tier is requested, real Paddle runs it in a sandbox for a few
+    steps: on a host that has the image, or on this machine once you agree (--yes; see --measure).
+    Ctrl-C ends measuring; the answer is then that of reading, unless a measured tier was requested.
+    Exit 0 if a device has room; 1 if none has, if the script is wrong, or if its memory is unknown.
+    Without an inventory it answers for common devices.
     """
     _require_tier(tier, local=local, host=host)
     task = build_task(
@@ -102,7 +101,7 @@ def preflight(
 
     state, writable = options().state, not options().read_only
     # One process reads the script for all that is asked of it.
-    with AsyncReader() as reader:
+    with AsyncReader(copied=True) as reader:
         if tier in MEASURED_TIERS:
             measuring.measure(task, tier, reader, local=local, host=host, yes=yes)
         ask = partial(
@@ -177,7 +176,7 @@ def _exit_code(found: Report, task: Task) -> int:
 )  # fmt: skip
 @click.option(
     "--ship", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",
-    help="File of the project that goes along though it is ignored or looks secret.",
+    help="File of the project that is shipped although it is ignored or looks secret.",
 )  # fmt: skip
 @click.option(
     "--mount",
@@ -193,15 +192,25 @@ def _exit_code(found: Report, task: Task) -> int:
     "--hosts",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Most hosts that its devices may spread over, as many on each.",
+    help="Largest number of hosts for its devices, with the same number on each.",
 )
-@click.option("--account", metavar="NAME", help="What the use is counted for beside you.")
+@click.option(
+    "--account",
+    metavar="NAME",
+    help="Account, such as a project, for which the use is counted too.",
+)
 @click.option(
     "--after",
     multiple=True,
     metavar="JOB",
     shell_complete=completing.jobs(),
-    help="Job or sweep that must succeed first.",
+    help="Job or sweep that must succeed first; afterany:JOB must end, afternotok:JOB must fail.",
+)
+@click.option(
+    "--cancel-if-failed",
+    is_flag=True,
+    default=None,
+    help="Cancel it if a job of --after can no longer end as required; else it waits.",
 )
 @click.option(
     "--deadline", type=TaskValue("deadline", "time"), help="When it is needed: 2030-01-31T18:00."
@@ -210,7 +219,13 @@ def _exit_code(found: Report, task: Task) -> int:
     "--run-time",
     "run_time_s",
     type=TaskValue("run_time", "duration"),
-    help="How long it runs: 90m; else told from earlier runs.",
+    help="Expected run time: 90m; else predicted from earlier runs.",
+)
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=TaskValue("time_limit", "duration"),
+    help="Longest run time: 8h; then it gets SIGTERM, later SIGKILL.",
 )
 @click.option("--share", is_flag=True, default=None, help="It may share its device.")
 @click.option("--exclusive", is_flag=True, default=None, help="Only an empty device will do.")
@@ -226,7 +241,9 @@ def _exit_code(found: Report, task: Task) -> int:
     help="Out of memory: try again with a batch that fits.",
 )
 @click.option(
-    "--retries", type=TaskValue("retries", "n", int), help="Tries unasked after a foreign cause."
+    "--retries",
+    type=TaskValue("retries", "n", int),
+    help="Automatic retries after a cause outside the job.",
 )
 @click.option(
     "--sweep",
@@ -234,6 +251,9 @@ def _exit_code(found: Report, task: Task) -> int:
     multiple=True,
     metavar="NAME=VALUES",
     help="Queue it for each value: lr=1e-3,1e-4 or seed=0..3; several are crossed.",
+)
+@click.option(
+    "--at-most", type=TaskValue("at_most", "n", int), help="Jobs of the sweep that run at once."
 )
 @click.option(
     "--network", type=click.Choice(["none", "lab", "full"]), help="What the container may reach."
@@ -247,8 +267,10 @@ def _exit_code(found: Report, task: Task) -> int:
     type=TaskValue("memory_limit", "size"),
     help="Host memory: 32g.",
 )
-@click.option("--force", is_flag=True, help="Queue it even if it will not fit, or is unknown.")
-@click.option("--hold", is_flag=True, help="Queue it held; `gpuconsole release` lets it go.")
+@click.option(
+    "--force", is_flag=True, help="Queue it even if it will not fit, or if that is unknown."
+)
+@click.option("--hold", is_flag=True, help="Queue it on hold; `gpuconsole release` lets it start.")
 @common
 def submit(
     script: Path | None,
@@ -261,12 +283,14 @@ def submit(
 ) -> int:
     """Queue a script to run in a container where it fits.
 
-    The script's project folder is shipped, without what .gitignore and .gpuconsoleignore leave out
-    and what looks secret, by name or content; that is said. Where reading it does not tell its
-    memory it is measured first (see --measure). Prints the job's id; of a sweep its name, by which
-    `jobs`, `wait`, `cancel`, `hold` and `release` take all of it.
+    The script's project folder is shipped, without what .gitignore and .gpuconsoleignore exclude
+    and what looks secret, by name or content; such files are listed. If reading the script does not
+    determine its memory, it is measured first (see --measure). Prints the job's id, or the name of
+    a sweep, which `jobs`, `wait`, `cancel`, `hold` and `release` accept for all of its jobs.
     """
     task = build_task(script, task_file, **said)
+    if said["at_most"] is not None and not sweep_axes:
+        raise UsageError("No sweep", "--at-most is for the jobs of a sweep.", "Add --sweep.")
     if sweep_axes:
         return _submit_sweep(task, sweep_axes, force=force, hold=hold, yes=yes)
     job, nobody, warnings = _queue(task, force=force, hold=hold, yes=yes)

@@ -23,13 +23,11 @@ from gpuconsole.errors import UnreachableError
 if TYPE_CHECKING:
     from gpuconsole.core.containers import ResultFile
     from gpuconsole.session.queue.planner import Why
-    from gpuconsole.session.results import Fetched
+    from gpuconsole.session.results import FetchedResults
     from gpuconsole.session.session import Session
 
 _PICTURE_S = 5.0
 """How long a command waits for hosts before it answers with those it has."""
-_REACH_S = 15.0
-"""How long a command waits for the one host that it needs."""
 _RECENT = 20
 """How many ended jobs a person sees without --all."""
 _LEFT_OUT = 20
@@ -68,10 +66,14 @@ def jobs(job: str | None, show_all: bool) -> int:
 
 @click.command()
 @click.argument("job", shell_complete=completing.jobs())
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the job ends.")
 @click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Last N lines only.")
 @click.option(
-    "--rank", type=click.IntRange(min=0), default=0, metavar="N", help="Of a gang: which host's."
+    "--rank",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Of a gang: the number of the host.",
 )
 @common
 def logs(job: str, follow: bool, tail: int | None, rank: int) -> int:
@@ -120,9 +122,9 @@ def wait(job: str) -> int:
 @click.argument("job", shell_complete=completing.jobs())
 @common
 def why(job: str) -> int:
-    """Say why a job stands where it does, and what would help.
+    """Explain why a job is where it is, and what would help.
 
-    Of a sweep, of each of its jobs.
+    For a sweep, each of its jobs is explained.
     """
 
     async def told(session: Session) -> dict[str, Why]:
@@ -172,7 +174,7 @@ def _print_why(document: Mapping[str, Any], mark: str) -> None:
 def cancel(job: str) -> int:
     """End a job or a sweep: SIGTERM, a grace time, SIGKILL.
 
-    What waits only leaves the queue.
+    A waiting job only leaves the queue.
     """
 
     async def work(session: Session) -> list[Job]:
@@ -189,7 +191,7 @@ def cancel(job: str) -> int:
 @click.argument("job", shell_complete=completing.jobs("unknown", *completing.ENDED))
 @click.option(
     "--env-file", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",
-    help="Its secret variables, which are not kept after its end.",
+    help="Its secret variables, which are removed when a job ends.",
 )  # fmt: skip
 @common
 def retry(job: str, env_file: tuple[Path, ...]) -> int:
@@ -215,7 +217,7 @@ def retry(job: str, env_file: tuple[Path, ...]) -> int:
 @click.argument("job", shell_complete=completing.jobs("running"))
 @common
 def preempt(job: str) -> int:
-    """Stop a running job; it goes on later from its checkpoint."""
+    """Stop a running job; it resumes later from its checkpoint."""
 
     async def work(session: Session) -> Job:
         return await session.queue.preempt(job)
@@ -244,7 +246,7 @@ def hold(job: str) -> int:
 @click.argument("job", shell_complete=completing.jobs("held"))
 @common
 def release(job: str) -> int:
-    """Let a held job, or those of a sweep, join the queue again."""
+    """Release a held job, or those of a sweep, into the queue."""
 
     async def work(session: Session) -> list[Job]:
         found = session.group(job)
@@ -262,7 +264,7 @@ def release(job: str) -> int:
 def priority(job: str, number: int) -> int:
     """Change the priority of a waiting job or sweep; higher is first.
 
-    Write a negative number behind `--`.
+    Write a negative number after `--`.
     """
 
     async def work(session: Session) -> list[Job]:
@@ -285,7 +287,7 @@ def priority(job: str, number: int) -> int:
     metavar="DIR",
     help="Where the results folder is made; else here.",
 )
-@click.option("--list", "listing", is_flag=True, help="Only tell what there is to copy.")
+@click.option("--list", "listing", is_flag=True, help="Only list what there is to copy.")
 @common
 def fetch(job: str, folder: Path, listing: bool) -> int:
     """Copy a job's results folder here."""
@@ -294,9 +296,8 @@ def fetch(job: str, folder: Path, listing: bool) -> int:
 
     target = folder.expanduser().absolute()
 
-    async def work(session: Session) -> tuple[str, Fetched]:
-        found = await _reached(session, job)
-        return found.id, await session.fetch(job, target)
+    async def work(session: Session) -> tuple[str, FetchedResults]:
+        return session.job(job).id, await session.fetch_results(job, target)
 
     job_id, fetched = drive(work)
     left = fetched.left_out
@@ -319,18 +320,9 @@ def fetch(job: str, folder: Path, listing: bool) -> int:
     return 0
 
 
-async def _reached(session: Session, reference: str) -> Job:
-    """Return a job once its hosts have been asked for."""
-    found = session.job(reference)
-    for part in found.attempt.parts if found.attempt is not None else ():
-        await session.first_frames(_REACH_S, part.host)
-    return found
-
-
 def _list_results(reference: str) -> int:
     async def work(session: Session) -> tuple[str, tuple[ResultFile, ...]]:
-        found = await _reached(session, reference)
-        return found.id, await session.results(reference)
+        return session.job(reference).id, await session.results(reference)
 
     job_id, files = drive(work)
     if options().as_json:
@@ -346,10 +338,9 @@ def _list_results(reference: str) -> int:
 @click.command()
 @common
 def prune() -> int:
-    """Clear on every reachable host what ended jobs left; results stay."""
+    """Remove what ended jobs left on reachable hosts; results stay."""
 
     async def work(session: Session) -> dict[str, dict[str, int]]:
-        await session.first_frames(_PICTURE_S)
         done = await session.prune()
         return {
             host: {
@@ -364,7 +355,9 @@ def prune() -> int:
     hosts = drive(work)
     if not hosts:
         raise UnreachableError(
-            "No host was reached", "Nothing was removed.", "gpuconsole check says what is wrong."
+            "No host could be reached",
+            "Nothing was removed.",
+            "gpuconsole check says what is wrong.",
         )
     if options().as_json:
         print_document({"hosts": hosts})

@@ -27,19 +27,19 @@ _NEAR_S = 15.0
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A new file; else one named after the time, here.",
+    help="A new file; else one in this folder, named after the time.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(1.0), metavar="N", help="Stop by itself after so long."
+    "--seconds", type=click.FloatRange(1.0), metavar="N", help="Stop after this many seconds."
 )
 @common
 def record(out: Path | None, seconds: float | None) -> int:
     """Record the fleet into one file that can be sent to a colleague.
 
-    Nothing is started or changed. Stops with Ctrl-C, SIGTERM or after --seconds. Every console
-    records by itself as well; `replay` without a file looks at that.
+    Nothing is started or changed. Stops with Ctrl-C, SIGTERM or after --seconds. Every console also
+    records what it sees; `replay` without a file shows that.
     """
-    from gpuconsole.state.recording.envelope import SUFFIX
+    from gpuconsole.state.recording.file_format import SUFFIX
 
     named = out or Path(f"gpuconsole-{datetime.now():%Y%m%dT%H%M%S}{SUFFIX}")
     document = drive(lambda session: _record(session, named, seconds))
@@ -65,18 +65,18 @@ async def _record(session: Session, path: Path, seconds: float | None) -> dict[s
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--at", metavar="TIME", help="Begin there: 03:00, -2h (before the end), or ISO 8601.")
+@click.option("--at", metavar="TIME", help="Start at: 03:00, -2h (before the end), or ISO 8601.")
 @click.option(
-    "--speed", type=click.FloatRange(0.1, 3600.0), metavar="N", help="Let time pass so fast."
+    "--speed", type=click.FloatRange(0.1, 3600.0), metavar="N", help="Speed of the replay."
 )
 @common
 def replay(file: Path | None, at: str | None, speed: float | None) -> int:
-    """Look at a recording with the console's own screens.
+    """Show a recording on the console's screens.
 
-    FILE is what `record` made, and plays from its beginning; without it, what your own consoles
-    have recorded is shown as it was last. With --at time stands still there unless --speed is
-    given. With --json the `status` document of that moment is printed, with its jobs and
-    incidents. Times without a zone are this machine's.
+    FILE is what `record` wrote, and plays from its beginning; without it, the latest moment that
+    your own consoles recorded is shown. With --at the replay is paused there unless --speed is
+    given. With --json the `status` document of that moment is printed, with its jobs and incidents.
+    Times without a zone are this machine's.
     """
     session = asyncio.run(_opened(file, at))
     if options().as_json:
@@ -106,7 +106,10 @@ async def _opened(file: Path | None, at: str | None) -> ReplaySession:
             landed = await reel.seek(wanted)
             if abs(landed - wanted) > _NEAR_S:
                 told = datetime.fromtimestamp(landed)
-                note(f"Nothing is recorded then; the nearest moment is {told:%Y-%m-%d %H:%M:%S}.")
+                note(
+                    "Nothing was recorded at that time; the nearest moment is "
+                    f"{told:%Y-%m-%d %H:%M:%S}."
+                )
         elif options().as_json or file is None:
             await reel.seek(reel.last)
     except ValueError as error:

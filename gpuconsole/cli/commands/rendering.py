@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 @click.option("--hosts", type=click.IntRange(1, 64), metavar="N", help="Over how many hosts.")
 @common
 def render(job: str | None, target: str, task_file: Path | None, **said: Any) -> int:
-    """Print what would run a job with another engine.
+    """Print how another engine would run a job.
 
-    Of a sweep's name --to slurm makes one array. A script is taken as `submit` would take it, and
-    nothing is queued. What an engine cannot do, or leaves to you, stands in comments before the
-    rest.
+    For a sweep --to slurm prints one array. A script is treated as by `submit`, and nothing is
+    queued. What an engine cannot do, or leaves to you, is in comments at the top.
     """
     script = _script(job, task_file)
     if script is None and task_file is None:
@@ -79,5 +78,5 @@ async def _of_job(session: Session, job: str, target: str) -> tuple[str, str]:
 
 
 async def _of_task(session: Session, task: Task, target: str) -> str:
-    report = await session.preflight.report(task)
+    report = await session.estimates.report(task)
     return session.render_task(task, target, report=report)

@@ -18,8 +18,8 @@ from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.events import Event
-    from gpuconsole.session.lab_service.service import LabService
     from gpuconsole.session.session import Session
+    from gpuconsole.session.standby.lead import Lead
 
 
 def open_console() -> int:
@@ -28,82 +28,128 @@ def open_console() -> int:
     return show_console(open_session(chosen, dispatching=not chosen.read_only), site="")
 
 
+def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Read a duration such as `30s`."""
+    if text is None:
+        return None
+    from pydantic import TypeAdapter, ValidationError
+
+    from gpuconsole.documents.values import Seconds
+
+    try:
+        return TypeAdapter(Seconds).validate_python(text)
+    except ValidationError as error:
+        raise click.BadParameter(error.errors()[0]["msg"]) from error
+
+
 @click.command()
 @click.option(
     "--metrics", "listen", metavar="HOST:PORT", help="Serve metrics to Prometheus there too."
 )
 @token_options
-@click.option("--lab", is_flag=True, help="Serve this queue to everybody in the lab.")
+@click.option("--lab", is_flag=True, help="Serve this queue to all users of the lab.")
 @click.option(
     "--socket", "path", type=click.Path(path_type=Path), metavar="PATH",
-    help="With --lab: the socket that consoles reach it by.",
+    help="With --lab: the socket for consoles.",
+)  # fmt: skip
+@click.option(
+    "--standby", is_flag=True, help="With --lab: follow the leading head, and take over from it."
+)
+@click.option(
+    "--take-over-after", "after_s", metavar="TIME", callback=_seconds,
+    help="With --standby: take over after the other head was silent for this time.",
 )  # fmt: skip
 @common
 def dispatch(
     listen: str | None,
     token_file: Path | None,
     token_age: float | None,
+    job_labels: bool,
     lab: bool,
     path: Path | None,
+    standby: bool,
+    after_s: float | None,
 ) -> int:
     """Start and follow queued jobs until SIGTERM.
 
-    For a systemd unit or a tmux window. One dispatcher at a time works on a queue; a second
-    one stands by. Jobs run on when it ends.
+    For a systemd unit or a tmux window. One dispatcher at a time works on a queue; a second one
+    waits. Jobs continue when it ends.
     """
-    scraping = _scraping(listen, token_file, token_age)
-    if path is not None and not lab:
-        raise UsageError("Wrong usage", "A socket serves the lab's queue.", "Add --lab.")
+    scraping = _scraping(listen, token_file, token_age, job_labels)
+    _require_lab(lab, path, standby, after_s)
+    if not lab:
 
-    async def work(session: Session) -> dict[str, int]:
-        told = 0
+        async def alone(session: Session) -> dict[str, int]:
+            stop = asyncio.Event()
+            with stopping(stop):
+                return await _work(session, stop, scraping)
 
-        def tell(event: Event) -> None:
-            nonlocal told
-            told += 1
-            note(f"{event.severity}: {event.subject}: {event.message}")
-            if session.lost is not None:
-                stop.set()
+        counts = drive(alone, dispatching=True)
+    else:
+        from gpuconsole.cli.heads import run_head
 
-        stop = asyncio.Event()
-        unsubscribe = session.subscribe(tell)
-        with stopping(stop):
-            async with contextlib.AsyncExitStack() as stack:
-                if scraping is not None:
-                    address = await stack.enter_async_context(scraping.serving(session))
-                    note(f"Metrics: {address}")
-                if lab:
-                    served = await stack.enter_async_context(_lab_service(session, path))
-                    note(f"The lab's queue: {served.path}")
-                note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
-                await stop.wait()
-        unsubscribe()
-        if session.lost is not None:
-            raise session.lost
-        return {"events": told, "jobs": len(session.jobs())}
+        async def leading(session: Session, stop: asyncio.Event, lead: Lead) -> dict[str, int]:
+            return await _work(session, stop, scraping, lead, path)
 
-    counts = drive(work, dispatching=True, own_queue=lab)
+        counts = run_head(leading, path, standby=standby, after_s=after_s)
     if options().as_json:
         print_document({"stopped": True, **counts})
     else:
-        note("Stopped; running jobs run on.")
+        note("Stopped; running jobs continue.")
     return 0
 
 
-def _lab_service(session: Session, path: Path | None) -> LabService:
-    from gpuconsole.session.lab_service.connections import make_room
-    from gpuconsole.session.lab_service.protocol import SOCKET
-    from gpuconsole.session.lab_service.service import LabService
+async def _work(
+    session: Session,
+    stop: asyncio.Event,
+    scraping: Scraping | None,
+    lead: Lead | None = None,
+    path: Path | None = None,
+) -> dict[str, int]:
+    """Dispatch until `stop`, with `lead` for everybody; return what is told at the end."""
+    told = 0
 
-    make_room()
-    return LabService(session, path or SOCKET)
+    def tell(event: Event) -> None:
+        nonlocal told
+        told += 1
+        note(f"{event.severity}: {event.subject}: {event.message}")
+        if session.lost is not None:
+            stop.set()
+
+    unsubscribe = session.subscribe(tell)
+    async with contextlib.AsyncExitStack() as stack:
+        if scraping is not None:
+            address = await stack.enter_async_context(scraping.serving(session))
+            note(f"Metrics: {address}")
+        if lead is not None:
+            from gpuconsole.cli.heads import lab_service
+
+            served = await stack.enter_async_context(lab_service(session, path, lead))
+            note(f"The lab's queue: {served.path}")
+        note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
+        await stop.wait()
+    unsubscribe()
+    if session.lost is not None:
+        raise session.lost
+    return {"events": told, "jobs": len(session.jobs())}
+
+
+def _require_lab(lab: bool, path: Path | None, standby: bool, after_s: float | None) -> None:
+    """Raise UsageError for an option that says nothing without another one."""
+    for said, words in ((path is not None, "A socket serves"), (standby, "A standby follows")):
+        if said and not lab:
+            raise UsageError("Wrong usage", f"{words} the lab's queue.", "Add --lab.")
+    if after_s is not None and not standby:
+        raise UsageError("Wrong usage", "A standby takes over after a time.", "Add --standby.")
 
 
 def _scraping(
-    listen: str | None, token_file: Path | None, token_age: float | None
+    listen: str | None, token_file: Path | None, token_age: float | None, job_labels: bool
 ) -> Scraping | None:
     if listen is not None:
-        return Scraping(listen, token_file, token_age)
+        return Scraping(listen, token_file, token_age, job_labels)
+    if job_labels:
+        raise UsageError("Wrong usage", "Labels are those of metrics.", "Add --metrics HOST:PORT.")
     if token_file is not None or token_age is not None:
         raise UsageError("Wrong usage", "A token guards metrics.", "Add --metrics HOST:PORT.")
     return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuconsole.cli.commands.service import stopping
+from gpuconsole.cli.extras import install_command
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
@@ -46,12 +47,12 @@ class _Wishes:
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
     help="Port on 127.0.0.1; 0 takes any that is free.",
 )  # fmt: skip
-@click.option("--write", is_flag=True, help="Let viewers submit, cancel and change what they see.")
+@click.option("--write", is_flag=True, help="Let viewers submit, cancel and change jobs.")
 @click.option(
     "--token-age", type=TaskValue("run_time", "duration"), default="12h", show_default=True,
     metavar="TIME", help="How long the address is valid; then another one is printed.",
 )  # fmt: skip
-@click.option("--revoke", is_flag=True, help="End all sessions of browsers now, and do no more.")
+@click.option("--revoke", is_flag=True, help="End all browser sessions and exit.")
 @click.option("--demo", is_flag=True, help="Serve the simulated lab.")
 @common
 def serve(port: int, write: bool, token_age: float, revoke: bool, demo: bool) -> int:
@@ -128,7 +129,7 @@ async def _serve(session: Session, state: Path, wishes: _Wishes) -> int:
             note(f"Serving {mode}. Open in a browser:")
             _announce(guard.address(port), wishes)
             while not await _stopped(stop, guard):
-                note("The address above has ended, with all that was opened by it. The next one:")
+                note("The address above and its sessions have ended. The next one:")
                 guard = tokens.enter_context(issued(wishes.tokens, wishes.age_s))
                 await page.admit(guard)
                 _announce(guard.address(port), wishes)
@@ -142,7 +143,7 @@ def _announce(address: str, wishes: _Wishes) -> None:
     else:
         print(address, flush=True)
     valid = format_duration(wishes.age_s)
-    note(f"All who have this address may come in, for {valid}. Stop with Ctrl-C.")
+    note(f"Anyone with this address has access, for {valid}. Stop with Ctrl-C.")
 
 
 async def _stopped(stop: asyncio.Event, guard: Guard) -> bool:
@@ -160,5 +161,5 @@ def _require_parts() -> None:
         raise UsageError(
             "The web page is not installed",
             "`gpuconsole serve` needs textual-serve.",
-            "Run: pip install 'gpuconsole[serve]'",
+            f"Run: {install_command('serve')}",
         )

@@ -50,7 +50,7 @@ def _width(context: click.Context, parameter: click.Parameter, value: str) -> fl
     "--window-days",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Play so many days; else to the end.",
+    help="Number of days to play; else to the end.",
 )
 @click.option(
     "--start-day", type=click.FloatRange(min=0), default=0.0, metavar="N", help="Of the trace."
@@ -62,11 +62,15 @@ def _width(context: click.Context, parameter: click.Parameter, value: str) -> fl
     metavar="S|none",
     help="Error of predicted run times, log-normal; 2 by default.",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Of everything that is drawn.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of the random numbers.")
 @click.option(
-    "--policy", "names", multiple=True, metavar="P", help="May be given again; ratios to the first."
+    "--policy",
+    "names",
+    multiple=True,
+    metavar="P",
+    help="A policy; repeat it to compare with the first.",
 )
-@click.option("--sharing", is_flag=True, help="Jobs of one device may share it, two at most.")
+@click.option("--sharing", is_flag=True, help="Jobs on one device may share it, two at most.")
 @common
 def simulate(
     lab_file: Path | None,
@@ -81,11 +85,11 @@ def simulate(
     names: tuple[str, ...],
     sharing: bool,
 ) -> int:
-    """Play a trace of jobs on a lab, under one policy or several.
+    """Simulate a trace of jobs on a lab, under one policy or several.
 
-    A simulation: no host is asked.
+    A simulation: no host is contacted.
 
-    The engine that decides is the one that starts real jobs. Without arguments a synthetic trace
+    The same engine decides as for real jobs. Without arguments a synthetic trace
     runs on a made-up lab of 8 hosts.
     """
     from gpuconsole.cli import simulating

@@ -28,16 +28,22 @@ LISTEN = "127.0.0.1:9765"
     help="Where to answer; port 0 takes any that is free.",
 )  # fmt: skip
 @token_options
-@click.option("--demo", is_flag=True, help="Tell of the simulated lab.")
+@click.option("--demo", is_flag=True, help="Serve metrics of the simulated lab.")
 @common
-def metrics(listen: str, token_file: Path | None, token_age: float | None, demo: bool) -> int:
+def metrics(
+    listen: str,
+    token_file: Path | None,
+    token_age: float | None,
+    job_labels: bool,
+    demo: bool,
+) -> int:
     """Serve metrics of hosts, queue and predictions to Prometheus.
 
-    On loopback anybody on this machine may read them unless there is a token; any other address
-    needs one. It only looks: it starts no jobs. `gpuconsole dispatch --metrics` does both with one
-    set of links to the hosts.
+    On loopback every user of this machine may read them unless there is a token; any other address
+    needs one. It is read-only: it starts no jobs. `gpuconsole dispatch --metrics` does both with
+    one set of links to the hosts.
     """
-    scraping = Scraping(listen, token_file, token_age)
+    scraping = Scraping(listen, token_file, token_age, job_labels)
     if demo:
         return _demo(scraping)
     options().read_only = True
@@ -65,7 +71,7 @@ async def _serve(session: Session, scraping: Scraping) -> int:
     stop = asyncio.Event()
     with stopping(stop):
         async with scraping.serving(session) as address:
-            told = " to whoever bears the token" if scraping.guarded else ""
+            told = " to holders of the token" if scraping.guarded else ""
             note(f"Serving metrics{told}; stop with SIGTERM or Ctrl-C.")
             if options().as_json:
                 print_document({"address": address, "token": scraping.guarded})

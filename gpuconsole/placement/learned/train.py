@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, log, sqrt
 
+from gpuconsole.placement.learned.cma_es import Point, search
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play, Verdict, judge
-from gpuconsole.placement.learned.search import Point, search
 from gpuconsole.placement.model import Learned, Policy
+from gpuconsole.placement.simulate.event_loop import simulate
 from gpuconsole.placement.simulate.lab import Lab
-from gpuconsole.placement.simulate.loop import simulate
 from gpuconsole.placement.simulate.metrics import metrics
-from gpuconsole.placement.simulate.traces import Dice
+from gpuconsole.placement.simulate.trace_readers import Dice
 from gpuconsole.placement.simulate.workload import Workload
 
 WAIT_WEIGHT = 0.25

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.simulate.lab import Lab
-from gpuconsole.placement.simulate.traces import DAY, Dice, Trace
+from gpuconsole.placement.simulate.trace_readers import DAY, Dice, Trace
 from gpuconsole.placement.simulate.workload import Cut, Workload, build
 
 LEAST_JOBS = 200

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuconsole.placement.model import Policy
+from gpuconsole.placement.simulate.event_loop import simulate
 from gpuconsole.placement.simulate.lab import Lab
-from gpuconsole.placement.simulate.loop import simulate
 from gpuconsole.placement.simulate.metrics import Metrics, Outcome, metrics, ratios
-from gpuconsole.placement.simulate.traces import Dice
+from gpuconsole.placement.simulate.trace_readers import Dice
 from gpuconsole.placement.simulate.workload import Cut, Workload
 
 _SHARING = (

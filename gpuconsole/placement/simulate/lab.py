@@ -9,7 +9,7 @@ from functools import cached_property
 from math import inf
 
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState, PeerLink
-from gpuconsole.placement.simulate.speeds import CLASSES, OVER_HOSTS
+from gpuconsole.placement.simulate.device_speeds import CLASSES, OVER_HOSTS
 
 THRESHOLD = 0.85
 """Share of a device's memory that an estimate may fill, as in the live console."""

@@ -15,9 +15,9 @@ from itertools import accumulate, pairwise
 
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import UsageError
+from gpuconsole.placement.simulate.device_speeds import CLASSES, REFERENCE
 from gpuconsole.placement.simulate.lab import Lab
-from gpuconsole.placement.simulate.speeds import CLASSES, REFERENCE
-from gpuconsole.placement.simulate.traces import (
+from gpuconsole.placement.simulate.trace_readers import (
     DAY,
     MOST_DEVICES,
     Dice,

@@ -158,11 +158,12 @@ BILINEAR = frozenset({"conv2d_grad_grad", "depthwise_conv2d_double_grad", "conv3
 SECOND: dict[str, Any] = {}
 """By operator of a gradient: what hangs the node of its own derivative behind its results, where
 Paddle makes that of other operators (see `composites`)."""
-UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "tanh_double_grad",
-                    "sigmoid_double_grad"})  # fmt: skip
+UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "sigmoid_double_grad"})
 """Gradients whose derivative Paddle makes of operators that its representation does not show, or in
 memory that it reuses in ways that are not known."""
 SUMS = frozenset({"add_grad", "subtract_grad"})
+IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
+"""Second derivatives whose last result is made in the memory of what arrived."""
 
 
 class _Runner:
@@ -306,6 +307,11 @@ class _Runner:
             return {}
         spec = step.specs[0][0]
         arrived = self.env[grads[-1]]
+        if step.name in IN_PLACE:
+            last, last_spec = step.outputs[-1][0], step.specs[-1][0]
+            if self.graph or last is None or last in self.unused:
+                return {}
+            return {last: _shared(arrived, last_spec, arrived.m_strides)}
         if step.name in views.VIEWS:
             if step.name == "transpose_grad":
                 strides: Any = views.picked(step, arrived, spec.shape)

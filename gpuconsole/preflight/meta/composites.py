@@ -11,6 +11,7 @@ from typing import Any
 from . import infer
 from .autograd import SECOND, Node, Saved, edge_of, in_block, keepers
 from .state import STATE
+from .tensor import new
 
 
 def _op(name: Any, *args: Any) -> Any:
@@ -91,12 +92,59 @@ def silu(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
     return made
 
 
+def tanh(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+    """Third derivative of `tanh`: that of its second one by its output, the gradient and what
+    arrived there."""
+    (out, grad, onward), (for_grad, for_onward) = operands, arrived
+    made: list[Any] = [None, None, None]
+    if for_grad is None and for_onward is None:
+        return made
+    # What is needed more than once is made first, and lives until the end.
+    twice = _op("scale", out, -2.0, 0.0, True)
+    if for_onward is None:
+        both = _op("multiply", onward, for_grad)
+        if wants[0]:
+            made[0] = _op("multiply", _op("scale", grad, -2.0, 0.0, True), both)
+        if wants[2]:
+            made[2] = _op("multiply", _op("multiply", twice, grad), for_grad)
+        if wants[1]:
+            made[1] = _op("multiply", twice, both)
+        return made
+    both = None if for_grad is None else _op("multiply", grad, for_grad)
+    if wants[0]:
+        made[0] = _tanh_by_output(twice, both, operands, for_onward)
+    if wants[1] and for_grad is not None:
+        made[1] = _op("multiply", _op("multiply", twice, onward), for_grad)
+    if wants[2]:
+        # As in C++ every part of an expression lives until its end.
+        square = _op("multiply", out, out)
+        less = None if both is None else _op("multiply", twice, both)
+        rest = _op("scale", square, -1.0, 1.0, True)
+        made[2] = _added(_op("multiply", rest, for_onward), less)
+        del square, less, rest
+    return made
+
+
+def _tanh_by_output(twice: Any, both: Any, operands: Any, for_onward: Any) -> Any:
+    out, _, onward = operands
+    if both is None:
+        return _op("multiply", _op("multiply", twice, onward), for_onward)
+    product = _op("multiply", out, for_onward)
+    total = _op("add", product, both)
+    share = _op("scale", onward, -2.0, 0.0, True)
+    made = _op("multiply", total, share)
+    del product, total, share
+    return made
+
+
 COMPOSITES: dict[str, Any] = {
-    "matmul_grad": matmul, "multiply_grad": multiply, "silu_grad": silu,
+    "matmul_grad": matmul, "multiply_grad": multiply, "silu_grad": silu, "tanh_double_grad": tanh,
 }  # fmt: skip
 """By operator of a gradient: what makes its own derivative of its operands and what arrived."""
 INVISIBLE = {"silu_grad": (1,)}
 """Operands that it reads without a derivative by them."""
+FILLED = frozenset({"tanh_double_grad"})
+"""Operators for whose derivative what did not arrive is filled with zeros."""
 
 
 class CompositeNode(Node):
@@ -107,7 +155,10 @@ class CompositeNode(Node):
         self.count = len(outputs)
         self.slots = [place for place, one in enumerate(outputs) if one is not None]
         self.saved = [Saved(one) for one in operands]
-        hidden = INVISIBLE.get(step.name, ())
+        hidden = list(INVISIBLE.get(step.name, ()))
+        if step.name == "matmul_grad":
+            # Paddle leads to a factor only from the gradient of the other one.
+            hidden = [1 - place for place, one in enumerate(outputs) if one is None]
         edges = [None if place in hidden else edge_of(one) for place, one in enumerate(operands)]
         self.origins = [edge_of(one) for one in operands]
         self.specs = [infer.Spec(one.m_shape, one.m_dtype) for one in operands]
@@ -117,8 +168,9 @@ class CompositeNode(Node):
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the operators; they can be differentiated again where that is asked for."""
         arrived: list[Any] = [None] * self.count
-        for slot, grad in zip(self.slots, grads):
-            arrived[slot] = grad
+        for slot, grad, (shape, dtype) in zip(self.slots, grads, self.outputs):
+            lacking = grad is None and self.step.name in FILLED
+            arrived[slot] = new(shape, dtype, "full_like") if lacking else grad
         grads.clear()
         operands = [self._operand(place) for place in range(len(self.saved))]
         before = STATE.core._has_grad()

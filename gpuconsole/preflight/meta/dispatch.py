@@ -19,6 +19,7 @@ from . import (
     kernels,
     known,
     recurrent,
+    settled,
     sparse,
     updates,
     views,
@@ -98,8 +99,16 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
         if one.m_parts is not None:
             raise Unsupported(f"{name} of a sparse tensor")
     sizes = known.shapes(name, args, kwargs) if name in bounds.DECIDING else None
-    entry = _entry(name, places, named, tensors, sizes)
+    share = settled.share(name) if name in bounds.LARGEST and sizes is None else None
+    try:
+        entry = _entry(name, places, named, tensors, share or sizes)
+    except ValueError:
+        shorter = settled.cut(name, args, tensors)
+        if shorter is None:
+            raise
+        return inferred(name, shorter, kwargs)
     result = Running(entry, tensors, name).go()
+    settled.mark(name, sizes, tensors, result)
     _keep_rows(tensors, result)
     _compute(name, args, kwargs, tensors, result)
     return _into(into, result) if into is not None else result

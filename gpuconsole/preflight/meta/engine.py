@@ -12,17 +12,28 @@ from collections import deque
 from typing import Any
 
 from .graph import in_degrees, on_a_way, reachable
-from .state import STATE, rightly
+from .state import STATE, Unsupported, rightly
 from .tensor import new
 
 
 def run_backward(tensors: Any, grads: Any, retain: Any = False, *_: Any) -> None:
     """Run back from some tensors into the gradients of the leaves."""
     given = list(grads) + [None] * (len(tensors) - len(grads))
+    _of_parts()
     Pass(retain=bool(retain)).go(tensors, given)
     hooks, STATE.final_hooks = STATE.final_hooks, []
     for hook in hooks:
         hook()
+
+
+def _of_parts(create_graph: Any = False) -> None:
+    """Note that gradients are put together of smaller operators, where the script asked for it:
+    they are counted as whole ones, which is not done where they have gradients themselves."""
+    if not STATE.parts:
+        return
+    if create_graph:
+        raise Unsupported("a second derivative of gradients that Paddle puts together of parts")
+    STATE.choice("gradients that Paddle puts together of parts take what whole ones take")
 
 
 def run_partial_grad(
@@ -37,6 +48,7 @@ def run_partial_grad(
 ) -> Any:
     """Return the gradients of some tensors; leaves keep theirs."""
     given = list(grad_outputs) + [None] * (len(outputs) - len(grad_outputs))
+    _of_parts(create_graph)
     if create_graph:
         STATE.flags.add("double-backward")
     one = Pass(retain=bool(retain or create_graph), targets=inputs, graph=bool(create_graph))

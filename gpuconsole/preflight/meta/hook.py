@@ -83,6 +83,10 @@ def replace(library: Any) -> None:
     eager._add_backward_final_hook = device.final_hook
     eager.register_saved_tensors_hooks = lambda pack, unpack: STATE.hooks.append((pack, unpack))
     eager.reset_saved_tensors_hooks = lambda: STATE.hooks.pop() if STATE.hooks else None
+    for name in ("all", "bwd", "fwd"):
+        # They change programs, those too that tell what a gradient reads.
+        setattr(library, f"__set_{name}_prim_enabled", lambda _: None)
+    setattr(library, "__set_eager_prim_enabled", gradients_of_parts)
     if hasattr(library, "dygraph_partial_grad"):
         library.dygraph_partial_grad = engine.run_partial_grad
     names = {name: getattr(eager.ops, name) for name in dir(eager.ops)}
@@ -100,6 +104,11 @@ def replace(library: Any) -> None:
     for name in dir(older):
         if not name.startswith(("_", "get_")) and callable(getattr(older, name)):
             setattr(older, name, updates.legacy(name, getattr(older, name)))
+
+
+def gradients_of_parts(wanted: Any) -> None:
+    """Note whether gradients are to be put together of smaller operators."""
+    STATE.parts = bool(wanted)
 
 
 def followed(name: Any, args: Any, kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ saved. Entries are kept by name, shapes, types and attributes.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from . import bounds
@@ -52,7 +53,7 @@ class Step:
 class Entry:
     """An operator's call: steps, and how its result is put together of their outputs."""
 
-    __slots__ = ("half", "program", "result", "sizes", "specs", "steps", "values")
+    __slots__ = ("half", "program", "result", "share", "sizes", "specs", "steps", "values")
 
     def __init__(self) -> None:
         self.steps: list[Any] = []
@@ -62,6 +63,7 @@ class Entry:
         self.result: Any = None
         self.program: Any = None
         self.sizes: Any = None
+        self.share: Any = None
         self.half: Any = None
 
 
@@ -85,11 +87,15 @@ class Gradient:
 def build(function: Any, args: Any, kwargs: Any, specs: Any, sizes: Any = None) -> Entry:
     """Build a call in a scratch program; `args` have places (see `Place`) for tensors.
 
-    `sizes` are the shapes of the results where they hang on data.
+    `sizes` are the shapes of the results where they hang on data, or which share of the largest
+    they have.
     """
     paddle = STATE.paddle
     entry = Entry()
-    entry.sizes = list(sizes) if sizes is not None else None
+    if isinstance(sizes, Fraction):
+        entry.share = sizes
+    else:
+        entry.sizes = list(sizes) if sizes is not None else None
     entry.half = _half(specs)
     if entry.half is not None:
         args, kwargs = _doubled(entry, args), _doubled(entry, kwargs)
@@ -287,7 +293,9 @@ def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any, part: Any 
     most = bounds.largest(name, place, shapes, op.attrs(), part)
     if most is None:
         raise Unsupported(f"the size of what {name} makes is known only from data")
-    if most:
+    if entry.share is not None:
+        most = int(most * entry.share)
+    elif most:
         shared = "shared out evenly" if name in bounds.SHARED else "as long as it can be"
         STATE.choice(f"{name}: {shared}")
     return tuple(extent if extent >= 0 else most for extent in shape)

@@ -81,6 +81,16 @@ class State:
         """Where the script asked for some that may become lengths, in order."""
         self.made_up_at: dict[str, None] = {}
         """Where the script was given any data that is unknown, in order."""
+        self.parts = False
+        """Whether the script asked for gradients that are put together of smaller operators."""
+        self.settled: dict[str, Any] = {}
+        """By operator and line of the script: the share of its largest length that a result has,
+        where a later shape has told it."""
+        self.part: Any = None
+        """The share of their largest at which lengths of unknown data are taken that nothing has
+        settled; None for all."""
+        self.where: Any = str
+        """`where()` gives file and line of the script's own code that is running."""
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}

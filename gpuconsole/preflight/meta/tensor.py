@@ -287,7 +287,7 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.m_shape:
-            raise rightly(TypeError("len() of a 0-D tensor"))
+            raise rightly(AssertionError("len() of a 0-D tensor is wrong"))
         return int(self.m_shape[0])
 
     def __hash__(self) -> int:

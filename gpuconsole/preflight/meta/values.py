@@ -16,7 +16,7 @@ import os
 import sys
 from typing import Any
 
-from . import dispatch, known
+from . import dispatch, known, leaving
 from .sizes import count, word
 from .state import STATE, rightly
 
@@ -63,9 +63,28 @@ def install(root: Any) -> None:
     STATE.call = watched
     STATE.value_of = lambda tensor, what: value(tensor, what, root)
     STATE.number_of = Number
+    STATE.where = lambda: place(root)
     Number.root = root
     for one in CARRYING:
         setattr(math, one, carrying(getattr(math, one)))
+    _draw_by_chances()
+
+
+def _draw_by_chances() -> None:
+    """Let NumPy draw by chances that are unknown data: they are alike, and need not make one."""
+    import numpy
+
+    def evenly(chances: Any) -> Any:
+        made = numpy.asarray(chances) if STATE.made_up_at and chances is not None else None
+        if made is None or made.ndim != 1 or not made.size or (made != made[0]).any():
+            return chances
+        return numpy.full(made.shape, 1 / made.size)
+
+    choose, draw = numpy.random.choice, numpy.random.multinomial
+    numpy.random.choice = lambda a, size=None, replace=True, p=None: (  # type: ignore[assignment]
+        choose(a, size, replace, evenly(p))
+    )
+    numpy.random.multinomial = lambda n, pvals, size=None: draw(n, evenly(pvals), size)
 
 
 def _sized(result: Any, name: Any, tensor: Any) -> Any:
@@ -105,6 +124,8 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
     nothing = _is_nothing(tensor)
     STATE.made_up_at[where(root)] = None
     if what in BRANCHES:
+        stays = leaving.here(os.path.join(os.path.abspath(root), ""))
+        nothing = nothing if stays is None else not stays
         STATE.choice(f"{place(root)}a test of unknown data is {not nothing}")
     array = known.plausible(tensor)
     if nothing:

@@ -89,7 +89,7 @@ def measured(request: Any, out: Any) -> Any:
     """Run the script at each batch size and return the message that ends the answer."""
     probe_budget.begin(request.get("limit_s"))
     if request["mode"] == "meta":
-        answer = with_other_numbers(at_its_own(request, out), out)
+        answer = with_shorter_lengths(with_other_numbers(at_its_own(request, out), out), out)
         return closed(request, as_asked(request, answer, out))
     if request["mode"] == "device":
         return closed(request, peaks(request, out))
@@ -258,6 +258,33 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
     return answer
 
 
+OPEN = "as long as it can be"
+"""How choices of the meta tier end where only data tells a length."""
+PART = 4
+"""Of such lengths one in so many, to see how low the peak may lie."""
+
+
+def with_shorter_lengths(answer: Any, out: Any) -> Any:
+    """Tell how low the peak may lie where lengths that only data gives were taken at their largest.
+
+    It is the highest of sums that are lines in those lengths, so a line through two of its points
+    is not above it beyond them: at lengths of nothing.
+    """
+    first = answer["runs"][0] if "runs" in answer else {}
+    if not any(one.endswith(OPEN) for one in first.get("choices", ())):
+        return answer
+    asked = alike(dict(first["request"], part=PART), first)
+    again = run(asked, stages(out, first["batch"], 0, 1))
+    if "run" not in again:
+        return answer
+    most, some = (probe_line.peak(one) for one in probe_line.level(first, again["run"]))
+    least = max(0.0, (PART * some - most) / (PART - 1) / max(1, most))
+    for one in answer["runs"] if least < 1 - SLIGHTLY else ():
+        one["least"] = least
+        one["flags"] = sorted({*one["flags"], "bound"})
+    return answer
+
+
 COUNTS = ("Counts of points in maps, which only data gives, move the peak by less than 1 %: from "
           "one point to all of them (asked at {}).")  # fmt: skip
 SLIGHTLY = 0.01
@@ -299,12 +326,30 @@ def as_asked(request: Any, answer: Any, out: Any) -> Any:
     """Run the script at the batch size that is asked about too, where it does something else at
     each: that of two others tells nothing of it."""
     runs, size = answer.get("runs", ()), request.get("own")
-    if len(runs) < 2 or not size or size in [one["batch"] for one in runs]:
+    if not runs or not size or size in [one["batch"] for one in runs]:
         return answer
+    if len(runs) == 1:
+        return beside_its_own(request, runs[0], size, out)
     if runs[0]["events"] == runs[-1]["events"]:
         return answer
     more = run(dict(runs[-1]["request"], size=size), stages(out, size, 0, 1))
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
+
+
+def beside_its_own(request: Any, first: Any, size: Any, out: Any) -> Any:
+    """Run a script at the size asked about whose double failed, or did not go as far: too few
+    samples for that are no reason for a smaller batch."""
+    own = first["own_batch"]
+    if not own or not first["loaders"] or not first.get("fixed"):
+        return {"runs": [first]}
+    # Without the mark of a run of one size alone.
+    single = {name: value for name, value in first.items() if name != "fixed"}
+    batch = dict(request["batch"], value=own)
+    more = run(alike(dict(request, size=size, batch=batch), first), stages(out, size, 0, 1))
+    if "run" not in more:
+        return {"runs": [first]}
+    runs = pair(*sorted([single, more["run"]], key=lambda one: one["batch"]))
+    return {"runs": runs if len(runs) > 1 else [first]}
 
 
 def of_first_steps(answer: Any, again: Any, places: Any) -> Any:

@@ -13,6 +13,7 @@ import inspect
 import io
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,13 +141,26 @@ def _serve_edits() -> None:
         if isinstance(file, (str, os.PathLike)) and not set(mode) & set("wax+"):
             path = os.path.realpath(file)
             if path in _EDITED:
-                text = _text(path)
-                return io.BytesIO(text.encode()) if "b" in mode else io.StringIO(text)
+                return _edited_file(file, path, mode, *args, **kwargs)
         return _open(file, mode, *args, **kwargs)
 
     loader.get_code = edited_code
     builtins.open = opened
     io.open = opened
+
+
+def _edited_file(name: Any, path: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return an open file of a name that has the edited text: readers ask files for their name,
+    and some for more."""
+    # First of all: a process may part here into one for each run, which share no file.
+    content = _text(path).encode()
+    with tempfile.TemporaryFile() as text:
+        text.write(content)
+        text.seek(0)
+        file = _open(os.dup(text.fileno()), mode, *args, **kwargs)
+    raw = getattr(file, "buffer", file)
+    getattr(raw, "raw", raw).name = os.fspath(name)
+    return file
 
 
 def code_of(script: Any) -> Any:
@@ -239,6 +253,15 @@ def replaced(given: Any) -> Any:
     if given is None or size is None:
         return given
     return size if own is None else max(1, round(size * given / own))
+
+
+def share(given: Any) -> Any:
+    """Return what a batch of this run's would be if samples could be parted, in its samples: the
+    proportion of a small batch to others is rounded."""
+    own, size = _SIZES.get("value"), _SIZES.get("size")
+    if not given or not own or size is None:
+        return 1.0
+    return (size * given / own) / replaced(given)
 
 
 def _force(paddle: Any, request: Any) -> None:

@@ -33,6 +33,8 @@ class Cycles:
         """Batches that went through a network which nothing trains, and calls by hand."""
         self.steps: dict[Any, Any] = {}
         """Steps by optimizer that the script still holds."""
+        self.optimizers = 0
+        """Optimizers that were made."""
         self.past_steps = 0
         """Steps of the optimizers that it has let go of."""
         self.fetches = 0
@@ -62,6 +64,7 @@ class Cycles:
 
     def made(self, optimizer: Any) -> None:
         """An optimizer was made."""
+        self.optimizers += 1
         self.steps.setdefault(optimizer, 0)
 
     def released(self, optimizer: Any) -> None:

@@ -65,6 +65,10 @@ class Session:
         """The script's own batch size, by reader."""
         self.flags: set[Any] = set()
         self.waiting: dict[Any, Any] = {}
+        self.kept = 0
+        """Readers that were left before their end."""
+        self.left_early: list[Any] = []
+        """What is said of them."""
         self.readers: dict[Any, Any] = {}
         self.shapes: dict[Any, Any] = {}
         self.seen: set[Any] = set()
@@ -96,6 +100,14 @@ class Session:
     def left(self, reader: Any) -> None:
         """A reader's epoch has ended."""
         self.cycles.closed(reader)
+
+    def abandoned(self, ready: Any) -> None:
+        """A reader was left before its epoch's end, and keeps the batches that it has ready."""
+        self.kept += 1
+        if self.kept > 1:
+            self.flags.add("grows")
+        # Seen, not taken for granted: it casts no doubt on an error that comes later.
+        self.left_early = [probe_loader.LEFT.format(ready, self.kept)]
 
     def closed_if(self, ended: Any) -> None:
         """A cycle may have ended; after the last one the run does."""
@@ -145,12 +157,13 @@ class Session:
             "cycles_seen": self.cycles.seen,
             "batch_seen": sorted(self.seen),
             "trained": bool(self.cycles.all_steps),
+            "untrained": bool(self.cycles.optimizers and not self.cycles.all_steps),
             "own_batch": self.own_batch(),
             "trained_on": self.trained_on(),
             "how": self.request["batch"]["how"],
             "loaders": probe_batch.reached(),
             "options": probe_batch.options(self.own_batch()),
-            "notes": notes(),
+            "notes": [*notes(), *self.left_early],
         }
 
     def own_batch(self) -> Any:
@@ -204,7 +217,7 @@ class Session:
         self.shapes.setdefault(reader, []).append(shapes)
         self.seen.update(shape[0] for shape in shapes[:4] if shape)
         self.note_own(reader, shapes)
-        total = sum(nbytes(one) for one in found)
+        total = math.ceil(sum(nbytes(one) for one in found) * probe_batch.share(self.own[reader]))
         self.waiting[reader] = max(total, self.waiting.get(reader, 0))
         self.record.tag([address(one) for one in found], "inputs")
         return batch

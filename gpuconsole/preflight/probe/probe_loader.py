@@ -36,6 +36,16 @@ SLIGHT = 16
 """Characters by which texts of one size may differ."""
 
 
+USUAL_QUEUED, USUAL_BUFFERED = 2, 2
+"""`prefetch_factor` and `reader_buffer_size` of a loader that names none."""
+MOST_AHEAD = 10_000
+"""Batches held ready, at most."""
+LEFT = (
+    "Epochs are left before their end: Paddle keeps the batches that their readers had ready, {0} "
+    "with each such epoch, for as long as the script runs; {1} were seen."
+)
+
+
 def install(paddle: Any, session: Any) -> None:
     """Give every loader of the dynamic graph an iterator of ours."""
     cls = paddle.io.DataLoader
@@ -70,8 +80,9 @@ class Watched:
         self.inner = inner
         self.session = session
         self.number = number
-        self.length = dict(lengths(loader), own=probe_batch.own_of(loader))
+        self.length = dict(lengths(loader), own=probe_batch.own_of(loader), **ahead(loader))
         self.open = False
+        self.taken = 0
         self.bare: list[Any] = []
 
     def __iter__(self) -> Any:
@@ -97,6 +108,7 @@ class Watched:
             raise
         finally:
             session.record.mark("fetched")
+        self.taken += 1
         if not isinstance(batch, (list, tuple, dict)):
             # Paddle's reader leaves a bare batch to Python's collector: the last used one stays.
             self.bare = [*self.bare[-1:], batch]
@@ -114,7 +126,36 @@ class Watched:
             self.session.left(self.number)
 
     def __del__(self) -> None:
+        if self.open and self.kept:
+            self.open = False
+            self.inner = iter(())
+            self.session.left(self.number)
+            self.session.abandoned(self.ready)
         self.close()
+
+    @property
+    def ready(self) -> Any:
+        """Batches that it holds ready: queued, buffered, and one in its thread's hands."""
+        return self.length["queued"] + self.length["buffered"] + 1
+
+    @property
+    def kept(self) -> Any:
+        """Whether it keeps them where it is left now. The thread that fills its queue refers to it,
+        and waits for room for as long as there is more to put in."""
+        whole = self.length["batches"]
+        return self.taken and (whole is None or whole - self.taken >= self.ready)
+
+
+def ahead(loader: Any) -> Any:
+    """Return how many batches a loader's readers queue and buffer. One is buffered in any case: the
+    next is read as soon as one is handed out."""
+    queued = getattr(loader, "prefetch_factor", USUAL_QUEUED)
+    buffered = getattr(loader, "reader_buffer_size", USUAL_BUFFERED)
+    if not getattr(loader, "use_buffer_reader", True):
+        buffered = 1
+    found = {"queued": (queued, USUAL_QUEUED), "buffered": (buffered, USUAL_BUFFERED)}
+    return {name: one if isinstance(one, int) and 0 <= one <= MOST_AHEAD else usual
+            for name, (one, usual) in found.items()}  # fmt: skip
 
 
 def lengths(loader: Any) -> Any:

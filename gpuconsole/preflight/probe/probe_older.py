@@ -48,11 +48,17 @@ def install(root: Any) -> None:
         "sometrue": numpy.any,
         "in1d": numpy.isin,
         "row_stack": numpy.vstack,
+        "round_": numpy.round,
+        "mat": numpy.asmatrix,
+        "msort": functools.partial(numpy.sort, axis=0),
+        "asscalar": lambda one: one.item(),
         "asfarray": _as_floats,
         "trapz": getattr(numpy, "trapezoid", None),
     }
     compat = types.SimpleNamespace(long=int, unicode=str)
     _types(numpy)
+    _of_bytes(numpy, root)
+    _uneven(numpy, root)
     _offer(numpy, {**kinds, **values, **functions, "compat": compat}, root)
     abstract = {name: getattr(collections.abc, name) for name in collections.abc.__all__}
     _offer(collections, abstract, root)
@@ -91,6 +97,49 @@ def _types(numpy: Any) -> None:
         numpy.sctypes = {
             kind: [numpy.dtype(one).type for one in which] for kind, which in codes.items()
         }
+
+
+def _of_bytes(numpy: Any, root: Any) -> None:
+    """Let `numpy.fromstring` copy bytes, as it did before NumPy 2.3."""
+    inside = os.path.join(os.path.abspath(root), "")
+    old = numpy.fromstring
+
+    @functools.wraps(old)
+    def copied(
+        string: Any, dtype: Any = float, count: Any = -1, *, sep: Any = "", **more: Any
+    ) -> Any:
+        if sep == "" and _asks(inside):
+            note("numpy.fromstring takes no bytes in the version that is installed here; "
+                 "they were copied, as in older ones.")  # fmt: skip
+            content = string.encode() if isinstance(string, str) else string
+            return numpy.frombuffer(content, dtype, count).copy()
+        return old(string, dtype, count, sep=sep, **more)
+
+    numpy.fromstring = copied
+
+
+def _uneven(numpy: Any, root: Any) -> None:
+    """Make an array of objects of rows that are not alike, as NumPy did before 1.24."""
+    inside = os.path.join(os.path.abspath(root), "")
+    for name in ("array", "asarray"):
+        setattr(numpy, name, _objects(getattr(numpy, name), inside))
+
+
+def _objects(make: Any, inside: Any) -> Any:
+    @functools.wraps(make)
+    def made(*given: Any, **options: Any) -> Any:
+        try:
+            return make(*given, **options)
+        except ValueError as error:
+            if "inhomogeneous" not in str(error) or len(given) > 1 or "dtype" in options:
+                raise
+            if not _asks(inside):
+                raise
+            note(f"numpy.{make.__name__} takes no rows that are not alike in the version that is "
+                 "installed here; they became objects, as in older ones.")  # fmt: skip
+            return make(*given, dtype=object, **options)
+
+    return made
 
 
 def _as_floats(values: Any, dtype: Any = None) -> Any:

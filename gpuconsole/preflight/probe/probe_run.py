@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import json
 import multiprocessing
 import os
@@ -86,6 +87,7 @@ def main() -> None:
     import probe_network
     import probe_older
     import probe_reads
+    import probe_saving
     import probe_standins
     import probe_texts
     import probe_tree
@@ -99,6 +101,7 @@ def main() -> None:
     probe_standins.install(paddle, on_device=request["mode"] == "device")
     probe_imports.install(paddle, request["root"])
     probe_network.install()
+    probe_saving.install(paddle)
     probe_texts.install()
     probe_alone.install(paddle, request["mode"])
     if request.get("source"):
@@ -145,6 +148,8 @@ def numbered(meta: Any, request: Any) -> None:
     """Set what numbers of unknown data are in this run."""
     meta.state.STATE.number = request.get("number", 1)
     meta.state.STATE.counts = request.get("counts", "")
+    part = request.get("part")
+    meta.state.STATE.part = fractions.Fraction(1, part) if part else None
 
 
 def from_lines(meta: Any, number: Any, root: Any) -> Any:

@@ -23,6 +23,7 @@ from gpuconsole.core.containers import (
     HostAccount,
     HostNetwork,
     ImageFacts,
+    LeadMark,
     Lease,
     LogTail,
     PruneResult,
@@ -100,6 +101,14 @@ class SlurmEngine:
     async def sign(self, journal: str) -> str:
         """Nothing to show: no run is another console's to remove."""
         return ""
+
+    async def lead_marks(self, journal: str) -> tuple[LeadMark, ...]:
+        """Refuse: a cluster has no place for marks."""
+        raise EngineError("No witness", f"{self.host}: Slurm bears no witness of who leads.")
+
+    async def mark_lead(self, journal: str, mark: LeadMark) -> tuple[LeadMark, ...]:
+        """Refuse: a cluster has no place for marks."""
+        return await self.lead_marks(journal)
 
     async def image_facts(self, image: str) -> ImageFacts | None:
         """Nothing is known of images: what runs them is the cluster's matter."""

@@ -18,8 +18,8 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
+from gpuconsole.session.dispatch.attempt.observation import SURE_STEPS, Reported, read_reports
 from gpuconsole.session.dispatch.device_sharing import Pair, Seat, pairs, willing
-from gpuconsole.session.dispatch.observation import SURE_STEPS, Reported, read_reports
 
 MOST_MEMORY = 0.92
 """Share of a device's memory above which one of two jobs has to go."""

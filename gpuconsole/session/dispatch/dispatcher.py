@@ -14,11 +14,11 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError, UnreachableError
 from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.checkpoint import holder_of
-from gpuconsole.session.dispatch.container_spec import container_name
+from gpuconsole.session.dispatch.attempt.checkpoint import holder_of
+from gpuconsole.session.dispatch.attempt.container_spec import container_name
+from gpuconsole.session.dispatch.attempt.gang import unwanted
+from gpuconsole.session.dispatch.cleanup import sweep
 from gpuconsole.session.dispatch.device_sharing_watch import Crowding
-from gpuconsole.session.dispatch.gang import unwanted
-from gpuconsole.session.dispatch.leftovers import sweep
 from gpuconsole.session.dispatch.preemption import interrupt, may_be_preempted
 from gpuconsole.session.dispatch.runner import Runner
 from gpuconsole.session.fleet.engine_pulse import Pulse
@@ -29,7 +29,7 @@ from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Choice
 from gpuconsole.session.restore.adoption import Adoption
 from gpuconsole.state import JobMovedError, JournalLostError, RoleLostError, new_nonce
-from gpuconsole.state.turns import left_on
+from gpuconsole.state.files.measurement_turn import left_on
 
 TICK_S = 1.0
 SOONEST_S = 0.1

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.jobs import Attempt, Job, JobState, Task, is_due
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.changes import Change
@@ -23,20 +23,15 @@ from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.submit.validate import pack_task, refuse_hopeless
 
+_OF_A_BATCH = (
+    "memory", "verdicts", "suggestions", "flops_per_step", "bytes_per_step", "kernels_per_step",
+)  # fmt: skip
+"""What preflight's document says of one batch size alone."""
+
 
 def times_out_of_memory(job: Job) -> int:
     """Return how often a job has run out of device memory."""
     return sum(attempt.ended_by == "oom" for attempt in job.attempts)
-
-
-def is_due(job: Job) -> bool:
-    """Tell whether a job is to be tried with another batch size, and nobody has yet."""
-    return (
-        job.state is JobState.OOM
-        and job.task.auto_batch
-        and not job.cancel_requested
-        and not job.detail
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,11 @@ class Retrying:
             if times_out_of_memory(job) > job.task.retries:
                 times = "once" if job.task.retries == 1 else f"{job.task.retries} times"
                 raise RefusedError("Tried often enough", f"It may be tried again {times} at most.")
-            changed = await self._prepared(await self.offer(job))
+            if job.task.smaller:
+                # Who sent it has worked that out: what a client names is not read here.
+                changed = _next_smaller(job, self._context.clock.now())
+            else:
+                changed = await self._prepared(await self.offer(job))
         except Exception as error:
             # Whatever goes wrong, the job must not stay undecided: somebody may wait for it.
             why = error.message if isinstance(error, ConsoleError) else repr(error)
@@ -109,7 +108,7 @@ class Retrying:
         change = await self._preflight.rebatched(task, size)
         if change.args is None and not change.edits:
             raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
-        smaller = _with_batch(task, change, size)
+        smaller = with_batch(task, change, size)
         fresh = await self._preflight.report(smaller, empty=True)
         if fresh.estimate.batch_size != size:
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
@@ -164,7 +163,8 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
     return batch // 2, "half of it, as the estimate had found room for more"
 
 
-def _with_batch(task: Task, change: Change, size: int) -> Task:
+def with_batch(task: Task, change: Change, size: int) -> Task:
+    """Return a task with another batch size put in by a change of arguments or lines."""
     if change.args is not None:
         asked = None if task.batch_size is None else size
         return replace(task, args=change.args, batch_size=asked)
@@ -174,21 +174,48 @@ def _with_batch(task: Task, change: Change, size: int) -> Task:
 
 
 def _queued(offer: Offer, now: float) -> Job:
-    job, report = offer.job, offer.report
-    told = (
-        f"Ran out of memory with batch size {offer.was}; tried again with {offer.batch}, "
-        f"{offer.why}."
+    report = offer.report
+    memory = report.estimate.memory
+    return replace(
+        _tried_again(offer.job, offer.task, now, (offer.was, offer.batch, offer.why)),
+        estimate_mib=None if memory is None else memory.high_mib,
+        estimate=report.as_json(),
     )
-    attempt, memory = job.attempts[-1], report.estimate.memory
+
+
+def _next_smaller(job: Job, now: float) -> Job:
+    """Return a job as it goes back into the queue with the next of the smaller batches that it came
+    with; with the last of them for the last time."""
+    choice, rest = job.task.smaller[0], job.task.smaller[1:]
+    asked = None if job.task.batch_size is None else choice.size
+    task = replace(
+        job.task, args=choice.args, batch_size=asked, smaller=rest, auto_batch=bool(rest)
+    )
+    known = job.estimate
+    if known is not None:
+        stale = (*_OF_A_BATCH, "batch_size")
+        kept = {name: value for name, value in known.items() if name not in stale}
+        known = {**kept, "batch_size": choice.size}
+    why = "which its console had worked out"
+    return replace(
+        _tried_again(job, task, now, (choice.was, choice.size, why)),
+        estimate_mib=choice.estimate_mib,
+        estimate=known,
+    )
+
+
+def _tried_again(job: Job, task: Task, now: float, said: tuple[int, int, str]) -> Job:
+    """Return a job as it is queued again, with the batch sizes and the reason in words."""
+    was, size, why = said
+    told = f"Ran out of memory with batch size {was}; tried again with {size}, {why}."
+    attempt = job.attempts[-1]
     ended = replace(attempt, cause=f"{attempt.cause} {told}".strip())
     return replace(
         job,
         state=JobState.QUEUED,
         queued_at=now,
-        task=offer.task,
+        task=task,
         attempts=(*job.attempts[:-1], ended),
         cause="",
         detail=told,
-        estimate_mib=None if memory is None else memory.high_mib,
-        estimate=report.as_json(),
     )

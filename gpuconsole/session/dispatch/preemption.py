@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpuconsole.core.jobs import EndedBy, Job
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.recovery import is_out_of_sight
+from gpuconsole.session.dispatch.attempt.recovery import is_out_of_sight
 from gpuconsole.state import JobMovedError, Journal
 
 LOOK_EVERY_S = 0.5
@@ -53,7 +53,7 @@ def preempt(journal: Journal, job: Job, cause: str) -> Job:
     if not job.task.checkpoint_dir:
         raise RefusedError(
             "Job cannot go on later",
-            f"Job {job.id} names no checkpoint folder: stopped, it would begin anew.",
+            f"Job {job.id} names no checkpoint folder: stopped, it would start from the beginning.",
             "Set `checkpoint_dir:` in its task file, or cancel it.",
         )
     if job.state.active and not may_be_preempted(job):
@@ -63,13 +63,17 @@ def preempt(journal: Journal, job: Job, cause: str) -> Job:
     return interrupt(journal, job, "preempted", cause)
 
 
-def interrupt(journal: Journal, job: Job, ended_by: EndedBy, cause: str) -> Job:
-    """Have an active job stopped for this reason; its runner puts it back into the queue.
+def interrupt(
+    journal: Journal, job: Job, ended_by: EndedBy, cause: str, at: float | None = None
+) -> Job:
+    """Have an active job stopped for this reason; its runner puts it back into the queue, or ends
+    it for good where the reason is one of `STOPPED_FOR_GOOD`.
 
-    Returns the job as it then is; one that moved on meanwhile is left alone.
+    `at` is when that was decided. Returns the job as it then is; one that moved on meanwhile is
+    left alone.
     """
     assert job.attempt is not None
-    marked = replace(job.attempt, ended_by=ended_by, cause=cause)
+    marked = replace(job.attempt, ended_by=ended_by, cause=cause, stopping_at=at)
     try:
         return journal.save(job, replace(job, attempts=(*job.attempts[:-1], marked)))
     except JobMovedError:
@@ -77,4 +81,4 @@ def interrupt(journal: Journal, job: Job, ended_by: EndedBy, cause: str) -> Job:
         if present is None or not present.state.active or present.attempt is None:
             raise
         same = present.attempt.container_name == job.attempt.container_name
-        return interrupt(journal, present, ended_by, cause) if same else present
+        return interrupt(journal, present, ended_by, cause, at) if same else present

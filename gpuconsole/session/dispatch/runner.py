@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.fleet import FleetSnapshot, HostState
-from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState
+from gpuconsole.core.jobs import STOPPED_FOR_GOOD, Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import (
     Blame,
@@ -26,14 +26,15 @@ from gpuconsole.errors import (
 from gpuconsole.placement import engine_fault
 from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch import gang
-from gpuconsole.session.dispatch.attempt_end import CANCELLED_BEFORE, Ending
-from gpuconsole.session.dispatch.first_steps import FirstSteps
-from gpuconsole.session.dispatch.gang import HostLostError, Part
+from gpuconsole.session.dispatch.attempt import gang
+from gpuconsole.session.dispatch.attempt.end import CANCELLED_BEFORE, Ending
+from gpuconsole.session.dispatch.attempt.first_steps import FirstSteps
+from gpuconsole.session.dispatch.attempt.gang import HostLostError, Part
+from gpuconsole.session.dispatch.attempt.launch import Launch
+from gpuconsole.session.dispatch.attempt.observation import Watch
+from gpuconsole.session.dispatch.attempt.recovery import Step, may_have_container, may_have_run
+from gpuconsole.session.dispatch.attempt.steps import Steps
 from gpuconsole.session.dispatch.job_record import Entry
-from gpuconsole.session.dispatch.launch import Launch
-from gpuconsole.session.dispatch.observation import Watch
-from gpuconsole.session.dispatch.recovery import Step, may_have_container, may_have_run
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.host_faults import HostFaults, could_not_start
 from gpuconsole.session.logs.copies import LogCopies
@@ -81,6 +82,7 @@ class Runner:
         self._seen = Watch()
         self._ending = Ending(context, self._entry, self._seen, copies)
         self._first_steps = FirstSteps(context, self._entry, self._seen)
+        self._steps = Steps(context, self._entry)
 
     @property
     def job(self) -> Job:
@@ -230,7 +232,7 @@ class Runner:
 
     async def _stop(self, parts: Sequence[Part]) -> None:
         self._entry.require_role()
-        await gang.stop(parts, self._context.journal.id, self._context.settings.stop_grace)
+        await self._ending.stop(parts)
 
     async def _launch(self, parts: Sequence[Part]) -> None:
         job = self.job
@@ -328,11 +330,12 @@ class Runner:
         """Follow the logs until one ends, a container ends, or there is news."""
         live = [part for part in parts if part.live]
         self._followed |= {part.attempt.container_name for part in live}
-        steps = asyncio.ensure_future(self._first_steps.run(live))
+        readers = (self._first_steps.run(live), self._steps.run(live))
+        reading = [asyncio.ensure_future(reader) for reader in readers]
         try:
             return await self._follow(live)
         finally:
-            await cancel_all([steps])
+            await cancel_all(reading)
 
     async def _follow(self, live: Sequence[Part]) -> bool:
         copies = [self._copies.follow(self._entry, part) for part in live]
@@ -428,6 +431,11 @@ class Runner:
             return False
         cause = f"Host interrupted: {name}, which may be taken away, is gone."
         await self._clear(attempt, name)
+        if attempt.ended_by in STOPPED_FOR_GOOD:
+            self._entry.move(
+                job, JobState.FAILED, replace(attempt, ended_at=now), cause=attempt.cause
+            )
+            return True
         ended = replace(attempt, ended_at=now, cause=cause, ended_by="lost-host")
         self._entry.move(job, JobState.QUEUED, ended, detail=cause, queued_at=now)
         return True

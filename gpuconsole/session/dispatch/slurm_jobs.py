@@ -8,10 +8,12 @@ soon as nothing of its own keeps it, and Slurm decides where and when it runs.
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from gpuconsole.config import LimitsSection
 from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.containers import (
@@ -21,12 +23,13 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Decision
-from gpuconsole.placement.command import launch_command
+from gpuconsole.placement.launch_command import launch_command
 from gpuconsole.placement.model import Waiting
-from gpuconsole.session.dispatch.container_spec import (
+from gpuconsole.session.dispatch.attempt.container_spec import (
     WORKING_DIR,
     checkpoint_path,
     labels_of,
@@ -41,6 +44,8 @@ DECIDES = (
     "Slurm decides where and when it runs: the console's order, quotas and leases do not count "
     "there."
 )
+LIMIT_MARGIN_S = 60.0
+"""Slurm counts in minutes."""
 TIME_MARGIN = 1.5
 """Slurm ends a job at its time limit; `run_time` says how long it should take, not at most."""
 
@@ -114,12 +119,15 @@ def hand_over(situation: Situation, plan: Plan) -> Plan:
         return plan
     hosts = {host.name: host for host in situation.fleet.hosts}
     order, known = Order(jobs), {job.id: job for job in jobs}
+    handed_over = Counter((job.user, job.task.sweep) for job in jobs if job.state.active)
     choices: list[Choice] = []
     waiting: dict[str, Why] = {}
     for job in ours:
         name = cluster_of(job.task)
         why = _hindrance(job, hosts.get(name)) or _held_back(job, order, known, jobs)
+        why = why or _full_sweep(job, handed_over)
         if why is None:
+            handed_over[job.user, job.task.sweep] += 1
             choices.append(Choice(job.id, name, (), (), (DECIDES,)))
         else:
             waiting[job.id] = why
@@ -128,7 +136,7 @@ def hand_over(situation: Situation, plan: Plan) -> Plan:
 
 def needed_runs(task: Task, jobs: Iterable[Job], cluster: str) -> tuple[str, ...]:
     """Return the runs on a cluster that must end well before a task begins."""
-    needed = set(task.after)
+    needed = set(task.after)  # Those of other kinds are waited for here: none of their names match.
     return tuple(
         job.attempt.container_name
         for job in jobs
@@ -139,7 +147,18 @@ def needed_runs(task: Task, jobs: Iterable[Job], cluster: str) -> tuple[str, ...
     )
 
 
-def batch_of(job: Job, snapshot: FleetSnapshot, jobs: Iterable[Job]) -> Batch:
+def _slurm_limit_s(task: Task, limits: LimitsSection) -> float | None:
+    """Return the time limit that Slurm gets. Where the queue has one itself, Slurm's comes after
+    it and its grace: it ends what no console is there to end."""
+    limit = time_limit(task, limits.time_limit)
+    if limit is not None:
+        return limit.seconds + limits.grace + LIMIT_MARGIN_S
+    return None if task.run_time_s is None else task.run_time_s * TIME_MARGIN
+
+
+def batch_of(
+    job: Job, snapshot: FleetSnapshot, jobs: Iterable[Job], limits: LimitsSection
+) -> Batch:
     """Return what is asked of Slurm for a job."""
     task, cluster = job.task, cluster_of(job.task)
     path = checkpoint_path(task)
@@ -149,7 +168,7 @@ def batch_of(job: Job, snapshot: FleetSnapshot, jobs: Iterable[Job]) -> Batch:
         nodes=task.hosts,
         kind=kind_of(job, snapshot) if devices else "",
         memory_mib=task.memory_limit_mib,
-        time_s=None if task.run_time_s is None else task.run_time_s * TIME_MARGIN,
+        time_s=_slurm_limit_s(task, limits),
         partition=task.labels.get("partition", ""),
         account=task.account,
         qos=task.labels.get("qos", ""),
@@ -291,6 +310,16 @@ def _held_back(job: Job, order: Order, known: Mapping[str, Job], jobs: Sequence[
         if not group or not all(_handed_over(it, cluster_of(job.task)) for it in group):
             return why
     return None
+
+
+def _full_sweep(job: Job, running: Mapping[tuple[str, str], int]) -> Why | None:
+    """Return why no further job of a sweep is handed over; `running` counts them by user and
+    sweep."""
+    sweep, most = job.task.sweep, job.task.at_most
+    count = running.get((job.user, sweep), 0)
+    if not sweep or most is None or count < most:
+        return None
+    return Why("queued", f"Its sweep {sweep} may have {most} at once, and {count} are handed over.")
 
 
 def _handed_over(job: Job, cluster: str) -> bool:

@@ -25,8 +25,12 @@ from gpuconsole.errors import EngineError, RefusedError, UnreachableError, Usage
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.probe import MARK
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
-from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
+from gpuconsole.session.dispatch.attempt.container_spec import (
+    attempt_key,
+    container_name,
+    container_spec,
+)
+from gpuconsole.session.dispatch.attempt.vendor_runtime import maker_of, runtime_of
 from gpuconsole.state import new_nonce
 
 READING_S = 30.0

@@ -10,14 +10,14 @@ from gpuconsole.core.estimate import Estimate
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.placement import Candidate
-from gpuconsole.placement.conditions import is_empty
+from gpuconsole.placement.engine.device_state import is_empty
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Plan
+from gpuconsole.session.queue.planner import Plan, Situation
 
 Taken = frozenset[tuple[str, str]]
 """Devices by host and UUID."""
@@ -53,15 +53,13 @@ class SpareDevices:
         if host:
             hosts = tuple(one for one in snapshot.hosts if one.name == host)
             snapshot = replace(snapshot, hosts=hosts)
-        decision = self._placer.decide(
-            task,
-            estimate.memory,
+        situation = Situation(
             jobs,
             marked(snapshot, self._leases.silent()),
-            self._leases.others(journal.id),
             self._context.clock.now(),
-            work_of(estimate),
+            leases=self._leases.others(journal.id),
         )
+        decision = self._placer.decide(task, estimate.memory, situation, work_of(estimate))
         taken = taken_devices(jobs, self._leases.seen(), self._outlook.plan)
         return idle_devices(decision.candidates, snapshot, taken)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.container_spec import attempt_key
+from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
 from gpuconsole.session.estimate.measurement_on_host import (
     Asked,
     in_container,
@@ -39,7 +39,7 @@ async def measure_on_device(context: Context, host: Host, device: Device, asked:
         job = measuring_job(context, asked, host, device)
         spec = await shut_spec(context, engine, host, job, asked, WALL_S)
         lease = Lease(
-            device.uuid, job.id, attempt_key(job.id, 1), context.user, context.journal.id,
+            device.uuid, job.id, attempt_key(job.id, 1), job.user, context.journal.id,
             context.clock.now(),
         )  # fmt: skip
         asked.progress(0.0, f"taking device {device.index} of {host.name}")

@@ -37,9 +37,13 @@ from gpuconsole.errors import (
 )
 from gpuconsole.session.aio import first, to_its_end
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, WORKING_DIR, container_spec
-from gpuconsole.session.dispatch.launch_heartbeat import shown
-from gpuconsole.session.dispatch.vendor_runtime import maker_of, runtime_of
+from gpuconsole.session.dispatch.attempt.container_spec import (
+    RESULTS_DIR,
+    WORKING_DIR,
+    container_spec,
+)
+from gpuconsole.session.dispatch.attempt.launch_heartbeat import shown
+from gpuconsole.session.dispatch.attempt.vendor_runtime import maker_of, runtime_of
 from gpuconsole.session.estimate.measurement_run import Progress, followed, pack_probe
 from gpuconsole.state import new_nonce
 
@@ -97,6 +101,10 @@ class Asked:
     """Whether to wait while the host measures for others; else HostBusyError."""
     note: Callable[[str], None] = lambda host: None
     """Hears the host on which a container is made, and "" once that is gone."""
+    user: str = ""
+    """For whom it is; "" for the session's own user."""
+    run_as: str = ""
+    """The `uid:gid` of its container; "" for the account, or nobody's where nothing is mounted."""
 
 
 async def measure_on_host(context: Context, host: Host, asked: Asked) -> bytes:
@@ -172,10 +180,11 @@ def measuring_job(context: Context, asked: Asked, host: Host, device: Device | N
     return Job(
         id=job_id,
         task=Task("measure", image=asked.image, backend=backend, mounts=mounts, env=env),
-        user=context.user,
+        user=asked.user or context.user,
         state=JobState.LAUNCHING,
         submitted_at=context.clock.now(),
         attempts=(attempt,),
+        run_as=asked.run_as,
     )
 
 
@@ -238,6 +247,9 @@ async def _account(engine: Engine, job: Job) -> HostAccount:
     nobody = HostAccount(_NOBODY, _NOBODY, "")
     if not job.task.mounts and job.task.backend == "cpu":
         return nobody
+    if job.run_as:
+        uid, gid = map(int, job.run_as.split(":"))
+        return HostAccount(uid, gid, "")
     account = await engine.prepare(CALIBRATION_FOLDER)
     return replace(account, uid=_NOBODY, gid=_NOBODY) if account.uid == 0 else account
 

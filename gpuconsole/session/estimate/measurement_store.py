@@ -26,8 +26,8 @@ from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Checking, Naming, Requested, Requesting
 from gpuconsole.session.reading.recordings import Mode, python_path
 from gpuconsole.session.submit.validate import Packer
-from gpuconsole.state.measured import MeasuredScripts
-from gpuconsole.state.turns import Turn, measuring_turn
+from gpuconsole.state.files.measurement_turn import Turn, measuring_turn
+from gpuconsole.state.files.probe_recordings import MeasuredScripts
 
 if TYPE_CHECKING:
     from gpuconsole.remote.sandbox import Sandbox
@@ -143,7 +143,9 @@ class Measurements:
                         await clear(context, left, alone=True)
                 request = within_time(asked.request, limit_s)
                 wanted = Asked(task, at.image, bundle, request, progress, at.patient, turn.note)
-                if at.device is None:
+                if context.measure_on_host is not None:
+                    document = await context.measure_on_host(at.host, at.device, wanted)
+                elif at.device is None:
                     document = await measure_on_host(context, at.host, wanted)
                 else:
                     document = await measure_on_device(context, at.host, at.device, wanted)

@@ -14,6 +14,7 @@ from gpuconsole.core.estimate import Estimate, Isolation, Measure, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
+from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.changes import Change
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import NO_LIMIT_S, Means, Run, Site, is_settled
@@ -36,17 +37,17 @@ from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submit.validate import completed
 from gpuconsole.state import Assumptions
-from gpuconsole.state.consent import LocalConsent
-from gpuconsole.state.images import ImageNotes
+from gpuconsole.state.files.consent import LocalConsent
+from gpuconsole.state.files.images import ImageNotes
 
 
 class Preflight:
     """What a session knows of scripts, and how it comes to know more."""
 
     def __init__(self, context: Context, spare: SpareDevices) -> None:
-        folder = context.journal.folder
+        folder = context.scripts
         self._context = context
-        self._spare = spare
+        self.spare = spare
         self._history = History(context.journal)
         self._reader = AsyncReader()
         self._measurements = Measurements(folder, self._reader)
@@ -79,6 +80,10 @@ class Preflight:
             calibration=self._history.calibration(),
             images=self._images(task),
         )
+
+    def calibration(self) -> Calibration:
+        """Return what was seen of runs and cards, by which estimates are corrected."""
+        return self._history.calibration()
 
     async def expect(self) -> None:
         """Get ready to read scripts, so that the first answer comes sooner."""
@@ -200,7 +205,7 @@ class Preflight:
         hosts, no_host = await host_sites(task, self._context.hosts, self._fleet(), image_of)
         here, not_here = await asyncio.to_thread(local_sites, self.consent.covers)
         if self._context.settings.measure_on_device and task.backend != "cpu":
-            spare = await self._spare.find(task, report.estimate)
+            spare = await self.spare.find(task, report.estimate)
             devices = await with_image(
                 self._context.hosts, list({one.host.name: one.host for one in spare}.values()),
                 image_of,
@@ -259,7 +264,7 @@ class Preflight:
         """Return the hosts at which a measurement is tried where none is named; "" stands for
         the first that can measure at all."""
         if mode == "device" and estimate is not None:
-            spare = await self._spare.find(task, estimate)
+            spare = await self.spare.find(task, estimate)
             if not spare:
                 raise _no_device()
             return tuple({one.host.name: None for one in spare})
@@ -273,7 +278,7 @@ class Preflight:
         name, image = choose_host(self._fleet(), host, self._image_of(task))
         spot = Spot(self._host(name), image, patient=patient)
         if mode == "device" and estimate is not None:
-            spare = await self._spare.find(task, estimate, name)
+            spare = await self.spare.find(task, estimate, name)
             if not spare:
                 raise _no_device(name)
             spot = replace(spot, device=spare[0].device)

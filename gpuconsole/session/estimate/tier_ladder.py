@@ -48,10 +48,13 @@ async def refuses(run: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The user for whom is measured."""
+    """The user for whom is measured and submitted."""
 
     progress: Progress = lambda share, stage: None
+    """Hears how far a measurement is."""
     agree: Agreement = refuses
+    sending: Progress = lambda share, stage: None
+    """Hears how much of the packed project the lab's service has."""
 
 
 UNWATCHED = Watching()

@@ -28,13 +28,18 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.kubernetes import RANK, Folder, Wish, Workload, pod_name, secret_name
+from gpuconsole.core.limits import time_limit
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib, parse_time
 from gpuconsole.errors import UsageError
-from gpuconsole.placement.command import Meeting, meeting_port
+from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.container_spec import RESULTS_DIR, checkpoint_path, container_spec
+from gpuconsole.session.dispatch.attempt.container_spec import (
+    RESULTS_DIR,
+    checkpoint_path,
+    container_spec,
+)
 from gpuconsole.session.submit.pack import pack_project
 
 LARGEST_BUNDLE = 900 * 1024
@@ -296,6 +301,12 @@ class _Rendering:
     # -- the rest ---------------------------------------------------------------------------
 
     def _seconds(self) -> int | None:
+        """Return after how many seconds the cluster ends it: at its time limit, or its deadline."""
+        limit = time_limit(self._task, self._context.settings.limits.time_limit)
+        found = [self._until_deadline(), None if limit is None else math.ceil(limit.seconds)]
+        return min((seconds for seconds in found if seconds is not None), default=None)
+
+    def _until_deadline(self) -> int | None:
         if not self._task.deadline:
             return None
         left = math.floor(parse_time(self._task.deadline) - self._context.clock.now())

@@ -18,9 +18,13 @@ from gpuconsole.core.secrets import withheld
 from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
-from gpuconsole.placement.command import Meeting, meeting_port
+from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.container_spec import attempt_key, container_name, container_spec
+from gpuconsole.session.dispatch.attempt.container_spec import (
+    attempt_key,
+    container_name,
+    container_spec,
+)
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.export.kubernetes import UNNAMED, manifest
 from gpuconsole.session.export.slurm_script import batch_file

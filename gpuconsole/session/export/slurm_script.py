@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuconsole.core.batch import CLUSTER_LABEL, Script, array_script, batch_script
+from gpuconsole.core.conditions import Condition
 from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.secrets import withheld
@@ -51,7 +52,9 @@ def _script(context: Context, job: Job) -> Script:
             "Ask for a multiple of the nodes.",
         )
     # Numbers of Slurm's jobs are not known, and a path in the project needs no detour.
-    batch = replace(batch_of(job, context.hosts.snapshot(), ()), array="", link=None)
+    batch = replace(
+        batch_of(job, context.hosts.snapshot(), (), context.settings.limits), array="", link=None
+    )
     hidden = dict.fromkeys(sorted(withheld(task.env, task.secrets)), "")
     env = {"PYTHONUNBUFFERED": "1", "FLAGS_allocator_strategy": "auto_growth", **task.env}
     if task.checkpoint_dir:
@@ -76,7 +79,10 @@ def _notes(job: Job) -> list[str]:
         wanted = ", ".join(task.preferred_devices)
         notes.append(f"It prefers {wanted}: name Slurm's type of it in --gres.")
     if task.after:
-        notes.append(f"It comes after {', '.join(task.after)}: add --dependency=afterok:NUMBER.")
+        conditions = [Condition.of(text) for text in task.after]
+        words = ",".join(f"{one.kind}:NUMBER" for one in conditions)
+        names = ", ".join(one.needed for one in conditions)
+        notes.append(f"It comes after {names}: add --dependency={words}.")
     if hidden := sorted(withheld(task.env, task.secrets)):
         listed = ", ".join(hidden)
         notes.append(f"Secret, so without values here: export {listed} before sbatch.")

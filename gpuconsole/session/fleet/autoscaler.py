@@ -19,7 +19,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.power import Elastic, Hurries
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
-from gpuconsole.placement.waking import (
+from gpuconsole.placement.elastic.wake import (
     Past,
     awake_as,
     in_use,
@@ -32,12 +32,12 @@ from gpuconsole.placement.waking import (
 )
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.checkpoint import holder_of
+from gpuconsole.session.dispatch.attempt.checkpoint import holder_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.fleet.power_state import WOKEN
 from gpuconsole.session.fleet.suspend import Falling
-from gpuconsole.session.queue.planner import Planner
-from gpuconsole.state.elastic import ElasticNotes
+from gpuconsole.session.queue.planner import Planner, Situation
+from gpuconsole.state.files.host_power import ElasticNotes
 
 LOOK_EVERY_S = 2.0
 REST = 4.0
@@ -271,7 +271,7 @@ class Waking:
         leases = self._leases.others(journal)
 
         def landing(picture: FleetSnapshot) -> Mapping[str, Collection[str]]:
-            plan = self._planner.plan(jobs, picture, leases, frozenset(), now)
+            plan = self._planner.plan(Situation(jobs, picture, now, leases=leases))
             return {
                 one.job: (one.host, *(place.host for place in one.others)) for one in plan.choices
             }

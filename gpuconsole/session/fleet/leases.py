@@ -52,6 +52,17 @@ class LeaseBoard:
             if host in own
         }
 
+    def held_elsewhere(self, journal: str) -> int:
+        """Return how many devices jobs of other journals hold, as last seen."""
+        return len(
+            {
+                (host, lease.uuid)
+                for host, (_, leases) in self._seen.items()
+                for lease in leases
+                if lease.journal != journal
+            }
+        )
+
     def seen(self) -> dict[str, tuple[Lease, ...]]:
         """Return all leases as last seen, by host."""
         return {host: leases for host, (_, leases) in self._seen.items()}

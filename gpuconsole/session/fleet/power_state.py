@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.power import Elastic
 from gpuconsole.core.units import format_duration
-from gpuconsole.placement.waking import Past, bar_words, typical_s
+from gpuconsole.placement.elastic.wake import Past, bar_words, typical_s
 from gpuconsole.session.fleet.view import Overlay
 from gpuconsole.session.queue.planner import Plan, Step, Why
-from gpuconsole.state.elastic import ElasticNotes
+from gpuconsole.state.files.host_power import ElasticNotes
 
 TIRED = "it has been awake for as long as it may; it sleeps when its jobs have ended"
 WOKEN = "it has just woken"

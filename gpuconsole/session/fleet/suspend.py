@@ -11,7 +11,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.power import Power, TellsRunning
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, LeaseTakenError
-from gpuconsole.placement.waking import in_use
+from gpuconsole.placement.elastic.wake import in_use
 from gpuconsole.session.context import Context
 from gpuconsole.state import new_nonce
 

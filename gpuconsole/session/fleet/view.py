@@ -25,9 +25,16 @@ Overlay = Callable[[], Marks | None]
 class FleetView:
     """Hosts whose snapshots bear the marks of overlays. Implements `core.containers.Hosts`."""
 
-    def __init__(self, hosts: Hosts, overlays: Sequence[Overlay]) -> None:
-        """A later one of `overlays` sees the marks of those before it."""
+    def __init__(
+        self,
+        hosts: Hosts,
+        overlays: Sequence[Overlay],
+        fence: Callable[[str, Engine], Engine] = lambda host, engine: engine,
+    ) -> None:
+        """A later one of `overlays` sees the marks of those before it; `fence` is put before the
+        engine of each host."""
         self._hosts = hosts
+        self._fence = fence
         self._overlays = overlays
         self._marks: tuple[Marks | None, ...] = (None,) * len(overlays)
         self._changes = 0
@@ -44,7 +51,7 @@ class FleetView:
 
     async def engine(self, host: str) -> Engine:
         """Return the engine of a host."""
-        return await self._hosts.engine(host)
+        return self._fence(host, await self._hosts.engine(host))
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Send a signal to a process of a host."""

@@ -11,9 +11,9 @@ from gpuconsole.core.containers import Hosts, ImageFacts
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import ConsoleError
-from gpuconsole.placement.images import image_fault, image_note
 from gpuconsole.placement.model import Request
-from gpuconsole.placement.rules import Suits, any_image
+from gpuconsole.placement.rules.image_compatibility import image_fault, image_note
+from gpuconsole.placement.rules.rules import Suits, any_image
 from gpuconsole.session.clock import Clock
 
 LOOK_EVERY_S = 2.0

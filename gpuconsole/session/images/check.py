@@ -22,13 +22,13 @@ from gpuconsole.core.images import Progress
 from gpuconsole.core.text import clean
 from gpuconsole.core.vendors import Vendor, vendor_of
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError
-from gpuconsole.placement.images import NO_CUDA, image_fault
+from gpuconsole.placement.rules.image_compatibility import NO_CUDA, image_fault
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.image_probe import KINDS, MARK
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.vendor_runtime import require_confined, runtime_of
+from gpuconsole.session.dispatch.attempt.vendor_runtime import require_confined, runtime_of
 from gpuconsole.state import new_nonce
-from gpuconsole.state.images import ImageCheck
+from gpuconsole.state.files.images import ImageCheck
 
 WALL_S = 120
 """The container ends by itself after so long, also where the console is gone."""

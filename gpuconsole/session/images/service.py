@@ -16,7 +16,7 @@ from gpuconsole.core.images import (
     familiar,
     parse_reference,
 )
-from gpuconsole.core.jobs import Task
+from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
 from gpuconsole.errors import (
     ConsoleError,
@@ -26,17 +26,21 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.placement.images import image_fault, image_note
-from gpuconsole.placement.prepull import Fetch, lanes, wanted
+from gpuconsole.placement.elastic.prepull import Fetch, lanes, wanted
+from gpuconsole.placement.rules.image_compatibility import image_fault, image_note
 from gpuconsole.session.context import Context
 from gpuconsole.session.images import check as imagecheck
 from gpuconsole.session.images.copy import Copied, End, copy_image
-from gpuconsole.state.images import ImageCheck, ImageNotes, Pin
+from gpuconsole.state.files.images import ImageCheck, ImageNotes, Pin
 
 PARALLEL = 4
 """Roads over which images are fetched at once."""
 Told = Callable[[str, str], None]
 """Hears a host's name and a sentence."""
+
+
+def silent(*told: object) -> None:
+    """Hear how something goes on, and say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class HostImages:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedImage:
     """How a fetch ended: `error` says why the host does not have the image."""
 
     fetch: Fetch
@@ -57,7 +61,8 @@ class Fetched:
 
 
 class Imaging:
-    """Look at images, fetch, pin, check and copy them. Nothing here starts a job."""
+    """The images of a lab's hosts, as `Session.images`: look, fetch, pin, check, copy. Nothing
+    here starts a job. A host is asked once it has answered: see `Session.status`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -71,7 +76,7 @@ class Imaging:
         """Return the image that a task runs in on a host."""
         return task.image or self._context.default_image(host)
 
-    def default(self, host: str) -> str:
+    def default(self, host: str = "") -> str:
         """Return the image of tasks that name none, on a host or on any."""
         hosts = self._context.hosts.snapshot().hosts
         return self._context.default_image(host or (hosts[0].name if hosts else ""))
@@ -79,13 +84,17 @@ class Imaging:
     def wanted(self, hosts: Sequence[str] = ()) -> tuple[Fetch, ...]:
         """Return the images that waiting jobs need on hosts where they may come to run."""
         return wanted(
-            self._context.journal.jobs(),
+            self._jobs(),
             [host for host in self._context.hosts.snapshot().hosts if _named(host, hosts)],
             self.image_of,
             lambda task, host: image_fault(
                 task.backend, self.image_of(task, host.name), None, host.facts
             ),
         )
+
+    def _jobs(self) -> Sequence[Job]:
+        """Return the jobs whose images are known here."""
+        return self._context.journal.jobs()
 
     async def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
         """Ask hosts for their images, all at once; those that cannot be asked say why."""
@@ -95,7 +104,9 @@ class Imaging:
         asked = [host for host in known if _named(host, hosts) and (hosts or not host.cluster)]
         return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
 
-    async def fetch(self, fetches: Sequence[Fetch], told: Told) -> tuple[Fetched, ...]:
+    async def fetch(
+        self, fetches: Sequence[Fetch], told: Told = silent
+    ) -> tuple[FetchedImage, ...]:
         """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
         pulls; layers that are whole stay. The result names every fetch, also those of hosts that
         had the image."""
@@ -107,11 +118,11 @@ class Imaging:
             if fault is None and await self._has(fetch):
                 present.add((fetch.host, fetch.image))
             if fault is not None or (fetch.host, fetch.image) in present:
-                ended.append(Fetched(fetch, fault))
+                ended.append(FetchedImage(fetch, fault))
         due = [fetch for fetch in fetches if fetch.host not in broken]
         slots = asyncio.Semaphore(PARALLEL)
 
-        async def drive(lane: Sequence[Fetch]) -> list[Fetched]:
+        async def drive(lane: Sequence[Fetch]) -> list[FetchedImage]:
             async with slots:
                 return [await self._pull(fetch, told) for fetch in lane]
 
@@ -156,7 +167,7 @@ class Imaging:
             raise RefusedError("It is not pinned", f"{clean(image, 200)} has no pin here.")
 
     async def check(
-        self, image: str, host: str, progress: Progress, *, device: bool = True
+        self, image: str, host: str, progress: Progress = silent, *, device: bool = True
     ) -> tuple[ImageCheck, list[str]]:
         """Run Paddle in an image on a host; returns what it said and what speaks against it.
 
@@ -175,9 +186,16 @@ class Imaging:
         return check, imagecheck.faults(check, backend, found, facts)
 
     async def copy(
-        self, image: str, source: str, target: str, progress: Progress, *, replace: bool = False
+        self,
+        image: str,
+        source: str,
+        target: str,
+        progress: Progress = silent,
+        *,
+        replace: bool = False,
     ) -> Copied:
-        """Copy an image host to host through this console; see `images.copy.copy_image`."""
+        """Copy an image host to host through this console, for a host that cannot pull. Nothing is
+        stored on the way; with `replace` the name is taken from another image there."""
         self._context.require_writable("Copying an image")
         parse_reference(image)
         if source == target:
@@ -221,14 +239,14 @@ class Imaging:
             # The pull itself will say what is wrong.
             return False
 
-    async def _pull(self, fetch: Fetch, told: Told) -> Fetched:
+    async def _pull(self, fetch: Fetch, told: Told) -> FetchedImage:
         try:
             engine = await self._context.hosts.engine(fetch.host)
             await engine.ensure_image(fetch.image, lambda words: told(fetch.host, words))
         except ConsoleError as error:
-            return Fetched(fetch, error)
+            return FetchedImage(fetch, error)
         told(fetch.host, f"has {fetch.image}")
-        return Fetched(fetch)
+        return FetchedImage(fetch)
 
     async def _holders(self, image: str, host: str) -> list[tuple[str, ImageRecord]]:
         """Return hosts that have an image, with its record."""

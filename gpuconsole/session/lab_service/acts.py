@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpuconsole.core.acts import Act
 from gpuconsole.core.jobs import Job
@@ -11,11 +12,14 @@ from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Request
+from gpuconsole.session.triage.own_marks import OwnMarks, Verb
 
 if TYPE_CHECKING:
     from gpuconsole.session.queue.service import JobQueue
     from gpuconsole.session.session import Session
 
+SIGNALS = ("TERM", "INT", "KILL")
+_CONTAINER = re.compile(r"[0-9a-f]{12,64}")
 _LONGEST = 500
 """Letters of what the audit says of an act."""
 
@@ -23,17 +27,20 @@ _LONGEST = 500
 class Acts:
     """Does what callers ask, where they may."""
 
-    def __init__(self, session: Session, rights: Rights, policy: Policy) -> None:
+    def __init__(self, session: Session, rights: Rights, policy: Policy, marks: OwnMarks) -> None:
         self._session = session
+        self._marks = marks
         self._policy = policy
         self._rights = rights
         on_jobs = (
             "cancel", "hold", "release", "preempt", "priority", "retry",
         )  # fmt: skip
-        on_hosts = ("drain", "undrain")
+        on_hosts = ("drain", "undrain", "signal", "stop-container")
+        on_incidents = ("acknowledge", "snooze", "resolve", "reopen")
         self._verbs: Mapping[str, Callable[[Caller, Request], Awaitable[Sequence[Job]]]] = {
             **dict.fromkeys(on_jobs, self._on_jobs),
             **dict.fromkeys(on_hosts, self._on_host),
+            **dict.fromkeys(on_incidents, self._on_incident),
         }
 
     async def do(self, caller: Caller, request: Request) -> Sequence[Job]:
@@ -84,12 +91,45 @@ class Acts:
         return await queue.retry(job_id, secrets=request.secrets)
 
     async def _on_host(self, caller: Caller, request: Request) -> Sequence[Job]:
-        self._rights.require_operator(caller, "Draining hosts")
+        session, host = self._session, request.host
+        doing = "Draining hosts" if "drain" in request.verb else "Ending what runs on hosts"
+        self._rights.require_operator(caller, doing)
         if request.verb == "drain":
-            await self._session.drains.drain(request.host, request.text, caller.name)
+            await session.drains.drain(host, request.text, caller.name)
+        elif request.verb == "undrain":
+            await session.drains.undrain(host)
+        elif request.verb == "stop-container":
+            await session.processes.stop_container(host, _container(request.text))
+        elif request.text in SIGNALS:
+            await session.processes.signal(host, request.number, request.text)
         else:
-            await self._session.drains.undrain(request.host)
+            raise UsageError("No such signal", f"It is one of {', '.join(SIGNALS)}.")
         return ()
+
+    async def _on_incident(self, caller: Caller, request: Request) -> Sequence[Job]:
+        triage, by = self._session.triage, caller.name
+        incident = triage.incident(request.text)
+        if not self._rights.is_operator(caller):
+            if not any(self._is_own(caller, job_id) for job_id in incident.jobs):
+                self._rights.require_operator(caller, "Marking incidents that hit no job of yours")
+            verb = cast(Verb, request.verb)
+            self._marks.mark(caller.name, verb, incident, request.number)
+            return ()
+        if request.verb == "snooze":
+            await triage.snooze(incident.id, request.number, by)
+        else:
+            verbs = {
+                "acknowledge": triage.acknowledge,
+                "resolve": triage.resolve,
+                "reopen": triage.reopen,
+            }
+            await verbs[request.verb](incident.id, by)
+        self._marks.forget(incident.id)
+        return ()
+
+    def _is_own(self, caller: Caller, job_id: str) -> bool:
+        job = self._session._journal.job(job_id)
+        return job is not None and job.user == caller.name
 
     def _exact(self, job_id: str) -> Job:
         """Return the job of an id; a caller's other words for it are its console's business."""
@@ -97,3 +137,10 @@ class Acts:
         if job is None:
             raise UsageError("No such job", f"The lab's queue has no job {clean(job_id, 40)!r}.")
         return job
+
+
+def _container(name: str) -> str:
+    """Return the id of a container. UsageError for what is none."""
+    if not _CONTAINER.fullmatch(name):
+        raise UsageError("No such container", f"{clean(name, 80)!r} is no id of a container.")
+    return name

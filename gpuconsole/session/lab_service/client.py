@@ -4,37 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import aiohttp
 from pydantic import ValidationError
 
 from gpuconsole.core.acts import Act
-from gpuconsole.core.containers import ResultFile
+from gpuconsole.core.containers import ImageFacts, ResultFile
+from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import ConsoleError, UnreachableError
+from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.lab_service.protocol import (
     ACTS,
     ANSWER,
+    DIGEST,
     FILES,
+    HEAD,
+    IMAGE,
+    IMAGES,
+    MEASUREMENT,
+    NOTIFIED,
+    NOTIFY,
+    OPERATION,
     PICTURE_BYTES,
     REFUSAL,
+    REPORT,
     REQUEST,
     REQUEST_BYTES,
     SUBMISSION,
     VERSION,
+    HeadState,
     Hello,
+    Measurement,
     Message,
+    Notified,
+    Notify,
+    Operation,
     Request,
     Submission,
     error_of,
     outdated,
     unpacked,
 )
+from gpuconsole.session.lab_service.reports import words_of
+from gpuconsole.session.report.model import Query, UsageReport
+from gpuconsole.waiting import within
 
 AGAIN_S = (1.0, 2.0, 5.0, 10.0)
 """Pauses before the service is tried again after it was lost; the last one repeats."""
@@ -43,8 +66,22 @@ SILENT_S = 60.0
 CONNECT_S = 15.0
 ANSWER_S = 120.0
 """How long an act may take: a job that is cancelled is waited for."""
+LONGEST_S = 5 * 3600.0
+"""How long a measurement or an operation may take with all that goes before it, such as those of
+others; the service ends it before."""
+MOST_IMAGES = 10_000
+"""Images of a host that are read."""
 ANSWER_BYTES = 64 * 2**20
 CHUNK = 256 * 1024
+NO_ANSWER = (
+    ValueError, KeyError, TypeError, OverflowError, asyncio.IncompleteReadError,
+    asyncio.LimitOverrunError, asyncio.TimeoutError,
+)  # fmt: skip
+"""What reading lines raises that no service of ours sends."""
+
+
+def untold(share: float, stage: str) -> None:
+    """Tell nobody how far something is."""
 
 
 class Way(Protocol):
@@ -55,6 +92,10 @@ class Way(Protocol):
 
     async def socket(self) -> Path:
         """Return a local socket that reaches the service. UnreachableError where there is none."""
+        ...
+
+    def lost(self) -> None:
+        """Be told that the service did not answer there."""
         ...
 
     async def close(self) -> None:
@@ -85,6 +126,7 @@ class LabClient:
                 self.lost = "it has closed the connection"
             except ConsoleError as error:
                 self.lost = f"{error.message} {error.hint}".strip()
+            self._way.lost()
             self.failed.set()
             await asyncio.sleep(AGAIN_S[min(failures, len(AGAIN_S) - 1)])
             failures += 1
@@ -106,15 +148,63 @@ class LabClient:
         answer = await self._ask("POST", "act", data=body)
         return ANSWER.validate_json(answer).jobs
 
-    async def submit(self, submission: Submission, bundle: Path) -> tuple[Job, ...]:
-        """Queue jobs with their packed project; return them as they are queued."""
-        with aiohttp.MultipartWriter("form-data") as parts, bundle.open("rb") as file:
-            first = parts.append(SUBMISSION.dump_json(submission))
-            first.set_content_disposition("form-data", name="submission")
-            second = parts.append(file)
-            second.set_content_disposition("form-data", name="bundle")
-            answer = await self._ask("POST", "submit", data=parts, limit_s=None)
+    async def submit(
+        self, submission: Submission, bundle: Path, sending: Progress = untold
+    ) -> tuple[Job, ...]:
+        """Queue jobs with their packed project; return them as they are queued. `sending` hears
+        how much of the project is sent."""
+        parts = _parts("submission", SUBMISSION.dump_json(submission), bundle, sending)
+        answer = await self._ask("POST", "submit", data=parts, limit_s=None)
         return ANSWER.validate_json(answer).jobs
+
+    async def image(self, host: str, image: str) -> ImageFacts | None:
+        """Return what is known of an image on a host; None where the host has it not."""
+        return IMAGE.validate_json(await self._ask("GET", "image", {"host": host, "image": image}))
+
+    async def images(self, host: str, image: str = "") -> tuple[ImageRecord, ...]:
+        """Return the images of a host that the caller may see, or the one that is named."""
+        asked = {"host": host, "image": image} if image else {"host": host}
+        found = IMAGES.validate_json(await self._ask("GET", "images", asked))
+        return tuple(map(_shown_image, found[:MOST_IMAGES]))
+
+    async def digest(self, host: str, image: str) -> str:
+        """Return which digest an image's registry knows, asked over a host."""
+        asked = {"host": host, "image": image}
+        return clean(DIGEST.validate_json(await self._ask("GET", "digest", asked)), 200)
+
+    async def operate(self, wanted: Operation, told: Callable[[str, str], None]) -> bytes:
+        """Have the service do something on hosts, and return the document of what it did; `told`
+        hears a host's name and a sentence. The errors that the service raised."""
+        data = OPERATION.dump_json(wanted)
+        async with self._answered("POST", "operation", data=data, limit_s=None) as response:
+            return await self._streamed(
+                response, lambda said: told(clean(said["host"], 80), clean(said["said"], 500))
+            )
+
+    async def measure(self, wanted: Measurement, bundle: Path, progress: Progress) -> bytes:
+        """Measure a packed project on a host and return the probe's document. The errors of
+        `measurement_on_host.measure_on_host`, which the service raised."""
+        parts = _parts(
+            "measurement",
+            MEASUREMENT.dump_json(wanted),
+            bundle,
+            # Nothing of the measurement itself is done yet.
+            lambda share, stage: progress(0.0, stage),
+        )
+        async with self._answered("POST", "measure", data=parts, limit_s=None) as response:
+            return await self._streamed(
+                response, lambda said: progress(_share(said["progress"]), _stage(said["stage"]))
+            )
+
+    async def _streamed(
+        self, response: aiohttp.ClientResponse, take: Callable[[Mapping[str, Any]], None]
+    ) -> bytes:
+        """Follow the lines of long work to its document; UnreachableError for lines that no
+        service of ours sends, and where none comes for `SILENT_S`."""
+        try:
+            return await within(LONGEST_S, _streamed(response.content, take))
+        except NO_ANSWER as error:
+            raise self._away(error) from error
 
     async def log(
         self, job: str, attempt: int, rank: int, offset: int, *, wait: bool
@@ -146,6 +236,19 @@ class LabClient:
     async def audit(self, limit: int) -> tuple[Act, ...]:
         """Return the latest acts that the caller may see, the latest first."""
         return ACTS.validate_json(await self._ask("GET", "audit", {"limit": str(limit)}))
+
+    async def notify(self, settings: str, *, test: bool) -> Notified:
+        """Leave at the service how its user wants to be told of jobs; with `test` it sends a
+        message at once, and RefusedError says why it cannot."""
+        data = NOTIFY.dump_json(Notify(settings, test))
+        found = NOTIFIED.validate_json(await self._ask("POST", "notify", data=data))
+        refused = tuple(clean(one, 300) for one in found.refused[:20])
+        return Notified(clean(found.way, 200), refused)
+
+    async def usage_report(self, query: Query) -> UsageReport:
+        """Return device-hours, energy and cost of a time, of the jobs that the caller may see."""
+        answer = await self._ask("GET", "report", words_of(query))
+        return REPORT.validate_json(answer).made_safe()
 
     async def close(self) -> None:
         """Let go of the way."""
@@ -222,12 +325,34 @@ class LabClient:
             yield http
 
     def _away(self, error: BaseException) -> UnreachableError:
+        self._way.lost()
         said = clean(str(error), 300) or type(error).__name__
         return UnreachableError(
             "The lab's queue does not answer",
             f"{self.name}: {said}.",
             "Jobs that run go on. Nothing was queued here; ask for it again when it is back.",
         )
+
+
+def _parts(name: str, document: bytes, bundle: Path, sending: Progress) -> aiohttp.MultipartWriter:
+    """Return a request of a document and a packed project; `sending` hears how far it is."""
+    parts = aiohttp.MultipartWriter("form-data")
+    parts.append(document).set_content_disposition("form-data", name=name)
+    parts.append(_read(bundle, sending)).set_content_disposition("form-data", name="bundle")
+    return parts
+
+
+async def _read(bundle: Path, sending: Progress) -> AsyncIterator[bytes]:
+    """Give a packed project in pieces; the next one is asked for once the last one is sent."""
+    sent = 0
+    with bundle.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        whole = format_mib(size / MIB)
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            sending(sent / size, f"sending the project, {whole}")
+            yield chunk
+            sent += len(chunk)
+    sending(1.0, "queueing")
 
 
 def _url(route: str) -> str:
@@ -242,6 +367,46 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
         if len(data) > ANSWER_BYTES:
             raise aiohttp.ClientPayloadError("an answer without end")
     return bytes(data)
+
+
+async def _streamed(
+    content: aiohttp.StreamReader, take: Callable[[Mapping[str, Any]], None]
+) -> bytes:
+    """Follow the lines of long work to its document; `take` hears those that say something. One of
+    `NO_ANSWER` for lines that no service of ours sends."""
+    while True:
+        said = json.loads(await within(SILENT_S, content.readuntil()))
+        if not isinstance(said, dict):
+            raise ValueError("a line is no object")
+        if "refusal" in said:
+            raise error_of(REFUSAL.validate_python(said["refusal"]))
+        if "document" in said:
+            size = int(said["document"])
+            if not 0 <= size <= ANSWER_BYTES:
+                raise ValueError("a document without end")
+            return await content.readexactly(size)
+        if said:
+            take(said)
+
+
+def _share(value: Any) -> float:
+    return min(1.0, max(0.0, float(value)))
+
+
+def _stage(value: Any) -> str:
+    return clean(str(value), 80)
+
+
+def _shown_image(record: ImageRecord) -> ImageRecord:
+    """Return an image as it is told with words that are fit for a terminal."""
+    return replace(
+        record,
+        id=clean(record.id, 80),
+        names=tuple(clean(name, 500) for name in record.names),
+        digests=tuple(clean(name, 600) for name in record.digests),
+        architecture=clean(record.architecture, 40),
+        env={clean(name, 200): clean(value, 2000) for name, value in record.env.items()},
+    )
 
 
 class LocalWay:
@@ -261,8 +426,95 @@ class LocalWay:
             )
         return self._path
 
+    def lost(self) -> None:
+        """Nothing to forget."""
+
     async def close(self) -> None:
         """Nothing was opened."""
+
+
+class HeadsWay:
+    """The service runs on one of several heads: whichever leads is asked."""
+
+    def __init__(self, ways: Sequence[Way]) -> None:
+        """`ways` are tried in their order."""
+        self.name = " or ".join(way.name for way in ways)
+        self._ways = ways
+        self._leads: Way | None = None
+        self._lock = asyncio.Lock()
+
+    async def socket(self) -> Path:
+        """Return a local socket that reaches the head that leads. UnreachableError that says why
+        none of them is it."""
+        async with self._lock:
+            if self._leads is None:
+                self._leads = await self._found()
+            try:
+                return await self._leads.socket()
+            except UnreachableError:
+                self._leads = None
+                raise
+
+    def lost(self) -> None:
+        """Ask again which one leads, at the next use."""
+        if self._leads is not None:
+            self._leads.lost()
+        self._leads = None
+
+    async def close(self) -> None:
+        """Let go of all ways."""
+        for way in self._ways:
+            await way.close()
+
+    async def _found(self) -> Way:
+        found, said = await leading(self._ways)
+        if found is not None:
+            return found
+        raise UnreachableError(
+            "The lab's queue does not answer",
+            f"{'; '.join(said)}.",
+            "Jobs that run go on. Nothing was queued here; ask for it again when it is back.",
+        )
+
+
+async def leading(ways: Sequence[Way]) -> tuple[Way | None, list[str]]:
+    """Return the way to the head that leads, None where none does, and what the others said."""
+    said = []
+    for way in ways:
+        try:
+            state = await head_at(way)
+        except ConsoleError as error:
+            way.lost()
+            said.append(error.message.rstrip("."))
+            continue
+        if state.leads:
+            return way, said
+        said.append(f"{way.name} stands by")
+    return None, said
+
+
+async def head_at(way: Way) -> HeadState:
+    """Return what the head at the end of a way says of itself. UnreachableError where it does not
+    answer."""
+    path = await way.socket()
+    timeout = aiohttp.ClientTimeout(total=CONNECT_S)
+    connector = aiohttp.UnixConnector(path=str(path))
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=timeout) as http,
+            http.get(_url("head")) as response,
+        ):
+            data = await _whole(response)
+            if response.status != 200:
+                # A service from before there were standbys knows no such request: it leads.
+                return HeadState(True, way.name)
+            return HEAD.validate_json(data)
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValidationError) as error:
+        words = clean(str(error), 200) or type(error).__name__
+        raise UnreachableError(
+            "The head does not answer", f"{way.name}: {words}.",
+            "Ask whether `gpuconsole dispatch --lab` runs there.",
+        ) from error  # fmt: skip
 
 
 def first_hello(way: Callable[[], Way]) -> Hello:

@@ -13,6 +13,7 @@ from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.session.fleet.changes import changes
 from gpuconsole.session.lab_service.protocol import (
     Dispatching,
     Message,
@@ -21,6 +22,7 @@ from gpuconsole.session.lab_service.protocol import (
     packed,
 )
 from gpuconsole.session.lab_service.views import is_public, public, without_estimate
+from gpuconsole.session.triage.own_marks import OwnMarks
 from gpuconsole.state import Drain
 
 if TYPE_CHECKING:
@@ -60,17 +62,21 @@ class Beat:
     """What a console lacks that has the beat before; empty where nothing changed."""
     changed: tuple[Job, ...] = ()
     """Jobs that changed since the beat before."""
+    marked: bool = False
+    """Whether incidents changed, or what users have said of them."""
 
 
 class Feed:
     """Looks at a session once a beat and serves what consoles lack."""
 
-    def __init__(self, session: Session, now: Callable[[], float]) -> None:
+    def __init__(self, session: Session, now: Callable[[], float], marks: OwnMarks) -> None:
         self._session = session
+        self._marks = marks
         self._now = now
         self._public: dict[str, tuple[int, Job]] = {}
         self._whole: tuple[int, bytes] = (-1, b"")
         self._beaten = asyncio.Event()
+        self._version: object = None
         self.beat = Beat(0, EMPTY)
 
     def look(self) -> None:
@@ -84,8 +90,10 @@ class Feed:
         if scene.jobs is not before.jobs:
             changed = tuple(job for job in scene.jobs if old.get(job.id) is not job)
         picture = self._changes(before, scene, changed, events)
-        changes = b"" if picture is None else packed(Message(picture=picture))
-        self.beat = Beat(self.beat.number + 1, scene, events, changes, changed)
+        message = b"" if picture is None else packed(Message(picture=picture))
+        marked = scene.incidents is not before.incidents or self._marks.version != self._version
+        self._version = self._marks.version
+        self.beat = Beat(self.beat.number + 1, scene, events, message, changed, marked)
         beaten, self._beaten = self._beaten, asyncio.Event()
         beaten.set()
 
@@ -100,12 +108,7 @@ class Feed:
             scene = self.beat.scene
             picture = Picture(
                 whole=True,
-                revision=scene.fleet.revision,
-                taken_at=scene.fleet.taken_at,
-                simulated=scene.fleet.simulated,
-                names=tuple(host.name for host in scene.fleet.hosts),
-                hosts=scene.fleet.hosts,
-                leases=scene.leases,
+                fleet=changes(None, scene.fleet, scene.leases),
                 jobs=self._all_public(scene.jobs),
                 order=tuple(job.id for job in scene.jobs),
                 events=((scene.event, _SILENT),) if scene.event else (),
@@ -118,17 +121,17 @@ class Feed:
             self._whole = (self.beat.number, message)
         return message
 
-    def own(self, may_see: Callable[[Job], bool]) -> bytes:
+    def own(self, user: str, may_see: Callable[[Job], bool]) -> bytes:
         """Return the message that tells a user all that is theirs."""
         jobs = tuple(without_estimate(job) for job in self.beat.scene.jobs if may_see(job))
         journal = self._session._journal
         ids = {job.id for job in jobs}
         seen = tuple(one for one in journal.observations() if one.job in ids)[-MOST_OBSERVATIONS:]
-        return packed(
-            Message(own=Own(jobs, observations=seen, calibrations=journal.calibrations()))
-        )
+        marked = self._marks.seen_by(user, self.beat.scene.incidents)
+        own = Own(jobs, (), seen, journal.calibrations(), incidents=marked)
+        return packed(Message(own=own))
 
-    def own_changes(self, may_see: Callable[[Job], bool]) -> bytes:
+    def own_changes(self, user: str, may_see: Callable[[Job], bool]) -> bytes:
         """Return what of a user's own changed at this beat; empty where nothing did."""
         jobs = tuple(without_estimate(job) for job in self.beat.changed if may_see(job))
         told = [(number, event) for number, event in self.beat.events if not is_public(event)]
@@ -138,9 +141,12 @@ class Feed:
             for number, event in told
             if event.subject in by_id and may_see(by_id[event.subject])
         )
-        if not (jobs or events):
+        marked = None
+        if self.beat.marked:
+            marked = self._marks.seen_by(user, self.beat.scene.incidents)
+        if not (jobs or events or marked is not None):
             return b""
-        return packed(Message(own=Own(jobs, events)))
+        return packed(Message(own=Own(jobs, events, incidents=marked)))
 
     def _seen(self, event: int) -> Scene:
         session, journal = self._session, self._session._journal
@@ -152,7 +158,7 @@ class Feed:
             jobs=journal.jobs(),
             drains=tuple(journal.drains().values()),
             streaks=tuple(journal.streaks().values()),
-            incidents=journal.incidents(),
+            incidents=self._marks.shared(journal.incidents()),
             dispatching=Dispatching(role.owner if alive else "", max(0.0, now - role.heartbeat)),
             event=event,
         )
@@ -164,17 +170,15 @@ class Feed:
         changed: tuple[Job, ...],
         events: Sequence[tuple[int, Event]],
     ) -> Picture | None:
-        known = {host.name: host for host in before.fleet.hosts}
-        hosts = tuple(host for host in scene.fleet.hosts if known.get(host.name) is not host)
-        names = tuple(host.name for host in scene.fleet.hosts)
+        fleet = changes(before.fleet, scene.fleet, scene.leases)
         order = None
         if scene.jobs is not before.jobs and not _same_order(before.jobs, scene.jobs):
             order = tuple(job.id for job in scene.jobs)
         told = tuple((number, event) for number, event in events if is_public(event))
         same = (
-            not (hosts or changed or told)
+            not (fleet.changed or changed or told)
             and order is None
-            and names == tuple(known)
+            and fleet.names == tuple(host.name for host in before.fleet.hosts)
             and scene.leases == before.leases
             and (scene.drains, scene.streaks) == (before.drains, before.streaks)
             and scene.incidents is before.incidents
@@ -184,12 +188,7 @@ class Feed:
             return None
         return Picture(
             whole=False,
-            revision=scene.fleet.revision,
-            taken_at=scene.fleet.taken_at,
-            simulated=scene.fleet.simulated,
-            names=names,
-            hosts=hosts,
-            leases=scene.leases,
+            fleet=fleet,
             jobs=self._all_public(changed),
             order=order,
             events=told,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
+from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.session.dispatch.container_spec import (
+from gpuconsole.session.dispatch.attempt.container_spec import (
     checkpoint_path,
     require_gang_network,
     require_safe_source,
@@ -37,6 +38,7 @@ _MOST_GROUPS = 100
 """Different jobs and sweeps that the jobs of one submission may come after."""
 _LONGEST_WORD = 128 * 1024
 """What Linux takes as one argument of a program."""
+_LARGEST_BATCH = 10**9
 _LARGEST_MIB = 2.0**40
 
 
@@ -92,22 +94,23 @@ class Intake:
             )
 
     def _groups(self, submission: Submission) -> Mapping[str, str]:
-        """Return what each name stands for that a job of a submission comes after. UsageError for
-        one that is neither a job nor a sweep, and for too many of them."""
-        names = {needed for wanted in submission.jobs for needed in wanted.task.after}
+        """Return what each condition stands for that a job of a submission waits for. UsageError
+        for one that names neither a job nor a sweep, and for too many of them."""
+        names = {text for wanted in submission.jobs for text in wanted.task.after}
         if len(names) > _MOST_GROUPS:
             raise UsageError("Comes after too much", f"At most {_MOST_GROUPS} names can be given.")
         jobs = self._session._journal.jobs()
-        return {needed: commands.find_group(jobs, needed) for needed in names}
+        return {text: commands.find_condition(jobs, text) for text in names}
 
     def _queued(self, task: Task, submission: Submission, groups: Mapping[str, str]) -> Task:
-        after = tuple(groups[needed] for needed in task.after)
+        after = tuple(groups[text] for text in task.after)
         # A file of the caller is never looked at here, whatever its path says.
         ship: tuple[str, ...] = ()
         return without_values(
             replace(
                 task, after=after, ship=ship, secrets=dict.fromkeys(submission.secrets, ""),
-                auto_batch=False,
+                # Without batches that its console has worked out the script would be read for them.
+                auto_batch=task.auto_batch and bool(task.smaller),
             )
         )  # fmt: skip
 
@@ -120,6 +123,7 @@ class Intake:
         self._policy.run_as(caller)
         self._rights.require_account(caller, task.account)
         require_allowed(task, self._policy)
+        require_time_limit(task, self._session.settings.limits.time_limit)
         for mount in task.mounts:
             require_safe_source(mount)
         if task.hosts > 1:
@@ -143,12 +147,36 @@ def _require_form(task: Task) -> None:
     _require_number("priority", task.priority, -commands.MOST_PRIORITY, commands.MOST_PRIORITY)
     for name, size in (("shm_size", task.shm_size_mib), ("memory_limit", task.memory_limit_mib)):
         _require_figure(name, size, _LARGEST_MIB)
-    words = (*task.args, *task.env, *task.env.values(), *task.labels.values(), task.image)
+    _require_smaller(task)
+    words = (
+        *task.args,
+        *(word for one in task.smaller for word in one.args),
+        *task.env,
+        *task.env.values(),
+        *task.labels.values(),
+        task.image,
+    )
     if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD or "\0" in word for word in words):
         raise UsageError("Task is too long", f"{clean(task.name, 80)} has words without end.")
     for name in (*task.env, *task.secrets):
         if not VARIABLE.fullmatch(name):
             raise UsageError("Wrong variable", f"{clean(name, 80)!r} is no name of a variable.")
+    require_mounts(task)
+
+
+def _require_smaller(task: Task) -> None:
+    """Raise UsageError for batches to try again with that no console of ours would send."""
+    _require_number("smaller batches", len(task.smaller), 0, _MOST_RETRIES)
+    above = _LARGEST_BATCH + 1
+    for one in task.smaller:
+        _require_number("smaller batch", one.size, 1, min(above, one.was) - 1)
+        _require_number("smaller batch", one.was, 2, _LARGEST_BATCH)
+        _require_figure("estimate", one.estimate_mib, _LARGEST_MIB)
+        above = one.size
+
+
+def require_mounts(task: Task) -> None:
+    """Raise UsageError for mounts whose paths are none."""
     for mount in task.mounts:
         for path in (mount.source, mount.target):
             parts = PurePosixPath(path).parts

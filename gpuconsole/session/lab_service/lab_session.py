@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,26 +13,46 @@ from typing import Any
 from gpuconsole.config import LabSettings
 from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import PruneResult
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.images import DEFAULT_IMAGE
+from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.text import clean
 from gpuconsole.core.trust import private
-from gpuconsole.errors import RefusedError, UnreachableError
+from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
 from gpuconsole.session.aio import first
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer
+from gpuconsole.session.estimate.measurement_on_host import Asked
+from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.fleet.drain import Drains
+from gpuconsole.session.images.service import silent
 from gpuconsole.session.lab_service.client import LabClient, Way
+from gpuconsole.session.lab_service.lab_images import LabImaging
 from gpuconsole.session.lab_service.log_copies import LogCopies
 from gpuconsole.session.lab_service.mirror import LabHosts, LabJournal, Mirror
-from gpuconsole.session.lab_service.protocol import Request, Submission, Wanted
+from gpuconsole.session.lab_service.protocol import (
+    CALIBRATED,
+    PRUNED,
+    Measurement,
+    Operation,
+    Request,
+    Submission,
+    Wanted,
+)
+from gpuconsole.session.lab_service.smaller_batches import with_smaller
+from gpuconsole.session.metrics.collector import Metrics
+from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.service import NO_VALUES, JobQueue
-from gpuconsole.session.session import Session
+from gpuconsole.session.report.model import Query, UsageReport
+from gpuconsole.session.session import REACH_S, Session
 from gpuconsole.session.submit.pack import pack_project
 from gpuconsole.session.submit.submit import Prepared
+from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import Drain
 from gpuconsole.state.filesystem import make_folder
 from gpuconsole.waiting import within
@@ -41,15 +61,23 @@ FIRST_S = 20.0
 """How long the first picture is waited for."""
 
 
-class LabSession(Session):
+class LabQueueSession(Session):
     """A session whose fleet, queue and journal are the lab's."""
 
     elsewhere = True
 
     def __init__(
-        self, way: Way, settings: LabSettings, user: str, state: Path, *, read_only: bool = False
+        self,
+        way: Way,
+        settings: LabSettings,
+        user: str,
+        state: Path,
+        *,
+        own_folder: Path | None = None,
+        read_only: bool = False,
     ) -> None:
-        """`way` leads to the service; `state` is where this console keeps what is its own."""
+        """`way` leads to the service; `state` is where this console keeps what it heard of the
+        lab, `own_folder` what is known of its user's scripts, whatever the queue."""
         clock = WallClock()
         self.client = LabClient(way)
         self._mirror = Mirror(clock.now)
@@ -65,13 +93,19 @@ class LabSession(Session):
                 clock=clock,
                 read_only=read_only,
                 dispatch=False,
+                measure_on_host=self._measure,
+                own_folder=own_folder,
             )
         )
         self.queue = LabQueue(self)
+        self.images = LabImaging(self)
         self.drains = LabDrains(self)
+        self.triage = LabTriage(self)
+        self.metrics = Metrics(self._context, self, self.triage.incidents)
+        self.processes = LabProcesses(self)
         self._copies = LogCopies(self.client, state)
 
-    async def __aenter__(self) -> LabSession:
+    async def __aenter__(self) -> LabQueueSession:
         """Begin to watch, and wait for the first picture.
 
         UnreachableError where the service does not answer: a picture of nothing would mislead.
@@ -124,7 +158,9 @@ class LabSession(Session):
             self._copies.want(job.id, number, rank)
         return path
 
-    async def logs(self, reference: str, *, follow: bool, rank: int = 0) -> AsyncIterator[str]:
+    async def logs(
+        self, reference: str, *, follow: bool = False, rank: int = 0
+    ) -> AsyncIterator[str]:
         """Give cleaned log lines of the latest attempt; with `follow`, until the job has ended."""
         job = commands.require_rank(self.job(reference), rank)
         if not follow and job.attempt is not None:
@@ -132,17 +168,36 @@ class LabSession(Session):
         async for line in super().logs(job.id, follow=follow, rank=rank):
             yield line
 
-    async def audit(self, limit: int) -> tuple[Act, ...]:
+    async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts: an operator sees all, others their own."""
         return await self.client.audit(limit)
 
-    async def calibrate(self, *_: Any, **__: Any) -> HostCalibration:
-        """Refuse: it takes a link to the host."""
-        raise _not_here("Calibrating")
+    async def usage_report(self, query: Query) -> UsageReport:
+        """Return device-hours, use, energy and cost: an operator sees all, others their own."""
+        return await self.client.usage_report(query)
+
+    async def calibrate(
+        self,
+        host: str,
+        device: int | None = None,
+        image: str = "",
+        progress: Callable[[str], None] = silent,
+    ) -> HostCalibration:
+        """Have the service measure what a process costs on a host's device; for operators."""
+        self._context.require_writable("Calibrating")
+        await self.first_frames(REACH_S, host)
+        wanted = Operation("calibrate", image, host, device=device)
+        answer = await self.operate(wanted, lambda _, words: progress(words))
+        found = CALIBRATED.validate_json(answer)
+        if found.context_mib is not None:
+            self._mirror.learn(found)
+        return found
 
     async def prune(self) -> dict[str, PruneResult]:
-        """Refuse: it takes a link to the hosts."""
-        raise _not_here("Pruning")
+        """Have the service clear what finished jobs left: the user's own, for operators all."""
+        self._context.require_writable("Pruning")
+        answer = await self.operate(Operation("prune"), lambda host, words: None)
+        return {clean(host, 80): counts for host, counts in PRUNED.validate_json(answer).items()}
 
     async def adopt(self, *_: Any, **__: Any) -> Any:
         """Refuse: the journal is the service's."""
@@ -161,19 +216,38 @@ class LabSession(Session):
             return job.state.ended
         return self._copies.is_whole(job_id, job.attempt.number, rank)
 
-    async def _stored(self, prepared: Prepared) -> tuple[Job, ...]:
-        wanted = tuple(
-            Wanted(replace(job.task, secrets={}), job.estimate_mib, job.estimate)
-            for job in prepared.jobs
-        )
+    async def _stored(self, prepared: Prepared, sending: Progress) -> tuple[Job, ...]:
         hold = prepared.jobs[0].state is JobState.HELD
-        submission = Submission(wanted, hold, dict(prepared.secrets), prepared.notes)
         try:
-            jobs = await self.client.submit(submission, prepared.bundle)
+            jobs, missed = await with_smaller(self.estimates, prepared.jobs)
+            wanted = tuple(
+                Wanted(replace(job.task, secrets={}), job.estimate_mib, job.estimate)
+                for job in jobs
+            )
+            notes = (*prepared.notes, *missed, *await self._left_settings())
+            submission = Submission(wanted, hold, dict(prepared.secrets), notes)
+            queued = await self.client.submit(submission, prepared.bundle, sending)
         finally:
             prepared.bundle.unlink(missing_ok=True)
-        self._mirror.put(jobs)
-        return jobs
+        self._mirror.put(queued)
+        return queued
+
+    async def send_test_message(self) -> tuple[str, list[str]]:
+        """Have the service send a test message to the user, by the user's own settings."""
+        self._context.require_writable("Sending a message")
+        found = await self.client.notify(self._notify_json(), test=True)
+        return found.way, list(found.refused)
+
+    async def _left_settings(self) -> tuple[str, ...]:
+        """Leave at the service how the user wants to be told; return what is of no use there. No
+        job waits for that."""
+        try:
+            return (await self.client.notify(self._notify_json(), test=False)).refused
+        except ConsoleError as error:
+            return (error.message,)
+
+    def _notify_json(self) -> str:
+        return self.settings.notify.model_dump_json(exclude_unset=True)
 
     async def act(self, request: Request) -> list[Job]:
         """Ask the service for an act, and show what became of it."""
@@ -181,6 +255,30 @@ class LabSession(Session):
         jobs = await self.client.act(request)
         self._mirror.put(tuple(jobs))
         return list(jobs)
+
+    async def operate(self, wanted: Operation, told: Callable[[str, str], None]) -> bytes:
+        """Have the service do what takes a link to hosts, and return the document of what it did.
+
+        RefusedError where it may not be, or the service is of before that. Cancelling ends it."""
+        self._mirror.require_offer("operation", wanted.verb.capitalize())
+        return await self.client.operate(wanted, told)
+
+    def is_own(self, job: Job) -> bool:
+        """Tell whether this user may see what a job runs: it is their own, or all are shown."""
+        return self._mirror.is_own(job)
+
+    async def _measure(self, host: Host, device: Device | None, asked: Asked) -> bytes:
+        if device is not None:
+            self._mirror.require_offer("device", "Measuring on a device")
+        wanted = Measurement(
+            host.name,
+            asked.image,
+            asked.task.mounts,
+            dict(asked.request),
+            asked.patient,
+            "" if device is None else device.uuid,
+        )
+        return await self.client.measure(wanted, asked.bundle, asked.progress)
 
     def _image(self, host: str) -> str:
         hello = self._mirror.hello
@@ -216,8 +314,8 @@ def known_settings(folder: Path, user: LabSettings) -> LabSettings | None:
 
 
 def with_looks(lab: LabSettings, user: LabSettings) -> LabSettings:
-    """Return the lab's settings with what of a console is its user's own."""
-    looks = ("theme", "language", "symbols", "keys")
+    """Return the lab's settings with what is its user's own: looks, and how they are told."""
+    looks = ("theme", "language", "symbols", "keys", "notify")
     return lab.model_copy(update={name: getattr(user, name) for name in looks})
 
 
@@ -231,7 +329,7 @@ def _not_here(doing: str) -> RefusedError:
 class LabQueue(JobQueue):
     """The lab's queue as its user acts on it: the service judges and does."""
 
-    def __init__(self, session: LabSession) -> None:
+    def __init__(self, session: LabQueueSession) -> None:
         super().__init__(session._context, session._submitting, session.retrying, session._dispatch)
         self._session = session
 
@@ -277,7 +375,7 @@ class LabQueue(JobQueue):
 class LabDrains(Drains):
     """Hosts that take no new jobs: the service notes them, for operators."""
 
-    def __init__(self, session: LabSession) -> None:
+    def __init__(self, session: LabQueueSession) -> None:
         before = session.drains
         super().__init__(session.hosts, session._journal, session.now, before._silent)
         self._session = session
@@ -291,3 +389,38 @@ class LabDrains(Drains):
     async def undrain(self, host: str) -> None:
         """Let jobs start on a host again."""
         await self._session.act(Request("undrain", host=host))
+
+
+class LabTriage(Triage):
+    """What is wrong in the lab: the service watches, and notes what people say of it."""
+
+    def __init__(self, session: LabQueueSession) -> None:
+        super().__init__(session._context, session._leases, session._news.tell)
+        self._session = session
+
+    def _require_marks(self) -> None:
+        self._context.require_writable("A mark on an incident")
+
+    async def _keep_mark(self, verb: str, marked: Incident) -> None:
+        seconds = 0 if marked.until is None else round(marked.until - self._clock.now())
+        await self._session.act(Request(verb, text=marked.id, number=seconds))
+
+
+class LabProcesses(Processes):
+    """What runs on devices: the service ends it, for operators."""
+
+    def __init__(self, session: LabQueueSession) -> None:
+        super().__init__(session._context, session.queue.cancel)
+        self._session = session
+
+    async def signal(self, host: str, pid: int, signal: str) -> None:
+        """Send TERM, INT or KILL to a process that holds memory on a device of the host."""
+        await self._session.act(Request("signal", host=host, number=pid, text=signal))
+
+    async def stop_container(self, host: str, container: str) -> Job | None:
+        """Stop a container; one of a job of the queue is cancelled, and the job returned."""
+        job = self.job_of(container)
+        if job is not None:
+            return await self._cancel(job.id)
+        await self._session.act(Request("stop-container", host=host, text=container))
+        return None

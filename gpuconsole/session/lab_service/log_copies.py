@@ -14,6 +14,8 @@ from gpuconsole.state.filesystem import make_folder
 
 AGAIN_S = 2.0
 """Pause before a log is asked for again after the service was away."""
+PACE_S = 0.25
+"""Pause between two requests for a log that is being written."""
 _Key = tuple[str, int, int]
 """A job, an attempt, and a rank."""
 
@@ -61,6 +63,8 @@ class LogCopies:
             try:
                 data, over = await self._client.log(*key, _size(path), wait=True)
                 await asyncio.to_thread(_append, path, data)
+                if not over:
+                    await asyncio.sleep(PACE_S)
             except (RefusedError, UsageError):
                 # It is somebody else's, or gone: nothing will come.
                 break

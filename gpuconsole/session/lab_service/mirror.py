@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from gpuconsole.core.acts import Act
-from gpuconsole.core.containers import Engine, Lease, ResultFile
+from gpuconsole.core.containers import Engine, ImageFacts, Lease, ResultFile
 from gpuconsole.core.events import Event
 from gpuconsole.core.faults import Streaks
-from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
+from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.observation import HostCalibration, Observation
-from gpuconsole.errors import JournalError, UnreachableError
+from gpuconsole.errors import JournalError, RefusedError, UnreachableError
 from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.fleet.changes import applied
 from gpuconsole.session.lab_service.client import LabClient
 from gpuconsole.session.lab_service.protocol import Dispatching, Hello, Message, Own, Picture
-from gpuconsole.state import Drain, Journal
-from gpuconsole.state.role import NOBODY, Role
+from gpuconsole.session.shown_journal import ShownJournal
+from gpuconsole.state import Drain
+from gpuconsole.state.tables.dispatcher_lease import NOBODY, Role
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,6 +46,9 @@ class Mirror:
         self.drains: Mapping[str, Drain] = {}
         self.streaks: Streaks = {}
         self.incidents: tuple[Incident, ...] = ()
+        """As this user sees them."""
+        self._incidents: tuple[Incident, ...] = ()
+        self._marked: Mapping[tuple[str, float], Incident] = {}
         self.observations: tuple[Observation, ...] = ()
         self.calibrations: tuple[HostCalibration, ...] = ()
         self.events: list[tuple[int, Event]] = []
@@ -73,6 +80,23 @@ class Mirror:
         """Numbers that change with what was learned from runs."""
         return self._observed, len(self.calibrations)
 
+    def require_offer(self, name: str, doing: str) -> None:
+        """Raise RefusedError for what a service of before does not do."""
+        if self.hello is not None and name not in self.hello.offers:
+            raise RefusedError(
+                "The lab's service is older",
+                f"{doing} is more than the service of this lab does for its users.",
+                "Update gpuconsole where the service runs, or ask an operator to do it there.",
+            )
+
+    def is_own(self, job: Job) -> bool:
+        """Tell whether this user may see what a job runs."""
+        return job.id in self._own
+
+    def learn(self, found: HostCalibration) -> None:
+        """Learn what was measured on a card, ahead of the next picture."""
+        self.calibrations = (*self.calibrations, found)
+
     def take(self, message: Message) -> None:
         """Learn what a message tells."""
         if message.hello is not None:
@@ -102,18 +126,16 @@ class Mirror:
     def _take_picture(self, told: Picture) -> None:
         if told.whole:
             self._public, self.events = {}, []
-        known = {} if told.whole else {host.name: host for host in self.fleet.hosts}
-        hosts: dict[str, Host] = {**known, **{host.name: host for host in told.hosts}}
-        there = tuple(hosts[name] for name in told.names if name in hosts)
-        self.fleet = FleetSnapshot(told.revision, told.taken_at, there, told.simulated)
-        self.leases = told.leases
+        self.fleet = applied(FleetSnapshot() if told.whole else self.fleet, told.fleet)
+        self.leases = told.fleet.leases
         if {drain.host: drain for drain in told.drains} != self.drains:
             self.drains = {drain.host: drain for drain in told.drains}
         streaks = {(one.host, one.image): one for one in told.streaks}
         if streaks != self.streaks:
             self.streaks = streaks
-        if told.incidents != self.incidents:
-            self.incidents = told.incidents
+        if told.incidents != self._incidents:
+            self._incidents = told.incidents
+            self._show_incidents()
         self._public.update({job.id: job for job in told.jobs})
         if told.order is not None:
             self._order = told.order
@@ -132,11 +154,33 @@ class Mirror:
             self.calibrations = told.calibrations
         if told.jobs:
             self._jobs = None
+        if told.incidents is not None:
+            self._marked = {(one.id, one.since): one for one in told.incidents}
+            self._show_incidents()
         self._add_events(told.events)
+
+    def _show_incidents(self) -> None:
+        """Put the user's own marks on what everybody sees."""
+        self.incidents = tuple(
+            _with_mark_of(one, self._marked.get((one.id, one.since))) for one in self._incidents
+        )
 
     def _add_events(self, events: tuple[tuple[int, Event], ...]) -> None:
         if events:
             self.events = sorted((*self.events, *events), key=lambda one: one[0])[-KEPT_EVENTS:]
+
+
+def _with_mark_of(incident: Incident, own: Incident | None) -> Incident:
+    """Return an incident with the mark that its user sees."""
+    if own is None or incident.ended_at is not None:
+        return incident
+    return replace(
+        incident,
+        marked=own.marked,
+        marked_by=own.marked_by,
+        marked_at=own.marked_at,
+        until=own.until,
+    )
 
 
 class LabHosts:
@@ -170,7 +214,7 @@ class LabHosts:
 
 
 class LabEngine:
-    """An engine behind the service: leases and results, and nothing else."""
+    """An engine behind the service: leases, images and results, and nothing else."""
 
     def __init__(self, host: str, client: LabClient, mirror: Mirror) -> None:
         self._host = host
@@ -193,34 +237,68 @@ class LabEngine:
         """Give the job's checkpoint as a tar."""
         return self._client.results(job_id, self._host, "checkpoint")
 
+    async def image_facts(self, image: str) -> ImageFacts | None:
+        """Return what is known of an image here; None where the host has it not."""
+        return await self._client.image(self._host, image)
+
+    @property
+    def images(self) -> LabStore:
+        """The images here, as far as the service shows them."""
+        self._mirror.require_offer("operation", "Looking at images")
+        return LabStore(self._host, self._client)
+
     def __getattr__(self, name: str) -> NoReturn:
         _refuse(self._host)
 
 
-class LabJournal(Journal):
+class LabStore:
+    """The images of a host behind the service, to look at. Implements `core.images.ImageStore`."""
+
+    def __init__(self, host: str, client: LabClient) -> None:
+        self._host = host
+        self._client = client
+
+    @property
+    def road(self) -> str:
+        """The host itself: the service knows the roads to its hosts."""
+        return self._host
+
+    async def list(self) -> tuple[ImageRecord, ...]:
+        """List the images that this user may see, the largest first."""
+        return await self._client.images(self._host)
+
+    async def find(self, image: str) -> ImageRecord | None:
+        """Look at one image by name, digest or id; None where the host does not have it."""
+        return next(iter(await self._client.images(self._host, image)), None)
+
+    async def registry_digest(self, image: str) -> str:
+        """Ask the image's registry, over the host, which digest a name has there."""
+        return await self._client.digest(self._host, image)
+
+    def save(self, image: str) -> AsyncIterator[bytes]:
+        """Refuse: the service copies images itself."""
+        _refuse(self._host)
+
+    async def load(self, chunks: AsyncIterator[bytes]) -> None:
+        """Refuse: the service copies images itself."""
+        _refuse(self._host)
+
+    async def tag(self, image: str, name: str) -> None:
+        """Refuse: a name on a host is everybody's."""
+        _refuse(self._host)
+
+
+class LabJournal(ShownJournal):
     """The lab's queue as the service tells of it. Has no file: the service alone writes it."""
 
     def __init__(self, mirror: Mirror, folder: Path) -> None:
-        """`folder` is where this console keeps what is its own, such as copies of logs."""
-        self.folder = folder
-        self.read_only = True
+        super().__init__(folder)
         self._mirror = mirror
 
     @property
     def id(self) -> str:  # type: ignore[override]
         """The id of the lab's journal."""
         return self._mirror.hello.journal if self._mirror.hello is not None else ""
-
-    @property
-    def lost(self) -> None:
-        """None: the file is the service's."""
-        return None
-
-    def require_intact(self) -> None:
-        """Nothing to look at."""
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs, oldest first; the same tuple while nothing changed."""
@@ -265,9 +343,6 @@ class LabJournal(Journal):
     def role(self) -> Role:
         """Return who starts jobs."""
         return self._mirror.role
-
-    def restoration(self) -> None:
-        """Return None: it is the service's."""
 
     def acts(self, limit: int, user: str = "") -> tuple[Act, ...]:
         """Refuse: they are asked for from the service."""

@@ -4,10 +4,24 @@
                                 change, each as zlib of a `Message`
     POST /v1/act                a `Request`; gives `Answer`
     POST /v1/submit             multipart: a `Submission`, then the packed project; gives `Answer`
+    POST /v1/measure            multipart: a `Measurement`, then the packed project; gives lines of
+                                JSON, see `measuring`
+    POST /v1/operation          an `Operation`; gives lines of JSON, see `operations`
+    GET  /v1/images             `ImageRecord`s of ?host, or of one &image there
+    GET  /v1/digest             the digest that a registry tells over ?host of an &image
+    GET  /v1/image              `ImageFacts` of ?host&image, or null
     GET  /v1/log                a part of a log: ?job&attempt&rank&offset&wait
     GET  /v1/results            a tar: ?job&host&what
     GET  /v1/files              what a job has left on a host: ?job&host
     GET  /v1/audit              the latest acts: ?limit
+    POST /v1/notify             a `Notify`: how its user wants to be told of jobs; gives `Notified`
+    GET  /v1/report             device-hours, energy and cost: ?since&until&by
+    GET  /v1/head               `HeadState`: whether this head leads, and where the one is that does
+    GET  /v1/journal            a WebSocket for a standby: `session.standby.protocol`
+    GET  /v1/journal/file       what a job needs, for a standby: ?job&what
+
+A head that stands by answers `head`, and `act` with the verb `takeover`; of everything else it says
+where the lab's queue is.
 
 Whoever asks is known by the socket, and by nothing that is sent. An answer that is no success is a
 `Refusal` with the words of the error. Each side bounds what it reads.
@@ -20,30 +34,39 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, TypeAdapter
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.acts import Act
-from gpuconsole.core.containers import Lease, ResultFile
+from gpuconsole.core.containers import ImageFacts, PruneResult, ResultFile
 from gpuconsole.core.events import Event
 from gpuconsole.core.faults import FaultStreak
-from gpuconsole.core.fleet import Host
+from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Incident
-from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import (
     ConsoleError,
+    EngineError,
+    HostBusyError,
+    ImageError,
     JournalError,
+    NotHereError,
     ReadOnlyError,
     RefusedError,
+    ScriptFailedError,
     UnreachableError,
     UsageError,
 )
+from gpuconsole.session.fleet.changes import FleetChanges
+from gpuconsole.session.images.copy import Copied
+from gpuconsole.session.report.model import UsageReport
 from gpuconsole.state import Drain
+from gpuconsole.state.files.images import ImageCheck
 
 _MOST_LINES = 100
 """Of an error's message."""
@@ -76,6 +99,11 @@ REQUEST_BYTES = 4 * MIB
 """Of a request but the packed project, which the lab's settings bound."""
 MOST_JOBS = 10_000
 """Jobs of one request."""
+NO_DEVICE = -1
+"""Stands for no device at all in an `Operation`."""
+OFFERS = ("operation", "device")
+"""Operations on hosts and looks at their images; measuring on a device. A console asks no service
+for what it does not offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +120,8 @@ class Hello:
     """The id of the lab's journal, which leases carry."""
     images: Mapping[str, str]
     """The default image of each host."""
+    offers: tuple[str, ...] = ()
+    """What the service does that the first ones of its version did not: see `OFFERS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +137,7 @@ class Picture:
     """What everybody may see, as far as it changed; all of it where `whole`."""
 
     whole: bool
-    revision: int
-    taken_at: float
-    simulated: bool
-    names: tuple[str, ...]
-    """All hosts, in their order."""
-    hosts: tuple[Host, ...]
-    leases: Mapping[str, tuple[Lease, ...]]
+    fleet: FleetChanges
     jobs: tuple[HeardJob, ...]
     """Jobs of everybody, without what is its user's alone."""
     order: tuple[str, ...] | None
@@ -133,6 +157,9 @@ class Own:
     events: tuple[tuple[int, Event], ...] = ()
     observations: tuple[Observation, ...] = ()
     calibrations: tuple[HostCalibration, ...] = ()
+    incidents: tuple[Incident, ...] | None = None
+    """All incidents that the user sees otherwise than others, by marks of their own; None where
+    that has not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +206,59 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
+class Measurement:
+    """A script to measure on a host, without a device."""
+
+    host: str
+    image: str
+    mounts: tuple[Mount, ...]
+    request: Mapping[str, Any]
+    """What the probe is asked; it runs in the container and nowhere else."""
+    patient: bool = True
+    """Whether to wait while the host measures for others."""
+    device: str = ""
+    """UUID of the device to measure on; "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Work on hosts that takes long. Which fields count is the verb's matter."""
+
+    verb: str
+    """`pull`, `check`, `copy`, `calibrate` or `prune`."""
+    image: str = ""
+    host: str = ""
+    fetches: tuple[tuple[str, str], ...] = ()
+    """Pairs of host and image, in the order in which they are to be pulled."""
+    source: str = ""
+    """The host from which is copied."""
+    device: int | None = None
+    """The index of a device; NO_DEVICE for none at all, None for one that is idle."""
+    replace: bool = False
+    """Whether a copy takes its name from another image."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a request."""
 
     jobs: tuple[HeardJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeadState:
+    """What a head says of itself."""
+
+    leads: bool
+    name: str
+    active: str = ""
+    """Name of the head that leads, where this one knows it and does not lead."""
+    standby: str = ""
+    """Name of the head that follows this one; "" where none does."""
+    in_step: bool = False
+    """Whether the standby may take over without loss."""
+    note: str = ""
+    """What stands in the way of a take-over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,21 +269,81 @@ class Refusal:
     title: str
     message: str
     hint: str = ""
+    file: str = ""
+    """The place in a script, where it is its own error."""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """How one pull ended."""
+
+    host: str
+    image: str
+    refusal: Refusal | None = None
+    """Why the host does not have the image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check of an image found."""
+
+    check: ImageCheck
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """How the caller wants to be told of jobs. The service keeps it until another comes."""
+
+    settings: str = field(repr=False)
+    """`notify` of the caller's own settings, as JSON."""
+    test: bool = False
+    """Whether a test message is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """What became of a `Notify`."""
+
+    way: str
+    """The way that took the test message; "" where there was none."""
+    refused: tuple[str, ...]
+    """Why other ways are of no use from the lab's service."""
 
 
 MESSAGE = TypeAdapter(Message)
+NOTIFY = TypeAdapter(Notify)
+NOTIFIED = TypeAdapter(Notified)
 REQUEST = TypeAdapter(Request)
 SUBMISSION = TypeAdapter(Submission)
 ANSWER = TypeAdapter(Answer)
 REFUSAL = TypeAdapter(Refusal)
+MEASUREMENT = TypeAdapter(Measurement)
+OPERATION = TypeAdapter(Operation)
+PULLED = TypeAdapter(tuple[Pulled, ...])
+CHECKED = TypeAdapter(Checked)
+COPIED = TypeAdapter(Copied)
+CALIBRATED = TypeAdapter(HostCalibration)
+PRUNED = TypeAdapter(dict[str, PruneResult])
+IMAGES = TypeAdapter(tuple[ImageRecord, ...])
+DIGEST = TypeAdapter(str)
+IMAGE: TypeAdapter[ImageFacts | None] = TypeAdapter(ImageFacts | None)
+HEAD = TypeAdapter(HeadState)
 FILES = TypeAdapter(tuple[ResultFile, ...])
 ACTS = TypeAdapter(tuple[Act, ...])
+REPORT = TypeAdapter(UsageReport)
 
 _ERRORS: Mapping[str, type[ConsoleError]] = {
     "usage": UsageError,
     "journal": JournalError,
     "read-only": ReadOnlyError,
     "refused": RefusedError,
+    "script": ScriptFailedError,
+    "not-here": NotHereError,
+    "busy": HostBusyError,
+    "engine": EngineError,
+    "image": ImageError,
     "unreachable": UnreachableError,
 }
 
@@ -234,14 +370,18 @@ def refusal_of(error: ConsoleError) -> Refusal:
     # The most special kind that is known at the far end.
     kinds = [kind for kind, known in _ERRORS.items() if isinstance(error, known)]
     kind = max(kinds, key=lambda one: len(_ERRORS[one].__mro__), default="unreachable")
-    return Refusal(kind, error.title, error.message, error.hint)
+    place = (error.file, error.line) if isinstance(error, ScriptFailedError) else ("", 0)
+    return Refusal(kind, error.title, error.message, error.hint, *place)
 
 
 def error_of(refusal: Refusal) -> ConsoleError:
     """Return the error that was sent, in words that are fit for a terminal."""
     kind = _ERRORS.get(refusal.kind, RefusedError)
     lines = map(clean, refusal.message.splitlines()[:_MOST_LINES])
-    return kind(clean(refusal.title, 200), "\n".join(lines), clean(refusal.hint))
+    words = (clean(refusal.title, 200), "\n".join(lines), clean(refusal.hint))
+    if kind is ScriptFailedError:
+        return ScriptFailedError(*words, file=clean(refusal.file), line=refusal.line)
+    return kind(*words)
 
 
 def outdated(theirs: int) -> RefusedError:

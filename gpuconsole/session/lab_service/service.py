@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import stat
-import tempfile
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aiohttp import BodyPartReader, WSMsgType, web
-from pydantic import ValidationError
+from aiohttp import WSMsgType, web
 
+from gpuconsole.config import NotifySection
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_rights import Caller
 from gpuconsole.core.text import clean
@@ -23,14 +20,22 @@ from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.lab_service.acts import Acts
 from gpuconsole.session.lab_service.callers import caller_of
-from gpuconsole.session.lab_service.connections import Gate
 from gpuconsole.session.lab_service.feed import Feed
+from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.intake import Intake
+from gpuconsole.session.lab_service.measuring import Measuring
+from gpuconsole.session.lab_service.operations import Operations
 from gpuconsole.session.lab_service.protocol import (
     ACTS,
     ANSWER,
+    DIGEST,
     FILES,
-    REFUSAL,
+    IMAGE,
+    IMAGES,
+    NOTIFIED,
+    NOTIFY,
+    OFFERS,
+    REPORT,
     REQUEST,
     REQUEST_BYTES,
     SUBMISSION,
@@ -38,12 +43,27 @@ from gpuconsole.session.lab_service.protocol import (
     Answer,
     Hello,
     Message,
-    outdated,
+    Notified,
     packed,
-    refusal_of,
 )
+from gpuconsole.session.lab_service.rates import Rates
+from gpuconsole.session.lab_service.reports import Reports
+from gpuconsole.session.lab_service.turns import MeasuringTurns
+from gpuconsole.session.lab_service.unix_server import (
+    Handler,
+    UnixServer,
+    errors_as_answers,
+    json_answer,
+    require_version,
+)
+from gpuconsole.session.lab_service.uploads import Uploads, read_document
 from gpuconsole.session.logs.follow import is_being_copied, log_file
-from gpuconsole.state.filesystem import make_folder
+from gpuconsole.session.messages.courier import Ways
+from gpuconsole.session.messages.post import Guard
+from gpuconsole.session.messages.service import UserSettings, read_settings, refused_ways
+from gpuconsole.session.standby.lead import Lead
+from gpuconsole.session.standby.routes import add_routes, is_service
+from gpuconsole.session.triage.own_marks import OwnMarks
 from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
@@ -58,79 +78,96 @@ LOG_WAIT_S = 20.0
 LOG_BYTES = 1 * MIB
 """Of one answer."""
 MOST_ACTS = 10_000
-_UPLOAD = ".upload-"
-"""How the names of projects begin that are still being received."""
-_STATUS = {1: 409, 2: 400, 3: 502}
-"""HTTP's word for the exit code of an error."""
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+TEST_AGAIN_S = 5.0
+"""Rest between two test messages of an account."""
 
 
 class LabService:
     """Serves a session's queue while it is entered; the session is the one that dispatches."""
 
-    def __init__(self, session: Session, path: Path) -> None:
-        """`path` is the socket's; whoever reaches it is known by their account."""
+    def __init__(self, session: Session, path: Path, lead: Lead | None = None) -> None:
+        """`path` is the socket's; whoever reaches it is known by their account. With `lead` a
+        standby may follow, and what callers ask for is safe there before it is answered."""
         settings = session.settings
         self._session = session
         self.path = path
+        self._lead = lead
         self._rights = settings.rights.rights()
         policy = settings.allowed.policy()
-        self._acts = Acts(session, self._rights, policy)
+        allowed = settings.allowed
+        self._users = UserSettings(session._context)
+        self._ways = Ways(
+            session.now, settings.sendmail, Guard(allowed.webhooks), allowed.mail, desktop=False
+        )
+        session.messages.serve(self._ways, self._users.of)
+        self._marks = OwnMarks(session._context)
+        session.triage.shared = self._marks.shared
+        self._acts = Acts(session, self._rights, policy, self._marks)
         self._intake = Intake(session, self._rights, policy)
-        self._bundles = session._context.bundle("x").parent
-        self._feed = Feed(session, session.now)
+        self._reports = Reports(session, self._rights)
+        self._uploads = Uploads(session._context.bundle("x").parent)
+        self._images = LabImages(session, self._rights, policy)
+        turns, record = MeasuringTurns(), self._acts.record
+        self._measuring = Measuring(
+            session, self._rights, policy, self._images, self._uploads, turns, record
+        )
+        self._operations = Operations(session, self._rights, self._images, turns, record)
+        self._feed = Feed(session, session.now, self._marks)
         self._tasks: list[asyncio.Task[None]] = []
-        self._server: asyncio.AbstractServer | None = None
-        self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
-        self._uploads: Counter[int] = Counter()
+        self._server = UnixServer(self._application(), path)
+        self._tested: dict[int, float] = {}
+        self._rates = Rates(time.monotonic)
 
     async def __aenter__(self) -> LabService:
         """Begin to serve. UsageError where the socket cannot be made."""
-        for left in self._bundles.glob(f"{_UPLOAD}*"):
-            # Of a service that was killed: nobody else would ever remove it.
-            left.unlink(missing_ok=True)
+        self._uploads.clear()
         self._feed.look()
-        await self._runner.setup()
-        server = self._runner.server
-        assert server is not None
-        try:
-            _clear(self.path)
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(Gate(server), self.path)
-            # Everybody may connect: who they are the kernel says, and what they may the rights.
-            self.path.chmod(0o666)
-        except OSError as error:
-            await self._runner.cleanup()
-            raise UsageError(
-                "Socket cannot be made", f"{self.path}: {os.strerror(error.errno or 0)}.",
-                "Choose another with --socket PATH.",
-            ) from error  # fmt: skip
+        await self._server.start()
         self._tasks = [asyncio.ensure_future(self._beat())]
+        if self._lead is not None:
+            leading = self._lead.run(self._session._context)
+            self._tasks.append(asyncio.ensure_future(leading))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """End all connections; jobs run on."""
-        assert self._server is not None
         self._server.close()
         await cancel_all(self._tasks)
-        await self._runner.cleanup()
-        with contextlib.suppress(OSError):
-            self.path.unlink()
+        await self._server.end()
 
     def _application(self) -> web.Application:
-        application = web.Application(client_max_size=REQUEST_BYTES, middlewares=[_errors])
+        application = web.Application(
+            client_max_size=REQUEST_BYTES, middlewares=[errors_as_answers, self._counted]
+        )
         for method, path, handler in (
             ("GET", "watch", self._watch),
             ("POST", "act", self._act),
             ("POST", "submit", self._submit),
+            ("POST", "measure", self._measure),
+            ("POST", "operation", self._operation),
+            ("GET", "image", self._image),
+            ("GET", "images", self._listed),
+            ("GET", "digest", self._digest),
             ("GET", "log", self._log),
             ("GET", "results", self._results),
             ("GET", "files", self._files),
             ("GET", "audit", self._audit),
+            ("POST", "notify", self._notify),
+            ("GET", "report", self._report),
         ):
             application.router.add_route(method, f"/v{VERSION}/{path}", handler)
+        if self._lead is not None:
+            add_routes(application, self._session._context, self._lead, _caller)
         application.router.add_route("*", "/{rest:.*}", _other_version)
         return application
+
+    @web.middleware
+    async def _counted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        caller = _caller(request)
+        if not (request.path.startswith(f"/v{VERSION}/journal") and is_service(caller)):
+            # A standby asks once for each job; no other account gets an answer there.
+            self._rates.take(caller.uid)
+        return await handler(request)
 
     async def _beat(self) -> None:
         trouble = ""
@@ -167,20 +204,20 @@ class LabService:
         def may_see(job: Job) -> bool:
             return self._rights.may_act_on(caller, job)
 
-        feed = self._feed
+        feed, user = self._feed, caller.name
         try:
             await _send(socket, packed(Message(hello=self._hello(caller))))
             sent = feed.beat.number
             await _send(socket, feed.whole())
-            await _send(socket, feed.own(may_see))
+            await _send(socket, feed.own(user, may_see))
             while True:
                 if feed.beat.number == sent:
                     await feed.next()
                 if feed.beat.number == sent + 1:
-                    changes, own = feed.beat.changes, feed.own_changes(may_see)
+                    changes, own = feed.beat.changes, feed.own_changes(user, may_see)
                 else:
                     # It was too slow for the beats between: it hears everything again.
-                    changes, own = feed.whole(), feed.own(may_see)
+                    changes, own = feed.whole(), feed.own(user, may_see)
                 sent = feed.beat.number
                 # What is the user's own goes first: it says more of the same jobs.
                 for message in filter(None, (own, changes)):
@@ -196,33 +233,32 @@ class LabService:
             VERSION,
             caller.name,
             self._rights.is_operator(caller),
-            session.settings.model_copy(update={"triage": triage}),
+            # What the service's account sends to is nobody else's.
+            session.settings.model_copy(update={"triage": triage, "notify": NotifySection()}),
             session.simulated,
             session._journal.id,
             {host.name: session._context.default_image(host.name) for host in hosts},
+            OFFERS,
         )
 
     async def _act(self, request: web.Request) -> web.Response:
         wanted = REQUEST.validate_json(await request.read())
         jobs = await self._acts.do(_caller(request), wanted)
-        return _json(ANSWER.dump_json(Answer(tuple(jobs))))
+        await self._confirmed()
+        return json_answer(ANSWER.dump_json(Answer(tuple(jobs))))
 
     async def _submit(self, request: web.Request) -> web.Response:
         caller = _caller(request)
-        with self._uploading(caller):
+        with self._uploads.turn(caller):
             parts = await request.multipart()
-            first = await parts.next()
-            if not isinstance(first, BodyPartReader) or first.name != "submission":
-                raise UsageError("Wrong submission", "It begins with no submission.")
-            submission = SUBMISSION.validate_json(await _read(first, REQUEST_BYTES))
+            first = await read_document(await parts.next(), "submission", REQUEST_BYTES)
+            submission = SUBMISSION.validate_json(first)
             subject = submission.jobs[0].task.name if submission.jobs else ""
             try:
                 # Before a large project is taken, and once more when it is queued.
                 self._intake.require(caller, submission)
-                second = await parts.next()
-                if not isinstance(second, BodyPartReader) or second.name != "bundle":
-                    raise UsageError("Wrong submission", "It has no packed project.")
-                async with self._received(second) as bundle:
+                limit_mib = self._session.settings.code_size_limit
+                async with self._uploads.received(await parts.next(), limit_mib) as bundle:
                     self._intake.require(caller, submission)
                     jobs = self._intake.take(caller, submission, bundle)
             except ConsoleError as error:
@@ -230,40 +266,37 @@ class LabService:
                 raise
         ids = " ".join(job.id for job in jobs[:20])
         self._acts.record(caller, "submit", ids, f"{subject}: {len(jobs)}")
-        return _json(ANSWER.dump_json(Answer(jobs)))
+        await self._confirmed()
+        return json_answer(ANSWER.dump_json(Answer(jobs)))
 
-    @contextlib.contextmanager
-    def _uploading(self, caller: Caller) -> Any:
-        """Let an account send a few projects at once: each takes space on the disk."""
-        if self._uploads[caller.uid] >= MOST_UPLOADS:
-            raise RefusedError("Too many submissions at once", "Wait for the others to end.")
-        self._uploads[caller.uid] += 1
-        try:
-            yield
-        finally:
-            self._uploads[caller.uid] -= 1
+    async def _confirmed(self) -> None:
+        """Wait until what was just written survives this head, where a standby is to see to it."""
+        if self._lead is not None:
+            await self._lead.confirmed()
 
-    @contextlib.asynccontextmanager
-    async def _received(self, part: BodyPartReader) -> AsyncIterator[Path]:
-        """Give the file that a part is written to; it is removed unless it was moved."""
-        limit = int(self._session.settings.code_size_limit * MIB)
-        make_folder(self._bundles)
-        handle, name = tempfile.mkstemp(dir=self._bundles, prefix=_UPLOAD)
-        bundle, size = Path(name), 0
-        try:
-            with os.fdopen(handle, "wb") as file:
-                while chunk := await part.read_chunk(256 * 1024):
-                    size += len(chunk)
-                    if size > limit:
-                        raise UsageError(
-                            "Project is too large",
-                            f"The lab takes {limit // MIB} MiB packed.",
-                            "Leave data out with a .gitignore, or mount it.",
-                        )
-                    await asyncio.to_thread(file.write, chunk)
-            yield bundle
-        finally:
-            await asyncio.to_thread(bundle.unlink, missing_ok=True)
+    async def _measure(self, request: web.Request) -> web.StreamResponse:
+        return await self._measuring.answer(_caller(request), request, await request.multipart())
+
+    async def _image(self, request: web.Request) -> web.Response:
+        query = request.query
+        facts = await self._images.facts(query.get("host", ""), query.get("image", ""))
+        return json_answer(IMAGE.dump_json(facts))
+
+    async def _operation(self, request: web.Request) -> web.StreamResponse:
+        return await self._operations.answer(_caller(request), request)
+
+    async def _listed(self, request: web.Request) -> web.Response:
+        host, image = request.query.get("host", ""), request.query.get("image", "")
+        if image:
+            found = await self._images.found(host, image)
+        else:
+            found = await self._images.listed(_caller(request), host)
+        return json_answer(IMAGES.dump_json(found))
+
+    async def _digest(self, request: web.Request) -> web.Response:
+        query = request.query
+        digest = await self._images.digest(query.get("host", ""), query.get("image", ""))
+        return json_answer(DIGEST.dump_json(digest))
 
     async def _log(self, request: web.Request) -> web.Response:
         job = self._own_job(request)
@@ -313,13 +346,42 @@ class LabService:
         job, host = self._own_job(request), request.query.get("host", "")
         _require_host(job, host)
         engine = await self._session.hosts.engine(host)
-        return _json(FILES.dump_json(await engine.list_results(job.id)))
+        return json_answer(FILES.dump_json(await engine.list_results(job.id)))
 
     async def _audit(self, request: web.Request) -> web.Response:
         caller = _caller(request)
         limit = min(_number(request, "limit"), MOST_ACTS)
         user = "" if self._rights.is_operator(caller) else caller.name
-        return _json(ACTS.dump_json(self._session._journal.acts(limit, user)))
+        return json_answer(ACTS.dump_json(self._session._journal.acts(limit, user)))
+
+    async def _report(self, request: web.Request) -> web.Response:
+        made = await self._reports.make(_caller(request), request.query)
+        return json_answer(REPORT.dump_json(made))
+
+    async def _notify(self, request: web.Request) -> web.Response:
+        caller = _caller(request)
+        wanted = NOTIFY.validate_json(await request.read())
+        settings = read_settings(wanted.settings)
+        if self._users.keep(caller.name, settings) or wanted.test:
+            # Of the settings themselves the audit says nothing: addresses are secret.
+            self._acts.record(caller, "notify", "test" if wanted.test else "settings")
+        refused, way = refused_ways(settings, self._ways), ""
+        if wanted.test:
+            with self._testing(caller):
+                way, refused = await self._session.messages.test(caller.name, settings)
+        return json_answer(NOTIFIED.dump_json(Notified(way, tuple(refused))))
+
+    @contextlib.contextmanager
+    def _testing(self, caller: Caller) -> Iterator[None]:
+        """Let an account have one test message sent at a time, and not too often."""
+        now = asyncio.get_running_loop().time()
+        if now < self._tested.get(caller.uid, 0.0):
+            raise RefusedError("Too many tests", "Wait a few seconds before the next one.")
+        self._tested[caller.uid] = float("inf")
+        try:
+            yield
+        finally:
+            self._tested[caller.uid] = asyncio.get_running_loop().time() + TEST_AGAIN_S
 
     def _own_job(self, request: web.Request) -> Job:
         job = self._session._journal.job(request.query.get("job", ""))
@@ -327,17 +389,6 @@ class LabService:
             raise UsageError("No such job", "The lab's queue has no such job.")
         self._rights.require_own(_caller(request), job)
         return job
-
-
-MOST_UPLOADS = 4
-"""Projects that an account may send at once."""
-
-
-def _clear(path: Path) -> None:
-    """Remove the socket of a service that has died; nothing else may stand there."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISSOCK(path.stat(follow_symlinks=False).st_mode):
-            path.unlink()
 
 
 def _caller(request: web.Request) -> Caller:
@@ -374,33 +425,6 @@ async def _send(socket: web.WebSocketResponse, message: bytes) -> None:
     await within(SLOW_S, socket.send_bytes(message))
 
 
-async def _read(part: BodyPartReader, limit: int) -> bytes:
-    data = bytearray()
-    while chunk := await part.read_chunk():
-        data += chunk
-        if len(data) > limit:
-            raise UsageError("Submission is too large", f"It has more than {limit} bytes.")
-    return bytes(data)
-
-
-def _json(body: bytes, status: int = 200) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json")
-
-
-@web.middleware
-async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Send errors for people as what they are, and what a client did wrong as its error."""
-    try:
-        return await handler(request)
-    except ConsoleError as error:
-        return _json(REFUSAL.dump_json(refusal_of(error)), _STATUS[error.exit_code])
-    except (ValidationError, ValueError) as error:
-        wrong = UsageError("Wrong request", clean(str(error).splitlines()[0], 300))
-        return _json(REFUSAL.dump_json(refusal_of(wrong)), 400)
-
-
 async def _other_version(request: web.Request) -> web.StreamResponse:
-    version = request.path.split("/")[1].removeprefix("v")
-    if version.isascii() and version.isdigit() and len(version) < 6 and int(version) != VERSION:
-        raise outdated(int(version))
+    require_version(request)
     raise UsageError("No such request", "The lab's queue does not know it.")

@@ -66,7 +66,10 @@ class _Task(_Part):
     algorithm: Literal[""] | PolicyName
     deadline: Annotated[str, AfterValidator(_time)]
     run_time_s: _Seconds | None
+    time_limit_s: Annotated[float, Field(gt=0, le=1e9)] | None
     after: _Words
+    cancel_if_failed: bool
+    at_most: _Count | None
     framework: _Shown
     kind: _Shown
     model_name: _Shown

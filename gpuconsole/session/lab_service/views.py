@@ -47,7 +47,10 @@ def _public_task(task: Task) -> Task:
         checkpoint_dir="checkpoints" if task.checkpoint_dir else "",
         deadline=task.deadline,
         run_time_s=task.run_time_s,
+        time_limit_s=task.time_limit_s,
         after=task.after,
+        cancel_if_failed=task.cancel_if_failed,
+        at_most=task.at_most,
         framework=task.framework,
         kind=task.kind,
     )

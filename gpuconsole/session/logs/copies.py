@@ -17,10 +17,10 @@ from gpuconsole.core.containers import LogTail
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch import gang
-from gpuconsole.session.dispatch.gang import Part
+from gpuconsole.session.dispatch.attempt import gang
+from gpuconsole.session.dispatch.attempt.gang import Part
+from gpuconsole.session.dispatch.attempt.outcome import TAIL_BYTES
 from gpuconsole.session.dispatch.job_record import Entry
-from gpuconsole.session.dispatch.outcome import TAIL_BYTES
 from gpuconsole.session.logs.follow import (
     CopyMark,
     cannot_store,

@@ -37,14 +37,19 @@ class LineReader:
 
 
 async def tail(
-    path: Callable[[], Path], ended: Callable[[], bool], pause: Callable[[], Awaitable[None]]
+    path: Callable[[], Path],
+    ended: Callable[[], bool],
+    pause: Callable[[], Awaitable[None]],
+    note: Callable[[], str] = str,
 ) -> AsyncIterator[str]:
     """Give the lines of a growing file until `ended` says so and all is read.
 
     A new attempt has another path: reading begins there anew. A file that is replaced by one with
-    the same beginning is read on from where the reader was.
+    the same beginning is read on from where the reader was. Once `note` says something, it is
+    given as a line after those that are there by then.
     """
     reader, offset, current = LineReader(), 0, path()
+    noted = ""
     while True:
         over = ended()
         if path() != current:
@@ -59,9 +64,14 @@ async def tail(
             continue
         if over:
             break
+        if (words := note()) and words != noted:
+            noted = words
+            yield words
         await pause()
     for line in reader.rest():
         yield line
+    if (words := note()) and words != noted:
+        yield words
 
 
 def _read(path: Path, offset: int) -> bytes:

@@ -17,8 +17,15 @@ from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.errors import JournalError
 from gpuconsole.session.context import Context
-from gpuconsole.session.metrics import console, fleet, queue
-from gpuconsole.session.metrics.model import Family, Metric, Picture, PredictionFacts, QueueFacts
+from gpuconsole.session.metrics import console, fleet, jobs, queue
+from gpuconsole.session.metrics.model import (
+    Family,
+    Holder,
+    Metric,
+    Picture,
+    PredictionFacts,
+    QueueFacts,
+)
 
 FRESH_S = 0.5
 """A picture answers all who ask within so long."""
@@ -50,6 +57,8 @@ class Metrics:
         self._version: tuple[int, int] | None = None
         self._losses: Counter[str] = Counter()
         self._last: Picture | None = None
+        self.name_jobs = False
+        """Whether jobs, users and containers are named."""
         session.subscribe(self._hear)
 
     def picture(self) -> Picture:
@@ -60,8 +69,11 @@ class Metrics:
         return self._last
 
     def _taken(self, now: float) -> Picture:
+        holders: tuple[Holder, ...] | None = () if self.name_jobs else None
         try:
             facts = self._tally.facts(self._session.jobs(), now)
+            if self.name_jobs:
+                holders = jobs.holders(self._session.jobs())
             predictions, dispatching = self._judged(), bool(self._session.dispatcher)
             journal = True
         except JournalError:
@@ -78,6 +90,7 @@ class Metrics:
             simulated=self._context.simulated,
             dispatching=dispatching,
             journal=journal,
+            holders=holders,
         )
 
     def _judged(self) -> PredictionFacts:
@@ -95,7 +108,8 @@ class Metrics:
 
 def families(picture: Picture) -> Iterator[Family]:
     """Give every metric with its values; pure, so a thread may do it."""
-    return chain(fleet.families(picture), queue.families(picture), console.families(picture))
+    parts = (fleet, queue, console, jobs)
+    return chain.from_iterable(part.families(picture) for part in parts)
 
 
 def most_series(hosts: int, devices: int) -> int:

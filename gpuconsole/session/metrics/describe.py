@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.pages import with_part
+from gpuconsole.session.metrics import jobs
 from gpuconsole.session.metrics.collector import METRICS, most_series
 from gpuconsole.session.metrics.model import Metric, Scope
 
@@ -18,6 +19,12 @@ def metrics_table(scope: Scope) -> str:
     ]
     lines += [_row(metric) for metric in METRICS if metric.scope == scope]
     return "\n".join(lines)
+
+
+def job_table() -> str:
+    """Return the table of the metrics that name jobs as Markdown."""
+    head = metrics_table("lab").splitlines()[:2]
+    return "\n".join([*head, *map(_row, jobs.METRICS)])
 
 
 def series_table() -> str:
@@ -36,7 +43,7 @@ def series_table() -> str:
 def page(text: str) -> str:
     """Return docs/metrics.md with its tables as the code has them now."""
     tables = {f"metrics {scope}": metrics_table(scope) for scope in _SCOPES}
-    for name, table in {**tables, "series": series_table()}.items():
+    for name, table in {**tables, "series": series_table(), "metrics jobs": job_table()}.items():
         text = with_part(text, name, table)
     return text
 

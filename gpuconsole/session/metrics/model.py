@@ -3,6 +3,7 @@
 Names and units follow Prometheus: bytes, seconds, joules, ratios from 0 to 1, `_total` for what
 only grows. A label holds a host of the inventory, a device's number, or a word of a list in this
 code, never a job or other words of a user: the number of series is bounded by hosts and devices.
+`metrics.jobs` is the exception, for those who ask for it.
 """
 
 from __future__ import annotations
@@ -90,6 +91,17 @@ class PredictionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that holds a device."""
+
+    host: str
+    uuid: str
+    user: str
+    job: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """Everything that is told at one moment; frozen, so that a thread may write it out."""
 
@@ -105,6 +117,8 @@ class Picture:
     """Whether any console of this journal starts jobs."""
     journal: bool = True
     """Whether the journal could be read."""
+    holders: tuple[Holder, ...] | None = None
+    """Who holds devices; None where that is not to be told."""
 
 
 def spread(values: Sequence[float], buckets: Sequence[float]) -> Spread:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpuconsole.core.conditions import Condition
 from gpuconsole.core.jobs import ADOPTED, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
@@ -47,6 +48,16 @@ def find_group(jobs: Sequence[Job], reference: str) -> str:
     if any(job.task.sweep == reference for job in jobs) and reference:
         return reference
     return find(jobs, reference).id
+
+
+def find_condition(jobs: Sequence[Job], text: str) -> str:
+    """Return a condition of `--after` with the exact id or name of what it means; UsageError for
+    one that means nothing."""
+    try:
+        condition = Condition.of(text)
+    except ValueError as error:
+        raise UsageError("Wrong condition", clean(f"{text[:80]}: {error}.", 300)) from None
+    return str(replace(condition, needed=find_group(jobs, condition.needed)))
 
 
 def find_all(jobs: Sequence[Job], reference: str) -> tuple[Job, ...]:

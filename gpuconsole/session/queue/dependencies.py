@@ -1,11 +1,13 @@
-"""Jobs that come after others: after one job, or after a whole sweep."""
+"""Jobs that come after others: after one job, or after a whole sweep, however that must end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.conditions import Condition
+from gpuconsole.core.jobs import Job, JobState, is_due
+from gpuconsole.core.text import clean
 from gpuconsole.session.queue.planner import Why
 
 SHOWN = 5
@@ -24,8 +26,10 @@ class _Left:
 
     reason: str
     jobs: tuple[Job, ...] = ()
-    """Those that have not ended well, the ones to look at first."""
+    """Those that have not ended as they must, the ones to look at first."""
     options: tuple[str, ...] = ()
+    never: bool = False
+    """Whether it cannot come true any more unless somebody retries a job."""
 
 
 class Order:
@@ -38,24 +42,42 @@ class Order:
             if job.task.sweep:
                 self._sweeps.setdefault(job.task.sweep, []).append(job)
         # A thousand jobs may come after one sweep: it is looked through once.
-        self._known: dict[tuple[str, ...], Why | None] = {}
+        self._known: dict[tuple[str, ...], tuple[_Left, ...]] = {}
+        self._told: dict[tuple[str, ...], Why | None] = {}
 
     def held_back(self, job: Job) -> Why | None:
         """Return why a job may not start before others; None when it may."""
         after = tuple(job.task.after)
+        if after not in self._told:
+            left = self._left(after)
+            self._told[after] = _together(left) if left else None
+        return self._told[after]
+
+    def never(self, job: Job) -> str:
+        """Return why a job cannot start any more unless somebody retries another, as a sentence;
+        "" while it still can."""
+        return next((left.reason for left in self._left(tuple(job.task.after)) if left.never), "")
+
+    def _left(self, after: tuple[str, ...]) -> tuple[_Left, ...]:
         if after not in self._known:
-            left = [found for needed in after if (found := self._left_of(needed)) is not None]
-            self._known[after] = _together(left) if left else None
+            found = (self._left_of(needed) for needed in after)
+            self._known[after] = tuple(left for left in found if left is not None)
         return self._known[after]
 
-    def _left_of(self, needed: str) -> _Left | None:
-        one = self._by_id.get(needed)
-        if one is not None:
-            return _after_job(one)
+    def _left_of(self, text: str) -> _Left | None:
+        try:
+            condition = Condition.of(text)
+        except ValueError:
+            reason = f"What it comes after cannot be read: {clean(text, 80)}."
+            return _Left(reason, options=("Cancel it.",), never=True)
+        needed = condition.needed
+        job = self._by_id.get(needed)
+        if job is not None:
+            return _after_job(condition, job)
         if needed in self._sweeps:
-            return _after_sweep(needed, self._sweeps[needed])
+            return _after_sweep(condition, self._sweeps[needed])
         reason = f"It comes after job {needed}, which this journal does not know."
-        return _Left(reason, options=("Cancel it.",))
+        return _Left(reason, options=("Cancel it.",), never=True)
 
 
 def _together(left: Sequence[_Left]) -> Why:
@@ -71,34 +93,63 @@ def _together(left: Sequence[_Left]) -> Why:
     return Why("queued", " ".join(reasons), blockers, options=tuple(options))
 
 
-def _after_job(other: Job) -> _Left | None:
-    if other.state is JobState.SUCCEEDED:
+def _over(job: Job) -> bool:
+    """Whether a job has ended and is not about to be tried again by itself."""
+    return job.state.ended and not is_due(job)
+
+
+def _after_job(condition: Condition, other: Job) -> _Left | None:
+    kind, well = condition.kind, other.state is JobState.SUCCEEDED
+    if _over(other) and (kind == "afterany" or well == (kind == "afterok")):
         return None
-    options: tuple[str, ...] = ()
-    if other.state.ended:
-        reason = f"It comes after job {other.id} ({other.task.name}), which {_end(other)}."
-        options = (f"Retry {other.id}.", "Cancel this one.")
+    name = f"job {other.id} ({other.task.name})"
+    if kind == "afternotok":
+        start = f"It starts only if {name} ends without success"
+        ended = f"{start}, and that {_end(other)}."
     else:
-        reason = f"It comes after job {other.id} ({other.task.name}), which is {other.state}."
-        if other.state is JobState.HELD:
-            options = (f"Run `gpuconsole release {other.id}`.",)
-    return _Left(reason, (other,), options)
+        start = f"It comes after {name}"
+        ended = f"{start}, which {_end(other)}."
+    if _over(other):
+        retry = () if well else (f"Retry {other.id}.",)
+        return _Left(ended, (other,), (*retry, "Cancel this one."), never=True)
+    options = (f"Run `gpuconsole release {other.id}`.",) if other.state is JobState.HELD else ()
+    word = "; it" if kind == "afternotok" else ", which"
+    return _Left(f"{start}{word} is {other.state}.", (other,), options)
 
 
-def _after_sweep(name: str, jobs: Sequence[Job]) -> _Left | None:
+def _after_sweep(condition: Condition, jobs: Sequence[Job]) -> _Left | None:
+    if condition.kind == "afterok":
+        return _after_good_sweep(condition.needed, jobs)
+    left = tuple(job for job in jobs if not _over(job))
+    if left:
+        done = f"{len(jobs) - len(left)} of its {len(jobs)} jobs have ended"
+        if condition.kind == "afterany":
+            return _Left(f"It comes after sweep {condition.needed}: {done}.", left)
+        start = f"It starts only if a job of sweep {condition.needed} ends without success"
+        return _Left(f"{start}: {done}.", left)
+    if condition.kind == "afterany" or any(job.state is not JobState.SUCCEEDED for job in jobs):
+        return None
+    reason = f"It starts only if a job of sweep {condition.needed} fails, and all ended well."
+    return _Left(reason, options=("Cancel this one.",), never=True)
+
+
+def _after_good_sweep(name: str, jobs: Sequence[Job]) -> _Left | None:
     left = [job for job in jobs if job.state is not JobState.SUCCEEDED]
     if not left:
         return None
-    bad = [job for job in left if job.state.ended]
+    bad = [job for job in left if _over(job)]
     done = f"{len(jobs) - len(left)} of its {len(jobs)} jobs have ended well"
     options: tuple[str, ...] = ()
     if bad:
         done += f", {len(bad)} did not: {bad[0].task.name} {_end(bad[0])}"
         options = (f"Retry {bad[0].id}.", "Cancel this one.")
-    return _Left(f"It comes after sweep {name}: {done}.", tuple(bad or left), options)
+    return _Left(f"It comes after sweep {name}: {done}.", tuple(bad or left), options, bool(bad))
 
 
 def _end(job: Job) -> str:
+    attempt = job.attempt
+    if job.state is JobState.FAILED and attempt is not None and attempt.ended_by == "time-limit":
+        return "reached its time limit"
     return _ENDED.get(job.state, "failed")
 
 

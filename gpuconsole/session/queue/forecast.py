@@ -14,18 +14,19 @@ from gpuconsole.core.faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
-from gpuconsole.placement.capacity import Answer, Ask, where
-from gpuconsole.placement.conditions import host_fault
-from gpuconsole.placement.forecast import Expected, forecast
+from gpuconsole.placement.engine.device_state import host_fault
+from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
+from gpuconsole.placement.forecast.start_times import Expected, forecast
 from gpuconsole.placement.model import Holder
 from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.queue.placement_adapter import Placer, Standing
+from gpuconsole.session.queue.planner import Situation
 from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
-    from gpuconsole.placement.whatif import Comparison
+    from gpuconsole.placement.forecast.what_if import Comparison
 
 FRESH_S = 10.0
 """A forecast is made anew at most so often while only figures of the fleet move."""
@@ -125,7 +126,8 @@ class Foresight:
         standing, snapshot = await asyncio.to_thread(self._gatherer())
         now = self._context.clock.now()
         changed = _changed(standing, snapshot, change)
-        return await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
+        found = await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
+        return _with_labels(found, standing) if change.verb == "add" else found
 
     async def where(self, ask: Ask) -> Answer:
         """Return where so many devices with so much memory are free now."""
@@ -140,24 +142,36 @@ class Foresight:
         journal = self._context.journal
         snapshot = marked(self._context.hosts.snapshot(), self._leases.silent())
         jobs, others = journal.jobs(), self._leases.others(journal.id)
-        now = self._context.clock.now()
-        return lambda: (self._placer.standing(jobs, snapshot, others, now), snapshot)
+        situation = Situation(jobs, snapshot, self._context.clock.now(), leases=others)
+        return lambda: (self._placer.standing(situation), snapshot)
 
 
 def _changed(
     standing: Standing, snapshot: FleetSnapshot, change: Change
 ) -> tuple[Standing, FleetSnapshot]:
-    from gpuconsole.placement.whatif import with_devices, with_priority, without_host
+    from gpuconsole.placement.forecast.what_if import (
+        wanted_labels,
+        with_devices,
+        with_priority,
+        without_host,
+    )
 
     try:
         if change.verb == "drain":
             return standing, without_host(snapshot, change.subject)
         if change.verb == "add":
-            return standing, with_devices(snapshot, change.number, change.subject)
+            labels = wanted_labels(standing.requests)
+            return standing, with_devices(snapshot, change.number, change.subject, labels)
         requests = with_priority(standing.requests, change.subject, change.number)
         return replace(standing, requests=requests), snapshot
     except KeyError:
         raise UsageError(_UNKNOWN[change.verb], _unknown_text(change)) from None
+
+
+def _with_labels(found: Comparison, standing: Standing) -> Comparison:
+    from gpuconsole.placement.forecast.what_if import wanted_labels, with_labels_named
+
+    return with_labels_named(found, wanted_labels(standing.requests), standing.requests)
 
 
 _UNKNOWN = {"drain": "No such host", "add": "No such model", "priority": "It does not wait"}
@@ -175,7 +189,7 @@ def _unknown_text(change: Change) -> str:
 def _compared(
     before: tuple[Standing, FleetSnapshot], after: tuple[Standing, FleetSnapshot], now: float
 ) -> Comparison:
-    from gpuconsole.placement.whatif import compare
+    from gpuconsole.placement.forecast.what_if import compare
 
     seen = any(host.devices for host in before[1].hosts)
     forecasts = (_expected(*before, now), _expected(*after, now))

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.units import format_duration, iso_utc, parse_time
-from gpuconsole.placement.fairshare import Share
+from gpuconsole.placement.rules.fair_share import Share
 from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host, worked_s
 
 NOTABLE_WAIT_S = 60.0
@@ -34,6 +34,8 @@ class Prospect:
     """How long it should run and by what, as a sentence."""
     left_s: float | None = None
     """How long it should run from its start, or from now where it runs."""
+    limit_s: float | None = None
+    """How long its time limit lets it run, from its start or from now."""
 
 
 def prospect_of(job: Job, ledger: Ledger, now: float) -> Prospect:
@@ -53,7 +55,8 @@ def prospect_of(job: Job, ledger: Ledger, now: float) -> Prospect:
         length = f"Its task says that it runs {format_duration(job.task.run_time_s)}."
     elif (found := ledger.prediction(job, devices)) is not None:
         length = found.sentence()
-    return Prospect(max(0.0, now - since), ledger.usual_wait(), share, length, left)
+    limit = ledger.limit_left_s(job, now)
+    return Prospect(max(0.0, now - since), ledger.usual_wait(), share, length, left, limit)
 
 
 def waiting_sentences(
@@ -75,9 +78,12 @@ def running_sentences(job: Job, prospect: Prospect, now: float) -> tuple[str, ..
     end = ""
     if left is not None and left > 0:
         end = f"It should end in about {format_duration(round(left))}."
-    elif left is not None:
+    elif left is not None and left < 0:
         end = f"It runs {format_duration(round(-left))} longer than its task says."
-    found = [_before(job), end, _deadline(job, prospect, now)]
+    limit = prospect.limit_s
+    if limit is not None and limit > 0:
+        end += f" Its time limit ends it in {format_duration(round(limit))} at the latest."
+    found = [_before(job), end.strip(), _deadline(job, prospect, now)]
     return tuple(sentence for sentence in found if sentence)
 
 
@@ -96,6 +102,8 @@ def _before(job: Job) -> str:
         "lost-host": "was lost with its host",
         "oom": "ran out of memory",
         "gang": "ended with another host of its gang",
+        "time-limit": "reached its time limit",
+        "idle": "was ended because it did nothing",
     }.get(last.ended_by, "ended")
     worked = worked_s(job) if job.state is JobState.QUEUED else 0.0
     kept = f"; its checkpoints keep {format_duration(worked)} of work" if worked else ""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Memory
 from gpuconsole.core.faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot, Host
@@ -28,13 +27,13 @@ from gpuconsole.placement import (
     need_on,
     pass_over,
 )
-from gpuconsole.placement.conditions import host_fault
-from gpuconsole.placement.devices import Groups, Room, Wish, free_devices
+from gpuconsole.placement.engine.device_state import host_fault
+from gpuconsole.placement.engine.job_profile import profile
+from gpuconsole.placement.engine.search import fitting_hosts
 from gpuconsole.placement.model import ANOTHER_CONSOLE, FREE, Rules, Shun
-from gpuconsole.placement.picking import fitting_hosts
-from gpuconsole.placement.profile import profile
-from gpuconsole.placement.quotas import Limits
-from gpuconsole.placement.rules import LabRules, any_image, limits_of
+from gpuconsole.placement.rules.quotas import Limits
+from gpuconsole.placement.rules.rules import LabRules, any_image, limits_of
+from gpuconsole.placement.sizing.gpu_count import Groups, Room, Wish, free_devices
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.dispatch.device_sharing import pairs, willing
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
@@ -42,10 +41,10 @@ from gpuconsole.session.fleet.host_faults import behind_others, faults_of, shunn
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.queue.dependencies import Order
 from gpuconsole.session.queue.job_outlook import Prospect, prospect_of
-from gpuconsole.session.queue.planner import Choice, Plan, Why
+from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host
-from gpuconsole.session.queue.wait_reasons import Reasons
+from gpuconsole.session.queue.why import Reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,45 +90,25 @@ class Placer:
         self._ledger.remember(seen)
         self._other.remember(seen)
 
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
-        """Return choices for the queued ones among `jobs`, and why the others wait."""
+    def plan(self, situation: Situation) -> Plan:
+        """Return choices for queued jobs, and why the others wait."""
         with self._planning:
-            self._ledger.follow(jobs, snapshot)
-            if not any(job.state is JobState.QUEUED for job in jobs):
+            self._ledger.follow(situation.jobs, situation.snapshot)
+            if not any(job.state is JobState.QUEUED for job in situation.jobs):
                 return Plan()
-            return self._plan(jobs, snapshot, leases, avoid, now)
+            return self._plan(situation)
 
-    def standing(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        now: float,
-    ) -> Standing:
+    def standing(self, situation: Situation) -> Standing:
         """Return the queue as placement sees it now; for looking ahead."""
         with self._planning:
-            self._ledger.follow(jobs, snapshot)
-            return self._standing(jobs, snapshot, leases, frozenset(), now)
+            self._ledger.follow(situation.jobs, situation.snapshot)
+            return self._standing(situation)
 
-    def _plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
-        found = self._standing(jobs, snapshot, leases, avoid, now)
+    def _plan(self, situation: Situation) -> Plan:
+        found, now = self._standing(situation), situation.now
         outcome, _ = pass_over(
             found.requests,
-            Board.of(snapshot, found.holders),
+            Board.of(situation.snapshot, found.holders),
             found.policies,
             now,
             found.rules,
@@ -141,23 +120,17 @@ class Placer:
                 start.request.job,
                 start.candidate,
                 found.wishes[start.request.job],
-                self._note(start.request.task, start.candidate, snapshot),
+                self._note(start.request.task, start.candidate, situation.snapshot),
             )
             for start in outcome.started
             if start.candidate is not None
         )
-        estimates = {job.id: job.estimate for job in jobs if job.estimate is not None}
+        estimates = {job.id: job.estimate for job in situation.jobs if job.estimate is not None}
         reasons = Reasons(found.held_back, outcome, found.policies, now, found.rules, estimates)
         return Plan(choices, reasons, outcome.preempted)
 
-    def _standing(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Standing:
+    def _standing(self, situation: Situation) -> Standing:
+        jobs, snapshot, now = situation.jobs, situation.snapshot, situation.now
         order, ledger = Order(jobs), self._ledger
         held_back: dict[str, Why] = {}
         ready: list[Job] = []
@@ -169,7 +142,7 @@ class Placer:
                 else:
                     held_back[job.id] = why
         grace = self._settings.lease_grace
-        held = holders(jobs, leases, avoid, now, ledger, grace)
+        held = holders(situation, ledger, grace)
         wishes = self._wishes(ready, snapshot, held, ledger)
         faulty = [host for host in snapshot.hosts if host.faults]
         untried = bool(faulty) and not all(map(faults_of, ready))
@@ -189,20 +162,14 @@ class Placer:
         )
 
     def decide(
-        self,
-        task: Task,
-        memory: Memory | None,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        now: float,
-        work: Work | None = None,
+        self, task: Task, memory: Memory | None, situation: Situation, work: Work | None = None
     ) -> Decision:
         """Return the decision for a task as if it were queued now, alone."""
+        snapshot, now = situation.snapshot, situation.now
         policy = self._policies.of(task, snapshot)
         ledger = self._other
-        ledger.follow(jobs, snapshot)
-        held = holders(jobs, leases, frozenset(), now, ledger, self._settings.lease_grace)
+        ledger.follow(situation.jobs, snapshot)
+        held = holders(situation, ledger, self._settings.lease_grace)
         groups = largest_groups(snapshot, held) if task.devices is None else {}
         need = None if memory is None else memory.high_mib
         asked = Job("", task, self._user, JobState.QUEUED, now, estimate_mib=need)
@@ -238,7 +205,8 @@ class Placer:
     ) -> Rules:
         suits = any_image if self._images is None else self._images.rule(tasks, snapshot)
         kept = any(host.interruptible for host in snapshot.hosts)
-        if self._limits == Limits() and suits is any_image and not kept:
+        swept = any(task.at_most is not None and task.sweep for task in tasks)
+        if self._limits == Limits() and suits is any_image and not kept and not swept:
             return FREE
         # The reasons are worked out later, when use has gone on.
         return LabRules(self._limits, ledger.use.copy(), now, suits)
@@ -345,20 +313,15 @@ def _request(
     )
 
 
-def holders(
-    jobs: Sequence[Job],
-    leases: Mapping[str, Sequence[Lease]],
-    avoid: frozenset[tuple[str, str]],
-    now: float,
-    ledger: Ledger,
-    grace_s: float,
-) -> dict[str, Holder]:
+def holders(situation: Situation, ledger: Ledger, grace_s: float) -> dict[str, Holder]:
     """Return who holds which device: this journal's attempts, then what was seen on the hosts,
     where the claim of a console that has ended stays for `grace_s` seconds."""
+    jobs, leases, now = situation.jobs, situation.leases, situation.now
+    avoided = {uuid for _, uuid in situation.avoid}
     another = Holder(
         ANOTHER_CONSOLE, ANOTHER_CONSOLE, ANOTHER_CONSOLE, now, None, claimed_until=now + grace_s
     )
-    found = dict.fromkeys((uuid for _, uuid in avoid), another)
+    found = dict.fromkeys(avoided, another)
     for seen in leases.values():
         for lease in seen:
             share = lease.share
@@ -379,7 +342,7 @@ def holders(
             for uuid in (uuid for part in attempt.parts for uuid in part.device_uuids):
                 found[uuid] = _together(found.get(uuid), holder, came_second=attempt.shared)
     # Two are on it, or another console came beside its holder a moment ago.
-    full = {pair.uuid for pair in pairs(jobs, leases)} | {uuid for _, uuid in avoid}
+    full = {pair.uuid for pair in pairs(jobs, leases)} | avoided
     return {
         uuid: replace(holder, share=False) if uuid in full and holder.share else holder
         for uuid, holder in found.items()
@@ -410,6 +373,7 @@ def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:
         share=willing(job),
         priority=task.priority,
         account=task.account,
+        sweep=task.sweep,
         resumable=bool(task.checkpoint_dir),
     )
 

@@ -123,7 +123,7 @@ class Outlook:
             return Plan()
         ours = marked(inputs.snapshot, inputs.silent)
         situation = Situation(
-            inputs.jobs, inputs.snapshot, ours, inputs.leases, inputs.avoid, inputs.now
+            inputs.jobs, ours, inputs.now, inputs.leases, inputs.avoid, inputs.snapshot
         )
         return planned(situation, self._steps)
 

@@ -72,18 +72,24 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the queue is planned for."""
+    """What the queue is planned for: the context of every planning step."""
 
     jobs: Sequence[Job]
-    fleet: FleetSnapshot
-    """All hosts, clusters too."""
     snapshot: FleetSnapshot
     """The hosts on which the console decides."""
-    leases: Mapping[str, Sequence[Lease]]
-    """Those of other consoles, by host."""
-    avoid: frozenset[tuple[str, str]]
-    """Devices (host, UUID) that another console took a moment ago."""
     now: float
+    """Unix time, s."""
+    leases: Mapping[str, Sequence[Lease]] = field(default_factory=dict)
+    """Those of other consoles, by host."""
+    avoid: frozenset[tuple[str, str]] = frozenset()
+    """Devices (host, UUID) that another console took a moment ago."""
+    with_clusters: FleetSnapshot | None = None
+    """All hosts, nodes of clusters too; None where the lab has no cluster."""
+
+    @property
+    def fleet(self) -> FleetSnapshot:
+        """All hosts, nodes of clusters too."""
+        return self.snapshot if self.with_clusters is None else self.with_clusters
 
 
 Step = Callable[[Situation, Plan], Plan]
@@ -101,29 +107,11 @@ def planned(situation: Situation, steps: Iterable[Step]) -> Plan:
 class Planner(Protocol):
     """Places queued jobs; pure."""
 
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
-        """Return choices for the queued ones among `jobs`.
-
-        `leases` are those of other consoles, by host; `avoid` are devices (host, UUID) that
-        another console took a moment ago.
-        """
+    def plan(self, situation: Situation) -> Plan:
+        """Return choices for queued jobs, and why the others wait."""
         ...
 
 
 def placed_by(planner: Planner) -> Step:
     """Return the step that places queued jobs on hosts of the console."""
-
-    def step(situation: Situation, plan: Plan) -> Plan:
-        made = planner.plan(
-            situation.jobs, situation.snapshot, situation.leases, situation.avoid, situation.now
-        )
-        return plan.plus(made)
-
-    return step
+    return lambda situation, plan: plan.plus(planner.plan(situation))

@@ -13,7 +13,7 @@ from gpuconsole.placement import Policy, lab_policy
 from gpuconsole.placement.model import Learned
 
 if TYPE_CHECKING:
-    from gpuconsole.placement.learned import weights
+    from gpuconsole.placement.learned import weights_file
 
 _TRAINED = "rl_based"
 
@@ -26,7 +26,7 @@ class Policies:
         self._settings = settings
         self._folder = folder
         self._read = False
-        self._trained: weights.Trained | None = None
+        self._trained: weights_file.Trained | None = None
         self._fault = ""
         self._looked: FleetSnapshot | None = None
         self._usable: tuple[Learned | None, str] = (None, "")
@@ -64,13 +64,13 @@ class Policies:
 
     def _open(self) -> None:
         # Only where a task asks for them: not at the start of a console.
-        from gpuconsole.placement.learned import weights
+        from gpuconsole.placement.learned import weights_file
 
-        path = None if self._folder is None else self._folder / weights.FILE_NAME
+        path = None if self._folder is None else self._folder / weights_file.FILE_NAME
         if path is None or not path.exists():
             return
         try:
-            self._trained = weights.read(path)
+            self._trained = weights_file.read(path)
         except ConsoleError as error:
             # The queue goes on without them; every candidate says why.
             self._fault = f"The weights of rl_based cannot be used, weighted ranks: {error.message}"

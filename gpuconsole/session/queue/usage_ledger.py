@@ -10,15 +10,19 @@ from statistics import median
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.limits import time_limit
 from gpuconsole.core.observation import Observation
-from gpuconsole.placement.quotas import Use
-from gpuconsole.placement.rules import usage_of
-from gpuconsole.placement.runtimes import PastRun, Prediction, RunTimes
-from gpuconsole.session.dispatch.observation import Watch
+from gpuconsole.placement.forecast.runtimes import PastRun, Prediction, RunTimes
+from gpuconsole.placement.rules.quotas import Use
+from gpuconsole.placement.rules.rules import usage_of
+from gpuconsole.session.dispatch.attempt.observation import Watch
 
 KEPT_WAITS = 200
 """The latest starts, from which the usual wait is told."""
 ENOUGH_WAITS = 5
+
+_WENT_ON = ("preempted", "crowded-out", "lost-host", "gang", "time-limit")
+"""Ends after which a job that keeps checkpoints goes on where it was."""
 
 _Mark = tuple[str, int, float]
 """A try: job, number, and when it was begun; numbers of tries that never started come again."""
@@ -37,6 +41,7 @@ class Ledger:
 
     def __init__(self, settings: LabSettings) -> None:
         self.usage = usage_of(settings)
+        self._longest_s = settings.limits.time_limit
         self.use = Use()
         self.runs = RunTimes()
         self._models: dict[tuple[str, int], str] = {}
@@ -96,11 +101,16 @@ class Ledger:
 
     def run_time_s(self, job: Job, devices: int) -> float | None:
         """Return how long a job should still run once it starts: as its task says, else by those
-        before it."""
-        if job.task.run_time_s is not None:
-            return job.task.run_time_s
-        found = self.prediction(job, devices)
-        return None if found is None else found.left_s(worked_s(job))
+        before it, else as long as its task lets it; no longer than its time limit."""
+        task, limit = job.task, time_limit(job.task, self._longest_s)
+        if task.run_time_s is not None:
+            expected: float | None = task.run_time_s
+        else:
+            found = self.prediction(job, devices)
+            expected = task.time_limit_s if found is None else found.left_s(worked_s(job))
+        if expected is None or limit is None:
+            return expected
+        return min(expected, limit.seconds)
 
     def ends_at(self, job: Job, attempt: Attempt, now: float) -> float | None:
         """Return when an active job should end, and keep it in mind for quotas."""
@@ -110,6 +120,17 @@ class Ledger:
 
     def _ends_at(self, job: Job, attempt: Attempt, now: float) -> float | None:
         since = attempt.started_at or attempt.created_at
+        limit = time_limit(job.task, self._longest_s)
+        ends_at = self._expected_end(job, attempt, since, now)
+        if limit is None:
+            return ends_at
+        at_limit = since + limit.seconds
+        if ends_at is None:
+            return None if limit.lab else at_limit
+        return min(ends_at, max(now, at_limit))
+
+    def _expected_end(self, job: Job, attempt: Attempt, since: float, now: float) -> float | None:
+        """Return when an attempt that began at `since` should end by itself."""
         if job.task.run_time_s is not None:
             return since + job.task.run_time_s
         devices = sum(devices_by_host(attempt).values())
@@ -118,6 +139,14 @@ class Ledger:
         # Without a start nothing is worked off yet, and the time is from now.
         ran = max(0.0, now - since) if attempt.started_at is not None else 0.0
         return None if found is None else now + found.left_s(worked_s(job, before=attempt) + ran)
+
+    def limit_left_s(self, job: Job, now: float) -> float | None:
+        """Return how long its time limit lets a job run, from its start, or from now where it
+        runs; None without a limit."""
+        limit, attempt = time_limit(job.task, self._longest_s), job.attempt
+        if limit is None or not job.state.active or attempt is None or attempt.started_at is None:
+            return None if limit is None else limit.seconds
+        return attempt.started_at + limit.seconds - now
 
     def utilization(self, job: Job) -> float | None:
         """Return the percent of a device that a job keeps busy: as measured on it, else as its
@@ -246,8 +275,5 @@ def worked_s(job: Job, before: Attempt | None = None) -> float:
         if one.ended_at is not None
         and one.started_at is not None
         and one is not before
-        and (
-            (resumes and one.ended_by in ("preempted", "crowded-out", "lost-host", "gang"))
-            or (one is job.attempt and job.state.ended)
-        )
+        and ((resumes and one.ended_by in _WENT_ON) or (one is job.attempt and job.state.ended))
     )

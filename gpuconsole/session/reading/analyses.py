@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import project_of
 
@@ -42,8 +43,9 @@ class Analyses:
         known, then = self._known.pop(key, (None, frozenset()))
         if known is None or _versions(known.files()) != then:
             known = preflight.analyse(
-                script, task.args, assumptions=task.assumptions, project=project, trail=self._trail
-            )
+                script, task.args, assumptions=task.assumptions, project=project,
+                trail=self._trail, backend=cast(Backend, task.backend),
+            )  # fmt: skip
         self._known[key] = known, _versions(known.files())
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)

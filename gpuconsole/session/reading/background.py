@@ -20,8 +20,8 @@ GRACE_S = 0.3
 class AsyncReader(Reader):
     """A reader whose questions can be awaited, and taken back."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits)
+    def __init__(self, limits: Limits | None = None, *, copied: bool = False) -> None:
+        super().__init__(limits, copied=copied)
         self._line: asyncio.Lock | None = None
 
     async def asked(self, question: Question[Answer]) -> Answer:

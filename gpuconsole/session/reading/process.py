@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pickle
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.errors import UsageError
-from gpuconsole.session.reading import frames, records, trail
+from gpuconsole.session.reading import forked, frames, records, trail
 from gpuconsole.session.reading.questions import Question
 
 _RETIRED_MIB = 1024
@@ -54,7 +55,8 @@ class EndedError(Exception):
 class Child:
     """One process that reads scripts."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, copied: bool = False) -> None:
+        """Start it; `copied` lets it be a copy of this process, where that is safe."""
         self.limits = limits
         self._ready = self._failed = False
         self._answered = 0
@@ -62,11 +64,8 @@ class Child:
         shared = trail.shared_memory()
         try:
             self._trail = trail.Trail(shared)
-            self._process = subprocess.Popen(
-                _command(shared, limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, pass_fds=(shared,), start_new_session=True, cwd="/",
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            )  # fmt: skip
+            self._process = _copy(shared, limits) if copied and forked.is_safe() else (
+                _started(shared, limits))  # fmt: skip
         finally:
             os.close(shared)
         # It ends with whoever asks, also where that is not closed.
@@ -150,13 +149,39 @@ class Child:
         return f"ended its reader (code {code})"
 
 
+def _copy(shared: int, limits: Limits) -> forked.Forked:
+    """Start it as a copy of this process, which has imported much of what it needs."""
+
+    def work() -> None:
+        from gpuconsole.session.reading import child
+
+        gc.disable()
+        child.main(shared, limits.memory_mib, limits.cpu_s)
+
+    return forked.Forked(work, shared, _ENVIRONMENT, _path())
+
+
+def _started(shared: int, limits: Limits) -> subprocess.Popen[bytes]:
+    """Start it as a process of its own."""
+    return subprocess.Popen(
+        _command(shared, limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, pass_fds=(shared,), start_new_session=True, cwd="/",
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+    )  # fmt: skip
+
+
+def _path() -> list[str]:
+    return [str(_PACKAGE), *(one for one in sys.path if os.path.isabs(one))]
+
+
 def _command(shared: int, limits: Limits) -> list[str]:
     """Return the command of a process that reads scripts.
 
     It imports from where this one does, and from nowhere that a script could lie.
     """
-    path = [str(_PACKAGE), *(one for one in sys.path if os.path.isabs(one))]
-    start = _START.format(path=path, trail=shared, memory_mib=limits.memory_mib, cpu_s=limits.cpu_s)
+    start = _START.format(
+        path=_path(), trail=shared, memory_mib=limits.memory_mib, cpu_s=limits.cpu_s
+    )
     compiled = ["-B"] if sys.dont_write_bytecode else []
     if sys.pycache_prefix is not None:
         compiled += ["-X", f"pycache_prefix={sys.pycache_prefix}"]

@@ -29,9 +29,14 @@ class Ticket:
 class Reader:
     """Asks about scripts, one question at a time. Use in a `with` block, or `close` it."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        """Start nothing yet: that is done when it is needed, or by `warm`."""
+    def __init__(self, limits: Limits | None = None, *, copied: bool = False) -> None:
+        """Start nothing yet: that is done when it is needed, or by `warm`.
+
+        `copied` is for a command, which does little else: its process may be a copy of the
+        command's own, which takes half the time to start.
+        """
         self._limits = limits or Limits()
+        self._copied = copied
         self._child: Child | None = None
         self._turn = threading.Lock()
         """Held while a question is answered."""
@@ -96,7 +101,7 @@ class Reader:
         if self._child is not None and self._child.is_spent:
             self._drop()
         if self._child is None and not self._closed:
-            self._child = Child(self._limits)
+            self._child = Child(self._limits, copied=self._copied)
         return self._child
 
     def _drop(self) -> None:

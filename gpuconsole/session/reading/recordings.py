@@ -42,7 +42,7 @@ def recorded(
         return None
     if not tier and not (state / MEASURED_NAME).is_dir():
         return None
-    from gpuconsole.state.measured import MeasuredScripts
+    from gpuconsole.state.files.probe_recordings import MeasuredScripts
 
     stored, holds = MeasuredScripts(state), partial(_hold, task, images)
     for mode in (tier,) if tier else MODES:
@@ -109,7 +109,7 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
     that imports, the command line, and what it runs in. The batch size does not count.
     """
     from gpuconsole.preflight.digest import lasting_edits, script_digest, settings_of
-    from gpuconsole.state.measured import key_of
+    from gpuconsole.state.files.probe_recordings import key_of
 
     root = _root(task)
     digest = script_digest(Path(task.script), task.args, root)
@@ -117,7 +117,7 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
         return ""
     # Alike wherever it is asked for: a longer look may find another batch size.
     analysis = None if analysis is None else analysis.brief()
-    batch = None if analysis is None else analysis.outcome(None, "gpu").batch
+    batch = None if analysis is None else analysis.outcome(None, analysis.backend).batch
     folder = start_folder(root, task.folder, Path.cwd())
     settings = {
         "script": _named(Path(task.script), root),

@@ -13,7 +13,7 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.recording.player import MOST_HISTORY_S, Reel
 from gpuconsole.session.recording.recorded_sources import RecordedSamples
-from gpuconsole.state.recording.shelf import Shelf
+from gpuconsole.state.recording.archive import Shelf
 
 
 class Samples(Protocol):

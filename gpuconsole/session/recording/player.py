@@ -14,9 +14,9 @@ from typing import TypeVar
 from gpuconsole.core.events import Event
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.state.recording.envelope import Header
-from gpuconsole.state.recording.shelf import Shelf, Span
-from gpuconsole.state.recording.tape import Stretch
+from gpuconsole.state.recording.archive import Shelf, Span
+from gpuconsole.state.recording.file_format import Header
+from gpuconsole.state.recording.reader import Stretch
 
 LOOK_EVERY_S = 0.1
 HISTORY_S = 900.0

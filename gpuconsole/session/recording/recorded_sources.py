@@ -4,23 +4,20 @@ session works on it as it does on the present."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from gpuconsole.core.containers import Engine
-from gpuconsole.core.events import Event
-from gpuconsole.core.faults import Streaks
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series, sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.recording.player import Reel
-from gpuconsole.state import Drain, Journal
-from gpuconsole.state.recording.columns import figure
+from gpuconsole.session.shown_journal import ShownJournal
+from gpuconsole.state.recording.delta_codec import figure
 from gpuconsole.state.recording.frames import Run
-from gpuconsole.state.role import Role
+from gpuconsole.state.tables.dispatcher_lease import Role
 
 _HOLDS = 2.5
 """A sample stands for so many sampling times when the next one does not come."""
@@ -72,29 +69,17 @@ class RecordedHosts:
         await self.engine(host)
 
 
-class RecordedJournal(Journal):
-    """The queue as it was. Has no file: nothing can be written, and what was not recorded (runs
-    observed, drains, who dispatches) is empty."""
+class RecordedJournal(ShownJournal):
+    """The queue as it was. What was not recorded is empty: runs that were observed, who
+    dispatched, and drains, with which hosts were recorded. Events of the past are no news."""
 
     def __init__(self, reel: Reel, folder: Path) -> None:
         """`folder` is where logs of these jobs would lie."""
-        self.folder = folder
-        self.read_only = True
+        super().__init__(folder)
         self.id = ""
         self._reel = reel
         self._shown: tuple[tuple[Path, int] | None, tuple[Job, ...]] = None, ()
         self._found: tuple[tuple[Path, int] | None, tuple[Incident, ...]] = None, ()
-
-    @property
-    def lost(self) -> None:
-        """None: a recording has no journal to lose."""
-        return None
-
-    def require_intact(self) -> None:
-        """Nothing to look at."""
-
-    def close(self) -> None:
-        """Nothing to close: the files are the reel's."""
 
     def jobs(self) -> tuple[Job, ...]:
         """Return the jobs as they were, oldest first; the same tuple while nothing changed."""
@@ -106,10 +91,6 @@ class RecordedJournal(Journal):
                 self._shown = key, self._shown[1] if jobs == self._shown[1] else jobs
         return self._shown[1]
 
-    def job(self, job_id: str) -> Job | None:
-        """Return the job of an exact id as it was."""
-        return next((job for job in self.jobs() if job.id == job_id), None)
-
     def incidents(self) -> tuple[Incident, ...]:
         """Return the incidents as they were known; the same tuple while nothing changed."""
         stretch, now = self._reel.current()
@@ -119,34 +100,6 @@ class RecordedJournal(Journal):
                 incidents = stretch.incidents(now)
                 self._found = key, self._found[1] if incidents == self._found[1] else incidents
         return self._found[1]
-
-    def last_event(self) -> int:
-        """Return 0: events of the past are marks in time, and no news."""
-        return 0
-
-    def events_after(self, number: int) -> list[tuple[int, Event]]:
-        """Return nothing."""
-        return []
-
-    def observations(self) -> tuple[Observation, ...]:
-        """Return nothing."""
-        return ()
-
-    def history_version(self) -> tuple[int, int]:
-        """Return numbers that never change."""
-        return 0, 0
-
-    def calibrations(self) -> tuple[HostCalibration, ...]:
-        """Return nothing."""
-        return ()
-
-    def drains(self) -> Mapping[str, Drain]:
-        """Return nothing: hosts were recorded as the session saw them, drained ones marked."""
-        return {}
-
-    def streaks(self) -> Streaks:
-        """Return nothing: they are in the hosts as the session saw them."""
-        return {}
 
     def role(self) -> Role:
         """Return that somebody did: who it was, and whether, is not recorded."""

@@ -22,7 +22,7 @@ from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.events import News
 from gpuconsole.state.recording import frames
-from gpuconsole.state.recording.envelope import Header
+from gpuconsole.state.recording.file_format import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter, RingWriter, new_session_name
 from gpuconsole.waiting import within
 

@@ -15,9 +15,10 @@ from gpuconsole.session.recording.recorded_sources import (
     RecordedJournal,
     RecordedSamples,
 )
+from gpuconsole.session.report.model import Query, UsageReport
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.validate import Packed
-from gpuconsole.state.recording.shelf import Shelf
+from gpuconsole.state.recording.archive import Shelf
 from gpuconsole.state.recording.writer import files_in
 
 NO_LOGS = Path("/nonexistent")
@@ -54,6 +55,10 @@ class ReplaySession(Session):
         """Begin to read ahead; nothing is polled, and nobody hears of events long past."""
         await self.hosts.start()
         return self
+
+    async def usage_report(self, query: Query) -> UsageReport:
+        """Refuse: a recording knows its own hours alone."""
+        raise UsageError("No report of the past", "A recording has no journal.", "Go back to now.")
 
 
 async def open_replay(path: Path, settings: LabSettings, at: float | None = None) -> ReplaySession:

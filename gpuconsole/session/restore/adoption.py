@@ -26,7 +26,7 @@ from gpuconsole.session.restore.jobs_from_containers import (
     is_held,
     started_unseen,
 )
-from gpuconsole.state.restoration import Restoration
+from gpuconsole.state.backup.restoration import Restoration
 
 ASK_AGAIN_S = 5.0
 """Rest before a host is asked again whose engine did not answer."""

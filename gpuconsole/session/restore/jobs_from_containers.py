@@ -18,9 +18,9 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.handover import DEVICES_LABEL
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Member, Task
 from gpuconsole.core.text import clean
-from gpuconsole.session.dispatch.container_spec import attempt_key
-from gpuconsole.session.dispatch.recovery import may_have_run, nonce_of
-from gpuconsole.state.restoration import HELD
+from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
+from gpuconsole.session.dispatch.attempt.recovery import may_have_run, nonce_of
+from gpuconsole.state.backup.restoration import HELD
 
 FOUND = "Found on its host after the journal was restored."
 NEVER_STARTED = (

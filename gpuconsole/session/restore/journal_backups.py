@@ -7,7 +7,7 @@ import contextlib
 
 from gpuconsole.errors import JournalError
 from gpuconsole.session.context import Context
-from gpuconsole.state.backups import Backup, backups, make_backup
+from gpuconsole.state.backup.backups import Backup, backups, make_backup
 
 EVERY_S = 3600.0
 """How old the latest copy may be. Of each day only the latest is kept, so that a lost journal is an

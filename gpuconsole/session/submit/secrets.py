@@ -7,12 +7,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.jobs import Job, Task, is_due
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.oom_retry import is_due
 
 YOUNG_S = 60.0
 """Values that were written so lately are for a job that is about to be queued again."""

@@ -14,13 +14,15 @@ from gpuconsole import preflight
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.container_spec import require_gang_network
+from gpuconsole.session.dispatch.attempt.container_spec import require_gang_network
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of, reach, resolved
+from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.images.service import with_pin
@@ -34,8 +36,8 @@ from gpuconsole.session.submit.validate import (
     refuse_unknown,
 )
 from gpuconsole.state import Journal, new_job_id
+from gpuconsole.state.files.images import ImageNotes
 from gpuconsole.state.filesystem import make_folder
-from gpuconsole.state.images import ImageNotes
 
 _Reporter = Callable[[Task], Awaitable[Report]]
 _UNKNOWN = "its memory cannot be told, so it waits for an empty device"
@@ -64,9 +66,10 @@ class Submitting:
         self,
         context: Context,
         preflight: Preflight,
-        store: Callable[[Prepared], Awaitable[tuple[Job, ...]]],
+        store: Callable[[Prepared, Progress], Awaitable[tuple[Job, ...]]],
     ) -> None:
-        """`store` queues what is ready: here, or at the lab's service."""
+        """`store` queues what is ready: here, or at the lab's service, and tells how much of it is
+        sent."""
         self._context = context
         self._journal = context.journal
         self._preflight = preflight
@@ -77,7 +80,7 @@ class Submitting:
         """Queue one task; see `JobQueue.submit`."""
         task = self._resolved(task)
         reports = await self._reports((task,), (), {}, self._reporter(user, force=force))
-        (job,) = await self._queue(task, reports, hold=hold)
+        (job,) = await self._queue(task, reports, user.sending, hold=hold)
         return job
 
     async def sweep(
@@ -90,7 +93,7 @@ class Submitting:
         made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
         report = self._reporter(user, force=force)
         reports = await self._reports(list(made.values()), axes, made, report)
-        jobs = await self._queue(task, reports, hold=hold)
+        jobs = await self._queue(task, reports, user.sending, hold=hold)
         for doubt in options.doubts(axis.name for axis in axes):
             self._warn(jobs[0], doubt)
         return jobs
@@ -104,11 +107,12 @@ class Submitting:
         if task.deadline and parse_time(task.deadline) <= self._context.clock.now():
             raise UsageError("Deadline is over", f"{task.deadline} is past.", "Name a later time.")
         jobs = self._journal.jobs()
-        after = tuple(queue.find_group(jobs, needed) for needed in task.after)
+        require_time_limit(task, self._context.settings.limits.time_limit)
+        after = tuple(queue.find_condition(jobs, text) for text in task.after)
         return replace(task, after=after)
 
     async def _queue(
-        self, base: Task, reports: Sequence[tuple[Task, Report]], *, hold: bool
+        self, base: Task, reports: Sequence[tuple[Task, Report]], sending: Progress, *, hold: bool
     ) -> tuple[Job, ...]:
         remembered = self._preflight.assumptions(base.script)
         if base.assumptions:
@@ -127,7 +131,7 @@ class Submitting:
             job = new_job(job_id, without_values(own), self._context.user, now, report)
             jobs.append(replace(job, state=JobState.HELD) if hold else job)
         prepared = Prepared(tuple(jobs), bundle, base.secrets, _notes(jobs, skipped))
-        return await self._store(prepared)
+        return await self._store(prepared, sending)
 
     async def _reports(
         self,

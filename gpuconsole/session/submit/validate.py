@@ -13,7 +13,7 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
 from gpuconsole.preflight.batch import require_batch_size
-from gpuconsole.session.dispatch.container_spec import checkpoint_path
+from gpuconsole.session.dispatch.attempt.container_spec import checkpoint_path
 
 
 @dataclass(frozen=True, slots=True)

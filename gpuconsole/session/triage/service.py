@@ -22,7 +22,7 @@ from gpuconsole.session.aio import together
 from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.triage.webhook import Webhook
-from gpuconsole.state.incidents import event_of
+from gpuconsole.state.tables.incidents import event_of
 from gpuconsole.triage import Changes, Surroundings, Watch, actions_for, ticket
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Triage:
         self._shown: tuple[tuple[Incident, ...] | None, dict[str, Incident], bool] | None = None
         self._answer: tuple[Incident, ...] = ()
         self._webhook = Webhook(self._settings.webhook, self._tell_webhook)
+        self.shared: Callable[[tuple[Incident, ...]], tuple[Incident, ...]] = lambda found: found
+        """Adds the marks of users that hold for everybody; the lab's service sets it."""
         self.looked_at: float | None = None
         """When the lab was last looked at."""
 
@@ -116,7 +118,7 @@ class Triage:
         if self._shown is None or any(a is not b for a, b in zip(key, self._shown, strict=True)):
             self._shown = key
             self._answer = _merged(noted or (), self._standing, alone=alone)
-        return self._answer
+        return self.shared(self._answer)
 
     def incident(self, reference: str) -> Incident:
         """Return the incident of an id, or of the beginning of one that stands, with what can be
@@ -143,26 +145,26 @@ class Triage:
         host: Host | None = self._fleet.snapshot().host(incident.host)
         return ticket(incident, host, self._clock.now())
 
-    def acknowledge(self, reference: str) -> Incident:
-        """Say that it has been seen."""
-        return self._marked("Acknowledging", reference, marked="acknowledged")
+    async def acknowledge(self, reference: str, by: str = "") -> Incident:
+        """Say that it has been seen; `by` is who says so where that is not the session's user."""
+        return await self._marked("acknowledge", reference, by, marked="acknowledged")
 
-    def snooze(self, reference: str, seconds: float) -> Incident:
+    async def snooze(self, reference: str, seconds: float, by: str = "") -> Incident:
         """Put it off for so long; UsageError unless that is more than nothing, at most 30 days."""
         if not 0.0 < seconds <= LONGEST_SNOOZE_S:
             raise UsageError(
                 "Wrong time", "An incident can be put off for up to 30 days.", "Such as 1h or 2d."
             )
         until = self._clock.now() + seconds
-        return self._marked("Putting off an incident", reference, marked="snoozed", until=until)
+        return await self._marked("snooze", reference, by, marked="snoozed", until=until)
 
-    def resolve(self, reference: str) -> Incident:
+    async def resolve(self, reference: str, by: str = "") -> Incident:
         """Say that it is no fault: closed until it has gone away and comes back."""
-        return self._marked("Resolving", reference, marked="resolved")
+        return await self._marked("resolve", reference, by, marked="resolved")
 
-    def reopen(self, reference: str) -> Incident:
+    async def reopen(self, reference: str, by: str = "") -> Incident:
         """Take back what was said of it."""
-        return self._marked("Opening again", reference, marked="")
+        return await self._marked("reopen", reference, by, marked="")
 
     # -- within -----------------------------------------------------------------------------
 
@@ -230,20 +232,29 @@ class Triage:
     def _tell_webhook(self, message: str) -> None:
         self._tell(Event("error", "webhook", message, self._clock.now(), "error"))
 
-    def _marked(self, doing: str, reference: str, **said: object) -> Incident:
+    async def _marked(self, verb: str, reference: str, by: str, **said: object) -> Incident:
+        self._require_marks()
+        incident = self.incident(reference)
+        now = self._clock.now()
+        who = by or self._context.user
+        marked = replace(incident, until=None, marked_by=who, marked_at=now)
+        marked = replace(marked, **said)  # type: ignore[arg-type]
+        await self._keep_mark(verb, marked)
+        return marked
+
+    def _require_marks(self) -> None:
+        """Raise ReadOnlyError where nothing may be said of incidents."""
         if not self._writable:
             raise ReadOnlyError(
                 "Read-only",
-                f"{doing} was refused: this console was opened to look only.",
+                "A mark on an incident was refused: this console was opened to look only.",
                 "Open it again without --read-only.",
             )
-        incident = self.incident(reference)
-        now = self._clock.now()
-        marked = replace(incident, until=None, marked_by=self._context.user, marked_at=now)
-        marked = replace(marked, **said)  # type: ignore[arg-type]
+
+    async def _keep_mark(self, verb: str, marked: Incident) -> None:
+        """Write what was said of an incident, for all to see. UsageError where it is over."""
         if not self._journal.mark_incident(marked):
-            raise UsageError("It is over", f"{incident.id} has gone by itself.")
-        return marked
+            raise UsageError("It is over", f"{marked.id} has gone by itself.")
 
 
 def _merged(

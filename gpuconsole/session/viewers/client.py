@@ -15,9 +15,10 @@ from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.factory import user_name
+from gpuconsole.session.fleet.changes import applied
 from gpuconsole.session.session import Session
 from gpuconsole.session.submit.pack import pack_project
-from gpuconsole.session.viewers.server import GREETING, NEWS, Greeting, applied, received
+from gpuconsole.session.viewers.server import GREETING, NEWS, Greeting, received
 from gpuconsole.state import Journal
 
 LONGEST_LINE = 2**16

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,9 @@ from pydantic import TypeAdapter
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
-from gpuconsole.core.fleet import FleetSnapshot, Host
+from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.errors import UnreachableError
+from gpuconsole.session.fleet.changes import FleetChanges, changes
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -44,21 +45,8 @@ class Greeting:
     """The default image of each host."""
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What has changed since the picture before; in the first one everything is new."""
-
-    revision: int
-    taken_at: float
-    simulated: bool
-    names: tuple[str, ...]
-    """All hosts, in their order."""
-    changed: tuple[Host, ...]
-    leases: Mapping[str, tuple[Lease, ...]] = field(default_factory=dict)
-
-
 GREETING = TypeAdapter(Greeting)
-NEWS = TypeAdapter(News)
+NEWS = TypeAdapter(FleetChanges)
 
 
 class Share:
@@ -109,32 +97,13 @@ class Share:
                 snapshot, seen = session.hosts.snapshot(), session._leases.seen()
                 if sent is None or snapshot.revision != sent.revision or seen != leases:
                     # A viewer that is slow waits here, and next gets what is new by then.
-                    await _send(writer, NEWS.dump_json(news(sent, snapshot, seen)))
+                    await _send(writer, NEWS.dump_json(changes(sent, snapshot, seen)))
                     sent, leases = snapshot, seen
                 await asyncio.sleep(BEAT_S)
         except ConnectionError:
             return
         finally:
             writer.close()
-
-
-def news(
-    sent: FleetSnapshot | None, snapshot: FleetSnapshot, leases: Mapping[str, tuple[Lease, ...]]
-) -> News:
-    """Return what a viewer lacks that has `sent`."""
-    known = {host.name: host for host in sent.hosts} if sent is not None else {}
-    changed = tuple(host for host in snapshot.hosts if known.get(host.name) is not host)
-    names = tuple(host.name for host in snapshot.hosts)
-    return News(
-        snapshot.revision, snapshot.taken_at, snapshot.simulated, names, changed, dict(leases)
-    )
-
-
-def applied(snapshot: FleetSnapshot, told: News) -> FleetSnapshot:
-    """Return the picture after the news."""
-    hosts = {host.name: host for host in (*snapshot.hosts, *told.changed)}
-    there = tuple(hosts[name] for name in told.names if name in hosts)
-    return FleetSnapshot(told.revision, told.taken_at, there, told.simulated)
 
 
 def greeting_of(path: Path) -> Greeting:

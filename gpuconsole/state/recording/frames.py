@@ -20,8 +20,8 @@ from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.state.recording import log
-from gpuconsole.state.recording.columns import Columns, figure, pack, quantised_all
-from gpuconsole.state.recording.envelope import LATEST
+from gpuconsole.state.recording.delta_codec import Columns, figure, pack, quantised_all
+from gpuconsole.state.recording.file_format import LATEST
 from gpuconsole.state.recording.log import checked, parsed, plain
 
 Seen = tuple[float, Host]

@@ -19,7 +19,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.secrets import HIDDEN
-from gpuconsole.state.recording.envelope import LONGEST_PART, moment
+from gpuconsole.state.recording.file_format import LONGEST_PART, moment
 
 Checked = TypeVar("Checked")
 MOST_LINES = 50_000

@@ -18,7 +18,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.trust import make_private
 from gpuconsole.errors import UsageError
 from gpuconsole.state.recording import log
-from gpuconsole.state.recording.envelope import SUFFIX, Header, block_bytes, header_bytes
+from gpuconsole.state.recording.file_format import SUFFIX, Header, block_bytes, header_bytes
 from gpuconsole.state.recording.frames import Seen, Standings, encode
 
 SEGMENT_S = 3600.0

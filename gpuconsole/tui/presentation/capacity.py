@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.placement.capacity import Answer, Nearest
+from gpuconsole.placement.forecast.free_capacity import Answer, Nearest
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit
 from gpuconsole.tui.presentation.devices import link_words

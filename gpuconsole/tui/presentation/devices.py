@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Device, Host
@@ -12,16 +13,22 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Align, Piece, bar, fit
+from gpuconsole.tui.presentation.metrics import METRICS, Metric, is_free, owner_style
+from gpuconsole.tui.presentation.owners import Owners
+from gpuconsole.tui.presentation.sparkline import Sparks
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: dropped when room is short, the highest `rank` first; `grow` takes the rest."""
+    """A column: dropped when room is short, the highest `rank` first; `grow` takes the rest.
+
+    `draw` takes ink, picture, host, device and width.
+    """
 
     title: str
     width: int
     rank: int
-    draw: Callable[[Ink, Picture, Host, Device, int], list[Piece]]
+    draw: Callable[..., list[Piece]]
     right: bool = False
     grow: bool = False
 
@@ -115,20 +122,39 @@ def _link(ink: Ink, picture: Picture, host: Host, device: Device, width: int) ->
     return [(fit(link_words(device), width), ink.text)]
 
 
-def _load(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> list[Piece]:
+def _shown(view: Shows, ink: Ink, picture: Picture, host: Host, device: Device, width: int
+) -> list[Piece]:  # fmt: skip
+    """Return the metric of the map: a bar and its figure, or in a word that the device is free,
+    or in trouble."""
     state = condition(host, device)
     if state is Condition.DOWN or (state is Condition.FAULT and device.utilization is None):
         word = "down" if state is Condition.DOWN else "lost" if device.lost else "fault"
         return [(fit(ink.say(word), width), ink.bad)]
     if state is Condition.ASLEEP:
         return [(fit(ink.say("asleep"), width), ink.muted)]
-    step = level(device.utilization)
+    metric = view.metric
+    sound = state in (Condition.OK, Condition.THROTTLED)
+    if metric.frees and sound and is_free(device) and device.uuid not in picture.owners:
+        return [(fit(f"{ink.glyphs.free} {ink.say('free')}", width), ink.free)]
+    share, figure, step = metric.share(device), metric.figure(device), metric.level(device)
     style = ink.muted if step is None else ink.heat[step]
-    words = "n/a" if device.utilization is None else f"{device.utilization:.0f}%"
-    return [
-        *bar(ink, device.utilization, width - 5, style),
-        (fit(words, 5, "right"), ink.text),
-    ]
+    words = "n/a" if figure is None else f"{figure:.0f}{metric.unit}"
+    letter: list[Piece] = []
+    if metric.name == "owner" and (user := picture.user_name(device)):
+        slot = view.owners.slot(user)
+        style = owner_style(ink, slot)
+        letter = [(view.owners.letter(slot) + " ", style)]
+    room = width - 5 - (2 if letter else 0)
+    return [*letter, *bar(ink, share, room, style), (fit(words, 5, "right"), ink.text)]
+
+
+def _past(view: Shows, ink: Ink, picture: Picture, host: Host, device: Device, width: int
+) -> list[Piece]:  # fmt: skip
+    metric = view.metric
+    if view.sparks is None or condition(host, device) in (Condition.DOWN, Condition.ASLEEP):
+        return [(" " * width, ink.text)]
+    full = metric.full(device)
+    return [view.sparks.piece(ink, device, metric.past, full, width, picture.now)]
 
 
 def _temperature(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> list[Piece]:
@@ -149,25 +175,47 @@ def _owner(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -
     return [(fit(name or "-", width), ink.text if known else ink.muted)]
 
 
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """What the table shows beside the facts: a metric, and where its past comes from."""
+
+    metric: Metric = METRICS[0]
+    owners: Owners = field(default_factory=Owners)
+    sparks: Sparks | None = None
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("host", 10, 0, _host),
     Column("gpu", 4, 0, _index, right=True),
     Column("model", 14, 0, _model),
     Column("memory", 8, 0, _memory, right=True),
-    Column("FP16", 5, 2, _fp16, right=True),
-    Column("link", 7, 3, _link),
-    Column("load", 10, 0, _load),
-    Column("C", 3, 5, _temperature, right=True),
-    Column("W", 4, 6, _power, right=True),
+    Column("load", 10, 0, _shown),
+    Column("last 5m", 12, 4, _past),
+    Column("C", 3, 2, _temperature, right=True),
+    Column("W", 4, 3, _power, right=True),
     Column("owner", 8, 1, _owner, grow=True),
 )
+DETAILS: tuple[Column, ...] = (
+    Column("FP16", 5, 5, _fp16, right=True),
+    Column("link", 7, 6, _link),
+)
+"""What never changes: on the host's own screen, where there is room."""
 GAP = 1
-_GROWTH = {"host": 6, "model": 8, "load": 8, "FP16": 6}
+_GROWTH = {"host": 6, "model": 8, "load": 8, "last 5m": 18, "FP16": 6}
+_OF_METRIC = {"memory": "held", "temperature": "temp", "power": "power", "free": "free"}
 
 
-def columns_for(width: int, *, with_host: bool = True) -> tuple[tuple[Column, int], ...]:
+def columns_for(
+    width: int, shows: Shows | None = None, *, with_host: bool = True
+) -> tuple[tuple[Column, int], ...]:
     """Return the columns that fit in `width` cells, with their widths."""
-    chosen = [column for column in COLUMNS if with_host or column.title != "host"]
+    shows = shows or Shows()
+    chosen = [
+        replace(column, draw=partial(column.draw, shows)) if column.draw in (_shown, _past)
+        else column
+        for column in (COLUMNS if with_host else (*COLUMNS[1:4], *DETAILS, *COLUMNS[4:]))
+        if column.draw is not _past or shows.sparks is not None
+    ]  # fmt: skip
     while len(chosen) > 1 and _needed(chosen) > width:
         worst = max(chosen, key=lambda column: column.rank)
         if worst.rank == 0:
@@ -175,9 +223,13 @@ def columns_for(width: int, *, with_host: bool = True) -> tuple[tuple[Column, in
         chosen.remove(worst)
     spare = max(0, width - _needed(chosen))
     extra = {name: min(spare // 4, most) for name, most in _GROWTH.items()}
-    spare -= sum(extra.values())
+    spare -= sum(extra[column.title] for column in chosen if column.title in extra)
+    title = _OF_METRIC.get(shows.metric.name, "load")
     return tuple(
-        (column, column.width + extra.get(column.title, 0) + (spare if column.grow else 0))
+        (
+            replace(column, title=title) if column.title == "load" else column,
+            column.width + extra.get(column.title, 0) + (spare if column.grow else 0),
+        )
         for column in chosen
     )
 

@@ -16,6 +16,9 @@ from gpuconsole.tui.presentation.cells import Piece, fit
 
 STALE_AFTER_S = 5.0
 MOST_KEYS = 9
+ROOMY = 140
+"""From so many columns on there is room for the console's name."""
+MOST_SIZES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,11 @@ def status_line(ink: Ink, picture: Picture, marks: Marks, width: int) -> list[Pi
     """Return line 1: who, how much of everything, how fresh, what time."""
     wide = width >= 100
     left: list[Piece] = [(" ", ink.text)]
-    if wide:
+    if width >= ROOMY:
         left.append(("gpuconsole  ", ink.title))
     if marks.site:
         left.append((fit(marks.site, min(16, cell_len(marks.site))) + "  ", ink.strong))
-    left += _sums(ink, picture.totals, wide)
+    left += _sums(ink, picture.totals, picture.free_sizes, wide)
     critical: list[Piece] = []
     if picture.critical:
         words = ink.say(f" {picture.critical} CRIT ")
@@ -60,7 +63,7 @@ def status_line(ink: Ink, picture: Picture, marks: Marks, width: int) -> list[Pi
     return _ends(ink, left, right, width)
 
 
-def _sums(ink: Ink, totals: Totals, wide: bool) -> list[Piece]:
+def _sums(ink: Ink, totals: Totals, sizes: Sequence[tuple[int, int]], wide: bool) -> list[Piece]:
     bar: Piece = (" │ " if not ink.ascii else " | ", ink.rule)
     say = ink.say
     hosts: list[Piece] = [(say(f"{totals.up:,} up"), ink.text)]
@@ -72,14 +75,15 @@ def _sums(ink: Ink, totals: Totals, wide: bool) -> list[Piece]:
         watts = f"{power / 1e6:.1f} MW" if power >= 1e6 else f"{power / 1000:.1f} kW"
         devices: list[Piece] = [
             (f"{totals.devices:,} GPU  ", ink.strong),
-            (say(f"{totals.busy:,} busy  "), ink.text),
-            (say(f"{totals.free:,} free"), ink.good if totals.free else ink.text),
+            (say(f"{totals.busy:,} busy"), ink.text),
         ]
         memory = say(f"  mem {_percent(totals.memory)}")
         more = [(memory, ink.text), (f"  {watts}", ink.text)]
     else:
         devices = [(say(f"{totals.busy:,}/{totals.devices:,} busy"), ink.text)]
         more = []
+    devices.append((say(f"  {totals.free:,} free"), ink.free if totals.free else ink.text))
+    devices += [(f" {count:,}x{size}G", ink.good) for size, count in sizes[:MOST_SIZES]]
     load = say(f"util {_percent(totals.utilization)}")
     return [*hosts, bar, *devices, *bad, bar, (load, ink.text), *more]
 

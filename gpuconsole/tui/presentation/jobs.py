@@ -37,7 +37,7 @@ class Going:
 
 def state_words(ink: Ink, job: Job) -> str:
     """Return the state with its glyph: colour is never the only sign."""
-    return f"{ink.glyphs.jobs[job.state]} {ink.say(job.state.value)}"
+    return f"{ink.glyphs.jobs[job.state]} {ink.say(job.state_word)}"
 
 
 def elapsed(job: Job, now: float) -> str:
@@ -260,7 +260,7 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
         lines += bullets(ink, attempt.placement_reasons, width)
     if beside.results or (job.state.ended and attempt is not None):
         lines += [[], [(say("results"), ink.title)]]
-        told = beside.results or (say(f"F copies them into ./{job.id}"),)
+        told = beside.results or (say(f"F copies them into {FETCHED}/{job.id}"),)
         lines += [[(part, ink.text)] for one in told for part in wrapped(say(one), width)]
     if beside.docker:
         lines += [[], [(say("docker (Y copies)"), ink.title)]]
@@ -269,6 +269,8 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
 
 
 MOST_DEVICES = 16
+FETCHED = "results"
+"""The folder, in the working folder, into which results are copied: each job has one in it."""
 
 
 def _device_lines(ink: Ink, attempt: Attempt, going: Going, width: int) -> Lines:

@@ -33,6 +33,9 @@ def cell_legend(ink: Ink, metric: Metric, density: Density) -> str:
     if density is Density.DEVICE_LINE or metric.name == "owner":
         return marks
     glyphs = " ".join(dict.fromkeys(ink.glyphs.heat))
+    if metric.frees:
+        glyphs = f"{ink.glyphs.free} {say('free')}  {metric.low} {glyphs} {metric.high}"
+        return f"{glyphs}   {marks}"
     if metric.name == "free":
         most = say(f"{FREE_STEPS_GIB[-1]:.0f} GiB free")
         return f"{say('in use')} {glyphs} {most}   {marks}"

@@ -101,7 +101,12 @@ def _chosen(view: MapView, pieces: list[Piece], here: bool) -> list[Piece]:
     ink = view.ink
     if not here:
         return [("  ", ink.text), *pieces]
-    rest = [(text, style if style.reverse else style + ink.ground) for text, style in pieces]
+    # What has a ground of its own keeps it: its letters have the colour of the map's.
+    plain = ink.text.bgcolor
+    rest = [
+        (text, style + ink.ground if style.bgcolor == plain and not style.reverse else style)
+        for text, style in pieces
+    ]
     return [(ink.glyphs.cursor + " ", ink.key + ink.ground), *rest]
 
 
@@ -111,7 +116,13 @@ def _device_line(view: MapView, row: Row) -> list[Piece]:
         device = item.devices[row.device]
         pieces = device_line(view.ink, view.picture, item.host, device, view.columns)
         if device.uuid in view.lit:
-            return [(text, style if style.reverse else view.ink.match) for text, style in pieces]
+            free, lit = view.ink.glyphs.free + " ", view.ink.glyphs.lit + " "
+            match = view.ink.match
+            words = (
+                (text.replace(free, lit, 1) if style == view.ink.free else text, style)
+                for text, style in pieces
+            )
+            return [(text, style if style.reverse else match) for text, style in words]
         return pieces
     return _quiet_host(view.ink, item.host, view.width - 2)
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from rich.style import Style
 
 from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.levels import (
     SLOWING,
     STEPS,
@@ -25,13 +26,13 @@ from gpuconsole.core.levels import (
     memory_percent,
     power_percent,
 )
-from gpuconsole.tui.ink import Ink
+from gpuconsole.tui.ink import FREE, Ink
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece
 from gpuconsole.tui.presentation.owners import NOBODY, Owners
 
 Code = TypeVar("Code")
-UNTOLD, DOWN, FAULT, STALE, THROTTLED, LIT, ASLEEP, OWNER = 9, 10, 11, 12, 13, 14, 15, 16
+UNTOLD, DOWN, FAULT, STALE, THROTTLED, LIT, ASLEEP, OWNER = 9, 10, 11, 12, 13, 14, 15, FREE + 1
 """Codes above the ramp; from OWNER on each user has one."""
 _TROUBLE = {
     Condition.DOWN: DOWN,
@@ -55,6 +56,17 @@ class Metric:
     low: str
     high: str
     level: Callable[[Device], int | None]
+    share: Callable[[Device], float | None]
+    """How long the bar of a device is, 0-100."""
+    figure: Callable[[Device], float | None]
+    unit: str
+    """What is written beside the bar."""
+    past: DeviceMetric
+    """What its sparkline is drawn of."""
+    full: Callable[[Device], float | None]
+    """The figure at which the sparkline is full."""
+    frees: bool = False
+    """Whether a device that nobody uses is shown as free, not as a step of the ramp."""
 
 
 def _free(device: Device) -> int | None:
@@ -72,14 +84,53 @@ def _work(device: Device) -> int | None:
     return None if load is None else bisect_right(STEPS, load)
 
 
+def _free_gib(device: Device) -> float | None:
+    free = device.memory_free_mib
+    return None if free is None else 0.0 if is_busy(device) else free / 1024
+
+
+def _free_share(device: Device) -> float | None:
+    free, total = _free_gib(device), device.memory_total_mib
+    return None if free is None or not total else 100.0 * 1024 * free / total
+
+
+def _heat_share(device: Device) -> float | None:
+    heat = device.temperature_c
+    return None if heat is None else max(0.0, (heat - 30.0) / 60.0 * 100.0)
+
+
 METRICS: tuple[Metric, ...] = (
-    Metric("utilisation", "utilisation", "0", "100 %", _work),
-    Metric("memory", "memory held", "0", "100 %", lambda device: level(memory_percent(device))),
-    Metric("temperature", "temperature", "30", "90 C", lambda d: heat_level(d.temperature_c)),
-    Metric("power", "power of limit", "0", "100 %", lambda device: level(power_percent(device))),
-    Metric("owner", "owner", "nobody", "a letter a user", lambda device: 0),
-    Metric("free", "free memory", "in use", "80 GiB free", _free),
-)
+    Metric(
+        "utilisation", "utilisation", "0", "100 %", _work,
+        lambda device: device.utilization, lambda device: device.utilization, "%",
+        "utilization", lambda device: 100.0, frees=True,
+    ),
+    Metric(
+        "memory", "memory held", "0", "100 %", lambda device: level(memory_percent(device)),
+        memory_percent, memory_percent, "%",
+        "memory_used_mib", lambda device: device.memory_total_mib, frees=True,
+    ),
+    Metric(
+        "temperature", "temperature", "30", "90 C", lambda d: heat_level(d.temperature_c),
+        _heat_share, lambda device: device.temperature_c, "C",
+        "temperature_c", lambda device: 100.0,
+    ),
+    Metric(
+        "power", "power of limit", "0", "100 %", lambda device: level(power_percent(device)),
+        power_percent, power_percent, "%",
+        "power_w", lambda device: device.power_limit_w,
+    ),
+    Metric(
+        "owner", "owner", "nobody", "a letter a user", lambda device: 0,
+        lambda device: device.utilization, lambda device: device.utilization, "%",
+        "utilization", lambda device: 100.0, frees=True,
+    ),
+    Metric(
+        "free", "free memory", "in use", "80 GiB free", _free,
+        _free_share, _free_gib, "G",
+        "memory_used_mib", lambda device: device.memory_total_mib,
+    ),
+)  # fmt: skip
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}
 
 
@@ -97,10 +148,15 @@ def device_codes(
         return [ASLEEP if host.power else DOWN] * len(host.devices)
     stale = host.state is not HostState.UP
     by_owner = metric.name == "owner"
-    if not (lit or by_owner) and picture.of_host(host).worst is Condition.OK:
+    sums, step_of = picture.of_host(host), metric.level
+    frees = metric.frees and sums.free > 0
+    if not (lit or by_owner) and sums.worst is Condition.OK:
         # Nothing is wrong with any of them, which is so of most hosts at most times.
-        step_of = metric.level
-        return [UNTOLD if (step := step_of(device)) is None else step for device in host.devices]
+        return [
+            FREE if frees and is_free(device) and device.uuid not in picture.owners
+            else UNTOLD if (step := step_of(device)) is None else step
+            for device in host.devices
+        ]  # fmt: skip
     codes: list[int] = []
     for device in host.devices:
         if lit and device.uuid in lit:
@@ -111,11 +167,13 @@ def device_codes(
             codes.append(STALE)
         elif device.throttle and not SLOWING.isdisjoint(device.throttle):
             codes.append(THROTTLED)
+        elif frees and is_free(device) and device.uuid not in picture.owners:
+            codes.append(FREE)
         elif by_owner:
             slot = owners.slot(picture.user_name(device))
             codes.append(0 if slot == NOBODY else OWNER + slot)
         else:
-            step = metric.level(device)
+            step = step_of(device)
             codes.append(UNTOLD if step is None else step)
     return codes
 
@@ -132,6 +190,8 @@ def host_code(
     sums = picture.of_host(host)
     if sums.worst is not Condition.OK:
         return _TROUBLE[sums.worst]
+    if metric.frees and sums.free == sums.devices > 0:
+        return FREE
     if metric.name == "utilisation":
         return _coded(level(sums.utilization))
     if metric.name == "memory":
@@ -151,6 +211,11 @@ def _coded(step: int | None) -> int:
     return UNTOLD if step is None else step
 
 
+def is_free(device: Device) -> bool:
+    """Whether nobody uses a device that is as it should be."""
+    return not (is_busy(device) or (device.mig and device.divided) or is_faulty(device))
+
+
 class Cells:
     """The pieces of all codes in one ink."""
 
@@ -158,6 +223,7 @@ class Cells:
         self._ink, self._owners = ink, owners
         known: dict[int, Piece] = dict(enumerate(zip(ink.glyphs.heat, ink.heat, strict=True)))
         known[UNTOLD] = (".", ink.muted)
+        known[FREE] = (ink.glyphs.free, ink.free)
         known[LIT] = (ink.glyphs.lit, ink.match)
         for state, code in _TROUBLE.items():
             known[code] = (ink.glyphs.conditions[state], ink.conditions[state])
@@ -172,9 +238,9 @@ class Cells:
 
     def _pair(self, codes: tuple[int, int]) -> Piece:
         left, right = codes
-        if max(codes) < UNTOLD:
-            # Idle is the colour of the background.
-            if self._ink.ascii or self._ink.few_colors or not (left or right):
+        if all(code < UNTOLD or code == FREE for code in codes):
+            # A free device is seen beside one in use too.
+            if self._ink.ascii or self._ink.few_colors or left == right in (0, FREE):
                 return self.one[max(codes)]
             return self._ink.glyphs.half, self._ink.heat_pairs[codes]
         for code in (LIT, DOWN, FAULT, STALE, THROTTLED, ASLEEP):

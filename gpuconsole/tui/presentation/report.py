@@ -17,6 +17,7 @@ from gpuconsole.preflight.ladder import ended_words
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece, fit, wrapped
 from gpuconsole.tui.presentation.devices import short_model
+from gpuconsole.tui.taskform import applicable
 
 Lines = list[list[Piece]]
 
@@ -357,8 +358,10 @@ def _signed(size_mib: float) -> str:
 
 def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
     lines: Lines = []
-    for place, suggestion in enumerate(report.suggestions):
-        key = f"F{place + 2}  " if place < MOST_SUGGESTIONS else "-   "
+    keys = iter(f"F{place + 2}  " for place in range(MOST_SUGGESTIONS))
+    able = applicable(report.suggestions)
+    for suggestion in report.suggestions:
+        key = next(keys, "-   ") if suggestion in able else "-   "
         words = ink.say(suggestion.text)
         if suggestion.saves_mib > 0:
             saves = ink.say(f" (saves {format_mib(suggestion.saves_mib)}).")

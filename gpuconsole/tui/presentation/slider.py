@@ -11,7 +11,7 @@ from rich.style import Style
 
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.units import format_duration
-from gpuconsole.state.recording.shelf import Span
+from gpuconsole.state.recording.archive import Span
 from gpuconsole.tui.ink import Ink
 from gpuconsole.tui.presentation.cells import Piece
 

@@ -36,6 +36,8 @@ class Row:
     """Who it hits: jobs by name, else users."""
     do: str = ""
     """The first thing that can be done."""
+    recovering: bool = False
+    """Whether what was wrong is gone, and is waited for to stay so."""
 
 
 def columns(width: int) -> Mapping[str, int]:
@@ -69,18 +71,19 @@ def row_pieces(ink: Ink, row: Row, now: float, sizes: Mapping[str, int]) -> list
     """Return one incident as a line of the list."""
     incident, say = row.incident, ink.say
     state = incident.state(now)
-    quiet = state is not IncidentState.OPEN
+    quiet = state is not IncidentState.OPEN or row.recovering
     body = ink.muted if quiet else ink.text
     cells: dict[str, Piece] = {
         "severity": (f"{GLYPHS[incident.severity]} {say(incident.severity.value)}",
                      ink.muted if quiet else severity_style(ink, incident.severity)),
         "since": (short_age(now - incident.since), body),
-        "what": (say(incident.title), body if quiet else ink.strong),
+        "what": (say("recovering: ") * row.recovering + say(incident.title),
+                 body if quiet else ink.strong),
         "where": (incident.where, body),
         "who is hit": (row.hit or "-", body),
         "do": (standing(ink, incident, now) or say(row.do), ink.muted),
     }  # fmt: skip
-    if "do" not in sizes and quiet:
+    if "do" not in sizes and state is not IncidentState.OPEN:
         cells["what"] = (f"({standing(ink, incident, now)}) {say(incident.title)}", body)
     pieces: list[Piece] = []
     for name, size in sizes.items():
@@ -195,7 +198,7 @@ def _jobs_hit(ink: Ink, incident: Incident, jobs: Mapping[str, Job]) -> str:
     for job_id in incident.jobs[:5]:
         job = jobs.get(job_id)
         words.append(
-            f"{clean(job.task.name, 40)} ({clean(job.user, 20)}, {ink.say(job.state.value)})"
+            f"{clean(job.task.name, 40)} ({clean(job.user, 20)}, {ink.say(job.state_word)})"
             if job is not None
             else clean(job_id, 40)
         )

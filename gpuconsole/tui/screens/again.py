@@ -1,7 +1,11 @@
-"""After a job ran out of memory: again with what should fit, as it was, or not at all."""
+"""Retrying ended jobs, on every screen alike: one that ran out of memory is offered what should
+fit, again as it was, or not at all."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from textual import on
@@ -10,9 +14,14 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError
 from gpuconsole.session.dispatch.oom_retry import Offer
+from gpuconsole.tui.aside import aside
 from gpuconsole.tui.ink import ink_of
+from gpuconsole.tui.screens import verbs
+from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.panel import name_box
 
@@ -63,3 +72,38 @@ class AgainScreen(ModalScreen[Answer]):
     def _pressed(self, event: Button.Pressed) -> None:
         answers: dict[str | None, Answer] = {"offered": "offered", "same": "same"}
         self.dismiss(answers.get(event.button.id, ""))
+
+
+def retry(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
+    """Queue ended jobs again; those that ran out of memory with what should fit, one by one."""
+    short = [job for job in jobs if job.state is JobState.OOM]
+    others = [job for job in jobs if job.state is not JobState.OOM]
+    if others or not short:
+        verbs.retry(screen, others)
+    if short:
+        screen.tell("Looking for a batch size that fits.")
+        aside(screen, partial(_offer_each, screen, short), group="offer", exclusive=True)
+
+
+async def _offer_each(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        try:
+            offer = await screen.session.retrying.offer(job)
+        except ConsoleError as error:
+            screen.tell(f"There is nothing smaller to offer: {screen.ink.say(error.message)}")
+            verbs.retry(screen, (job,))
+            continue
+        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        screen.app.push_screen(AgainScreen(offer), answered.set_result)
+        _again(screen, offer, await answered)
+
+
+def _again(screen: ConsoleScreen, offer: Offer, answer: Answer | None) -> None:
+    if answer == "same":
+        verbs.retry(screen, (offer.job,))
+    elif answer == "offered":
+        name = clean(offer.job.task.name)
+        screen.ask_session(
+            lambda: screen.session.queue.retry(offer.job.id, offer),
+            lambda _: screen.tell(f"{name} is queued again with batch size {offer.batch}."),
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from textual import events, on
@@ -91,6 +92,10 @@ class ConsoleScreen(Screen[None]):
         """Say where one is, for the right end of line 2."""
         return ""
 
+    def footer_keys(self) -> Sequence[Key]:
+        """The keys that the footer may show, the most useful first; the help lists all."""
+        return self.keys()
+
     def draw_frame(self) -> None:
         """Draw status, tabs and footer for the present size."""
         if not self.ready:
@@ -103,9 +108,18 @@ class ConsoleScreen(Screen[None]):
         )
         view = None if self.FORM else app.travel.view()
         self.query_one("#slider", Slider).show(view, width)
-        past = app.keys_of("time") if view else []
-        keys = [key for key in [*past, *self.keys()] if key.footer]
-        self.query_one("#footer", Line).put(footer_line(ink, keys, width, form=self.FORM))
+        self.draw_footer()
+
+    def draw_footer(self) -> None:
+        """Draw the keys that act now."""
+        view = None if self.FORM else self.console.travel.view()
+        past = self.console.keys_of("time") if view else []
+        if self.console.paused and not self.FORM:
+            pause = (key for key in self.console.keys_of("go") if key.id == "go.pause")
+            past = [replace(key, label="resume", footer=True) for key in pause]
+        keys = [key for key in [*past, *self.footer_keys()] if key.footer]
+        line = footer_line(self.ink, keys, self.size.width, form=self.FORM)
+        self.query_one("#footer", Line).put(line)
 
     def restyle(self) -> None:
         """Draw everything again in the ink of now."""
@@ -149,8 +163,11 @@ class ConsoleScreen(Screen[None]):
         self.console.travel.go(event.at)
 
     def action_back(self) -> None:
-        """Go back to the screen before."""
-        self.console.go_back()
+        """Let a frozen picture go on, else go back to the screen before."""
+        if self.console.paused:
+            self.console.paused = False
+        else:
+            self.console.go_back()
 
     # -- the session ------------------------------------------------------------------------
 

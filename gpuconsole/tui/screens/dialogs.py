@@ -11,6 +11,7 @@ from textual.widgets import Button, Input, Static
 from gpuconsole.core.text import clean
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.field import Field
 from gpuconsole.tui.widgets.panel import name_box
 
 
@@ -70,7 +71,7 @@ class AskScreen(ModalScreen[str | None]):
         say = ink_of(self).say
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(say(self._explanation)), markup=False, id="dialog-text")
-            yield Input(
+            yield Field(
                 self._value, id="answer", compact=True, type="integer" if self._number else "text"
             )
             yield Static("", markup=False, id="dialog-wrong")

@@ -118,7 +118,7 @@ def stop_container(
 
     def done(ended: Job | None) -> None:
         what = f"The container {short} is stopped." if ended is None else (
-            f"{clean(ended.task.name)} is {ended.state.value}."
+            f"{clean(ended.task.name)} is {ended.state_word}."
         )  # fmt: skip
         screen.tell(what)
 

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from gpuconsole.placement.capacity import Answer, Ask, read
+from gpuconsole.core.history import DeviceMetric
+from gpuconsole.placement.forecast.free_capacity import Answer, Ask, read
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.capacity import answer_line
 from gpuconsole.tui.presentation.cells import Piece, text
+from gpuconsole.tui.presentation.device import marks_of, scale_of
+from gpuconsole.tui.presentation.hostevents import event_lines
 from gpuconsole.tui.presentation.inspector import inspector_lines
 from gpuconsole.tui.presentation.legend import cell_legend, empty_fleet, owner_legend
 from gpuconsole.tui.presentation.mapchoice import following_order
 from gpuconsole.tui.presentation.maplayout import Density, groupings
 from gpuconsole.tui.presentation.metrics import BY_NAME, following
+from gpuconsole.tui.presentation.processes import host_process_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.askbar import AskBar
 from gpuconsole.tui.widgets.filterbar import FilterBar
 from gpuconsole.tui.widgets.fleetmap import FleetMap
 from gpuconsole.tui.widgets.line import Line
 from gpuconsole.tui.widgets.panel import Name, Panel, name_box
+from gpuconsole.tui.widgets.plot import Plot
 
+LARGE = 160
+"""From so many columns on there may be a second pane below the map."""
+LEAST_LOWER, MOST_LOWER = 12, 26
+"""Lines of that pane: it takes only what the map leaves."""
+PLOTTED_S = 900.0
 ASK_AGAIN_S = 5.0
 """How long an answer about free devices stands before it is asked for again."""
 
@@ -49,8 +59,15 @@ class FleetScreen(ConsoleScreen):
     def body(self) -> ComposeResult:
         """Map left, inspector right, filter below."""
         with Horizontal(id="fleet"):
-            yield FleetMap(id="map")
-            yield Static("", id="fleet-empty", classes="panel empty", markup=False)
+            with Vertical(id="fleet-left"):
+                yield FleetMap(id="map")
+                yield Static("", id="fleet-empty", classes="panel empty", markup=False)
+                with Horizontal(id="fleet-lower"):
+                    with Vertical(id="fleet-plots"):
+                        yield Plot(id="fleet-load")
+                        yield Plot(id="fleet-memory")
+                    yield Panel(id="fleet-processes")
+                    yield Panel(id="fleet-events")
             yield Panel(id="inspector")
         yield Line(id="answer-line")
         yield AskBar("where fit", "4x24, or 2 x 40 GiB nvlink", id="where")
@@ -58,17 +75,31 @@ class FleetScreen(ConsoleScreen):
 
     def on_mount(self) -> None:
         """The inspector follows the cursor at once."""
+        self.query_one(FleetMap).taken = self._bars
         self.watch(self.query_one(FleetMap), "moved", self._draw_inspector, init=False)
 
     def draw(self, picture: Picture) -> None:
         """Hand the picture to the map; the inspector follows the cursor."""
-        self.query_one(FleetMap).show(picture)
+        fleet_map = self.query_one(FleetMap)
+        fleet_map.remember(self.session.history.device)
+        fleet_map.show(picture)
         self._draw_empty()
+        self._arrange()
         self._draw_inspector()
-        if BY_NAME[self.query_one(FleetMap).metric].name == "owner":
+        if fleet_map.metric == "owner":
             self._draw_titles()
         if self._answer and not 0.0 <= picture.now - self._answered_at < ASK_AGAIN_S:
             self._find(self._answer.ask)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Where there is room, more is shown of what is under the cursor."""
+        super().on_resize(event)
+        self._arrange()
+
+    def _bars(self) -> int:
+        """How many lines are taken from the map by what opens below it."""
+        bars = ("#answer-line", "#where", "#filter", "#slider")
+        return sum(self.query_one(bar).display for bar in bars)
 
     def restyle(self) -> None:
         """Draw in another theme or language."""
@@ -233,8 +264,55 @@ class FleetScreen(ConsoleScreen):
 
     # -- drawing ----------------------------------------------------------------------------
 
+    def _arrange(self) -> None:
+        """Give what the map does not need to a second pane, if that is enough for one."""
+        if not self.ready:
+            return
+        left, fleet_map = self.query_one("#fleet-left"), self.query_one(FleetMap)
+        lower = self.query_one("#fleet-lower")
+        width, height = left.size.width, left.size.height + self._bars()
+        spare = 0
+        if self.size.width >= LARGE and fleet_map.shown_hosts and height > LEAST_LOWER:
+            spare = height - 2 - fleet_map.lines_in(max(1, width - 2), max(1, height - 2))
+        shown = spare >= LEAST_LOWER
+        if shown:
+            lower.styles.height = min(spare, MOST_LOWER)
+        if shown is not lower.display:
+            lower.display = shown
+            self.call_after_refresh(self._draw_lower)
+
+    def _draw_lower(self) -> None:
+        """Draw the past of the device under the cursor, and what runs and happened on its host."""
+        lower = self.query_one("#fleet-lower")
+        host, device = self.query_one(FleetMap).current
+        if not lower.display or host is None:
+            return
+        ink, picture, session = self.ink, self.picture, self.session
+        plots: tuple[tuple[str, DeviceMetric, str], ...] = (
+            ("#fleet-load", "utilization", "utilisation %"),
+            ("#fleet-memory", "memory_used_mib", "memory GiB"),
+        )
+        for plot_id, metric, name in plots:
+            plot = self.query_one(plot_id, Plot)
+            if device is None:
+                plot.entitle(name)
+                plot.put([[(ink.say("No device is under the cursor."), ink.muted)]])
+                continue
+            plot.entitle(f"{name}, last 15 minutes", f"{host.name} gpu {device.index}")
+            series = session.history.device(device.uuid, metric, PLOTTED_S)
+            job = picture.owners.get(device.uuid)
+            marks = marks_of(device, metric, job, session.settings.memory_threshold)
+            plot.show(series, scale_of(device, metric), marks)
+        load = self.query_one("#fleet-processes", Panel)
+        load.entitle("processes", Name(host.name))
+        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width))
+        news = self.query_one("#fleet-events", Panel)
+        news.entitle("events", Name(host.name))
+        news.put(event_lines(ink, picture, host, news.inner_width))
+
     def _refresh_view(self) -> None:
         self._draw_empty()
+        self._arrange()
         self._draw_titles()
         self.draw_frame()
 
@@ -265,6 +343,7 @@ class FleetScreen(ConsoleScreen):
         return owner_legend(self.ink, owners, counts, self.query_one(FleetMap).size.width - 4)
 
     def _draw_inspector(self) -> None:
+        self._draw_lower()
         panel = self.query_one("#inspector", Panel)
         if not panel.display or not panel.size.width:
             return

@@ -7,6 +7,7 @@ from functools import partial
 
 from gpuconsole.core.incidents import HARMFUL, Action, Incident, IncidentState
 from gpuconsole.core.text import clean
+from gpuconsole.tui.screens import again
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import ConfirmScreen
 from gpuconsole.tui.screens.host import HostScreen
@@ -85,7 +86,9 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
     elif action.kind == "preempt":
         _ask(screen, lambda: session.queue.preempt(target), "The job is queued again.")
     elif action.kind == "retry":
-        _ask(screen, lambda: session.queue.retry(target), "The job is queued again.")
+        job = screen.picture.job(target)
+        if job is not None:
+            again.retry(screen, (job,))
     elif action.kind == "end-process":
         told = partial(session.processes.signal, incident.host, int(target), "TERM")
         _ask(screen, told, f"Process {target} was told to end.")
@@ -108,11 +111,10 @@ def _ask(screen: ConsoleScreen, work: Callable[[], Awaitable[object]], words: st
     screen.ask_session(work, lambda _: screen.tell(words))
 
 
-def _say(screen: ConsoleScreen, work: Callable[[], object], incident: Incident, words: str) -> None:
-    async def said() -> None:
-        work()
-
-    _ask(screen, said, f"{_title(screen, incident)} {words}.")
+def _say(
+    screen: ConsoleScreen, work: Callable[[], Awaitable[object]], incident: Incident, words: str
+) -> None:
+    _ask(screen, work, f"{_title(screen, incident)} {words}.")
 
 
 def _title(screen: ConsoleScreen, incident: Incident) -> str:

@@ -18,18 +18,23 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.dispatch.oom_retry import Offer
-from gpuconsole.session.results import Fetched
+from gpuconsole.session.results import FetchedResults
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import text
-from gpuconsole.tui.presentation.jobs import Beside, Going, fact_lines, head_lines, short_head
+from gpuconsole.tui.presentation.jobs import (
+    FETCHED,
+    Beside,
+    Going,
+    fact_lines,
+    head_lines,
+    short_head,
+)
 from gpuconsole.tui.presentation.memoryplot import Bounds, memory_lines, until
 from gpuconsole.tui.presentation.pace import Pace, progress
 from gpuconsole.tui.presentation.queue import in_order
-from gpuconsole.tui.screens import verbs
-from gpuconsole.tui.screens.again import AgainScreen, Answer
+from gpuconsole.tui.screens import again, verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.joblog import LogScreen
 from gpuconsole.tui.widgets.filterbar import FilterBar
@@ -140,17 +145,17 @@ class JobScreen(LogScreen):
         self.query_one("#job-facts", Panel).scroll_relative(y=lines, animate=False)
 
     def action_fetch(self) -> None:
-        """Fetch the results into the working folder."""
+        """Fetch the results into a folder of the working folder."""
         job = self.job
         if job is None:
             return
 
-        def fetched(done: Fetched) -> None:
+        def fetched(done: FetchedResults) -> None:
             self.tell(f"The results are in {done.folder}.", "Fetched")
             aside(self, partial(self._list_results, job.id, done), group="results")
 
-        self.tell("Fetching the results.")
-        work = partial(self.session.fetch, job.id, Path.cwd())
+        self.tell(f"Fetching the results into {FETCHED}/{job.id}.")
+        work = partial(self.session.fetch_results, job.id, Path.cwd() / FETCHED)
         self.ask_session(work, fetched, group="fetch")
 
     async def _ask_results(self, job_id: str) -> None:
@@ -160,10 +165,10 @@ class JobScreen(LogScreen):
             self._results[job_id] = (error.message,)
         else:
             named = [f"{file.name}  {format_mib(file.size_bytes / MIB)}" for file in files]
-            self._results[job_id] = (*_few(named), f"F copies them into ./{job_id}")
+            self._results[job_id] = (*_few(named), f"F copies them into {FETCHED}/{job_id}")
         self.show(self.picture)
 
-    async def _list_results(self, job_id: str, done: Fetched) -> None:
+    async def _list_results(self, job_id: str, done: FetchedResults) -> None:
         listed = await asyncio.to_thread(_listed, done.folder)
         self._results[job_id] = (*listed, *_left_out(done.left_out))
         self.show(self.picture)
@@ -175,35 +180,8 @@ class JobScreen(LogScreen):
 
     def action_retry(self) -> None:
         """Queue the ended job again; one that ran out of memory with what should fit."""
-        job = self.job
-        if job is None:
-            return
-        if job.state is not JobState.OOM:
-            verbs.retry(self, (job,))
-            return
-        self.tell("Looking for a batch size that fits.")
-        aside(self, partial(self._offer, job), group="offer", exclusive=True)
-
-    async def _offer(self, job: Job) -> None:
-        try:
-            offer = await self.session.retrying.offer(job)
-        except ConsoleError as error:
-            self.tell(f"There is nothing smaller to offer: {self.ink.say(error.message)}")
-            verbs.retry(self, (job,))
-            return
-        self.app.push_screen(AgainScreen(offer), partial(self._again, offer))
-
-    def _again(self, offer: Offer, answer: Answer | None) -> None:
-        if not answer:
-            return
-        if answer == "same":
-            verbs.retry(self, (offer.job,))
-            return
-        name = clean(offer.job.task.name)
-        self.ask_session(
-            lambda: self.session.queue.retry(offer.job.id, offer),
-            lambda _: self.tell(f"{name} is queued again with batch size {offer.batch}."),
-        )
+        if self.job is not None:
+            again.retry(self, (self.job,))
 
     def action_copy(self) -> None:
         """Copy the docker command."""
@@ -302,7 +280,7 @@ class JobScreen(LogScreen):
 
     def _why(self, job: Job) -> str:
         try:
-            return self.session.why(job.id).reason
+            return self.session.why_now(job.id).reason
         except ConsoleError:
             # The job left the journal between two beats; the next picture lacks it.
             return ""

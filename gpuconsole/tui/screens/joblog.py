@@ -17,6 +17,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.logs.line_index import Lines, LogIndex
 from gpuconsole.session.logs.merge import MergedLog
+from gpuconsole.session.logs.noted import NotedLog, warning_line
 from gpuconsole.session.logs.search import Search
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
@@ -69,15 +70,20 @@ class LogScreen(ConsoleScreen):
         if job.id != self._followed[0]:
             self._chosen_attempt, self._rank = 0, ALL
         attempt = self.shown_attempt(job)
-        wanted = (job.id, attempt.number if attempt else 0, self._rank)
+        number = attempt.number if attempt else 0
+        wanted = (job.id, number, self._rank)
+        warning = warning_line(job, number, self.session.settings.limits.time_limit)
         if wanted == self._followed:
+            if isinstance(self.log_lines.source, NotedLog):
+                self.log_lines.source.note(warning)
             return
         self._followed = wanted
-        log = self._log_of(job, attempt) if attempt is not None else None
+        found = self._log_of(job, attempt) if attempt is not None else None
+        log = NotedLog(found) if found is not None else None
         self.log_lines.look_at(log)
         self._search_for(self.log_lines.search.words if self.log_lines.search else "")
         if log is not None:
-            aside(self, partial(self._read, log), group="log", exclusive=True)
+            aside(self, partial(self._read, log, warning), group="log", exclusive=True)
         else:
             self.workers.cancel_group(self, "log")
 
@@ -97,8 +103,8 @@ class LogScreen(ConsoleScreen):
 
     # -- reading ----------------------------------------------------------------------------
 
-    async def _read(self, log: Lines) -> None:
-        """Read on for as long as this log is shown."""
+    async def _read(self, log: NotedLog, warning: str) -> None:
+        """Read on for as long as this log is shown; a warning of before stands at its end."""
         seen, trouble = -1, ""
         while True:
             more = await log.grow() if self.is_current or seen < 0 else False
@@ -107,6 +113,7 @@ class LogScreen(ConsoleScreen):
                 self.log_lines.grown()
                 self.log_grew()
             if not more:
+                log.note(warning)
                 await asyncio.sleep(LOOK_S)
 
     async def _look_through(self, search: Search, log: Lines) -> None:
@@ -230,7 +237,7 @@ class LogScreen(ConsoleScreen):
         self.log_lines.go_to(max(0, min(len(log) - 1, line)))
 
     def action_copy_line(self) -> None:
-        """Copy the line one stands on, else the newest or the one at the top."""
+        """Copy the selected line, else the newest or the one at the top."""
         pointed = self.log_lines.pointed()
         if pointed is None:
             self.tell("There is no line to copy.")

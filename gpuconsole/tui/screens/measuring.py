@@ -38,7 +38,7 @@ class MeasuringScreen(ConsoleScreen):
 
     @property
     def measuring(self) -> str:
-        """How far a measurement is, in words; "" when none is under way."""
+        """How far a measurement or a submission is, in words; "" when none is under way."""
         return self._measuring
 
     def measurable(self) -> Task | None:
@@ -56,7 +56,7 @@ class MeasuringScreen(ConsoleScreen):
     def action_measure(self) -> None:
         """Measure the script, also where its memory is known; a second press cancels."""
         if self._measuring:
-            self.session.preflight.stop_measuring()
+            self.session.estimates.stop_measuring()
             return
         task = self.measurable()
         if task is not None:
@@ -81,7 +81,7 @@ class MeasuringScreen(ConsoleScreen):
         asked = report is None
         user = Watching(self.tell_progress, self._agree if asked else refuses)
         try:
-            found = await self.session.preflight.climb(task, user, report=report, insist=asked)
+            found = await self.session.estimates.climb(task, user, report=report, insist=asked)
         except ConsoleError as error:
             self.console.tell_error(error)
         else:
@@ -106,7 +106,7 @@ class MeasuringScreen(ConsoleScreen):
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         words = (
             "No host can measure now. On this machine the script would be run for a few steps, "
-            f"{self.session.preflight.isolation}."
+            f"{self.session.estimates.isolation}."
         )
 
         def answered(yes: bool | None) -> None:
@@ -119,7 +119,15 @@ class MeasuringScreen(ConsoleScreen):
     def tell_progress(self, share: float, stage: str) -> None:
         """Show how far a measurement is."""
         words = self.ink.say(clean(stage, 80))
-        self._measuring = f"F8 cancels  measuring {share:.0%}: {words}"
+        self._tell(f"F8 cancels  measuring {share:.0%}: {words}")
+
+    def tell_sending(self, share: float, stage: str) -> None:
+        """Show how much of a project the lab's queue has."""
+        words = self.ink.say(clean(stage, 80))
+        self._tell(f"submitting {share:.0%}: {words}")
+
+    def _tell(self, words: str) -> None:
+        self._measuring = words
         if self.ready:
             self.progressed()
 

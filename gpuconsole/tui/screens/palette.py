@@ -25,6 +25,7 @@ from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.presentation.cells import Piece, fit
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.field import Field
 from gpuconsole.tui.widgets.panel import name_box
 from gpuconsole.tui.widgets.rows import Rows
 
@@ -107,7 +108,7 @@ class Palette(ModalScreen[None]):
         """Input, list, and a line for when there is nothing."""
         with Vertical(id="palette", classes="panel"):
             say = ink_of(self).say
-            yield Input(id="palette-input", compact=True, placeholder=say(HINT))
+            yield Field(id="palette-input", compact=True, placeholder=say(HINT))
             yield Hits(id="palette-hits")
             yield Static(say("Nothing matches."), id="palette-empty", markup=False)
 

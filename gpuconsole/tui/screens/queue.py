@@ -12,6 +12,7 @@ from textual.widgets import Static
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.aside import aside
+from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, text
 from gpuconsole.tui.presentation.queue import (
@@ -26,7 +27,7 @@ from gpuconsole.tui.presentation.queue import (
     sorted_by,
     why_lines,
 )
-from gpuconsole.tui.screens import verbs
+from gpuconsole.tui.screens import again, verbs
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.listing import ListScreen
 from gpuconsole.tui.screens.whatif import WhatIfScreen
@@ -77,6 +78,7 @@ class QueueScreen(ListScreen):
         else:
             self._draw_empty()
         self._draw_why()
+        self.draw_footer()
         if any(job.state is JobState.QUEUED for job in self._jobs.values()):
             self._look_ahead()
 
@@ -85,6 +87,25 @@ class QueueScreen(ListScreen):
         say = self.ink.say
         order = "" if self._sort == "queue" else say(f"by {self._sort}   ")
         return f"{order}{say('filter:')} {self._filter_text or say('none')}"
+
+    def footer_keys(self) -> Sequence[Key]:
+        """What acts on the chosen job or the marked ones, then what acts without."""
+        jobs = self._acted_on
+        acts = {
+            "open": bool(jobs),
+            "cancel": any(not job.state.ended for job in jobs),
+            "hold": any(job.state in verbs.WAITING for job in jobs),
+            "retry": any(job.state.ended for job in jobs),
+            "usage": True,
+            "filter": True,
+            "submit": True,
+            "why": bool(jobs),
+            "what_if": any(job.state is JobState.QUEUED for job in self._jobs.values()),
+            "priority": any(job.state in verbs.WAITING for job in jobs),
+        }
+        order = [f"queue.{name}" for name, does in acts.items() if does]
+        keys = {key.id: key for key in self.keys()}
+        return [keys[name] for name in order if name in keys]
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -105,8 +126,8 @@ class QueueScreen(ListScreen):
         self._with_jobs(verbs.preempt)
 
     def action_retry(self) -> None:
-        """Queue the marked jobs or the chosen one again."""
-        self._with_jobs(verbs.retry)
+        """Queue the marked jobs or the chosen one again; with less after memory ran out."""
+        self._with_jobs(again.retry)
 
     def action_priority(self) -> None:
         """Change the priority of the marked jobs, or of the chosen one."""
@@ -137,6 +158,12 @@ class QueueScreen(ListScreen):
         waits = job is not None and job.state is JobState.QUEUED
         self.app.push_screen(WhatIfScreen(job.task.name if job is not None and waits else ""))
 
+    def action_usage(self) -> None:
+        """Show who used how many device-hours, and who holds devices idly."""
+        from gpuconsole.tui.screens.usage import UsageScreen
+
+        self.app.push_screen(UsageScreen())
+
     def action_copy(self) -> None:
         """Copy the chosen job's id."""
 
@@ -156,6 +183,7 @@ class QueueScreen(ListScreen):
     @on(Rows.Reached)
     def _row_reached(self) -> None:
         self._draw_why()
+        self.draw_footer()
 
     @on(Rows.Opened)
     def _row_opened(self) -> None:
@@ -197,7 +225,9 @@ class QueueScreen(ListScreen):
         marked = say(f"  {len(rows.marked)} marked") if rows.marked else ""
         only = f"  /{self._filter_text}" if self._filter_text else ""
         order = "active, waiting, ended" if self._sort == "queue" else f"by {self._sort}"
-        name_box(rows, f"{say('queue')}  {count}{marked}{only}", order)
+        others = self.session.held_elsewhere
+        unseen = f"  {say(_unseen(others))}" if others else ""
+        name_box(rows, f"{say('queue')}  {count}{marked}{only}{unseen}", order)
 
     def _draw_empty(self) -> None:
         ink = self.ink
@@ -278,13 +308,28 @@ class QueueScreen(ListScreen):
 
     def _with_jobs(self, verb: Callable[[ConsoleScreen, Sequence[Job]], None]) -> None:
         """Do something to the marked jobs, or to the chosen one when none is marked."""
-        marked = self.query_one(Rows).marked
-        jobs = [job for job_id, job in self._jobs.items() if job_id in marked]
-        if jobs:
-            verb(self, jobs)
+        marked = self._marked
+        if marked:
+            verb(self, marked)
         else:
             self._with_job(lambda job: verb(self, (job,)))
+
+    @property
+    def _marked(self) -> list[Job]:
+        marked = self.query_one(Rows).marked
+        return [job for job_id, job in self._jobs.items() if job_id in marked]
+
+    @property
+    def _acted_on(self) -> Sequence[Job]:
+        """The jobs that a verb acts on now."""
+        job = self._chosen
+        return self._marked or ((job,) if job is not None else ())
 
 
 def _same(one: object, other: object) -> bool:
     return one is other
+
+
+def _unseen(devices: int) -> str:
+    held = "1 device is" if devices == 1 else f"{devices:,} devices are"
+    return f"{held} held from other queues, not seen here"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from textual.timer import Timer
 
 from gpuconsole.core.answer import answer as judged
 from gpuconsole.core.edits import Edit
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import Report, Suggestion
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
@@ -22,6 +22,7 @@ from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision
 from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.tui.aside import aside
+from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, wrapped
 from gpuconsole.tui.presentation.placement import decision_lines
@@ -31,10 +32,11 @@ from gpuconsole.tui.presentation.report import (
     report_lines,
     short_path,
 )
+from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import AskScreen
 from gpuconsole.tui.screens.picker import PickerScreen
 from gpuconsole.tui.screens.recalling import RecallingScreen
-from gpuconsole.tui.taskform import FormError, apply, build_task, with_question
+from gpuconsole.tui.taskform import FormError, applicable, apply, build_task, with_question
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.line import Line
 from gpuconsole.tui.widgets.panel import Panel
@@ -96,7 +98,7 @@ class SubmitScreen(RecallingScreen):
 
     def on_mount(self) -> None:
         """Get ready for the script that will be named."""
-        aside(self, self.session.preflight.expect, group="reading")
+        aside(self, self.session.estimates.expect, group="reading")
 
     def body(self) -> ComposeResult:
         """Form over placement, preflight beside them; tabs on a narrow terminal."""
@@ -131,6 +133,21 @@ class SubmitScreen(RecallingScreen):
         """Whether what is shown answers what is typed, not what was typed before."""
         return not self._draft.stale and self._draft.answer.task is not None
 
+    @property
+    def _applicable(self) -> Sequence[Suggestion]:
+        """The suggestions that a key applies."""
+        report = self._draft.answer.report
+        return applicable(report.suggestions)[:MOST_SUGGESTIONS] if report is not None else ()
+
+    def keys(self) -> list[Key]:
+        """Return the keys that do something to this draft: a suggestion that is for the script has
+        none."""
+        able = len(self._applicable)
+        absent = {f"submit.{name}" for name in ("first", "second", "third")[able:]}
+        pair = f"F2-F{able + 1}" if able > 1 else "F2"
+        found = [key for key in ConsoleScreen.keys(self) if key.id not in absent]
+        return [replace(key, pair=pair) if key.id == "submit.first" else key for key in found]
+
     # -- actions ----------------------------------------------------------------------------
 
     def action_send(self) -> None:
@@ -149,17 +166,14 @@ class SubmitScreen(RecallingScreen):
 
     def action_apply(self, number: int) -> None:
         """Apply a suggestion to the form."""
-        report = self._draft.answer.report
-        if report is None or number >= min(MOST_SUGGESTIONS, len(report.suggestions)):
-            self.tell("There is no such suggestion.")
+        report, able = self._draft.answer.report, self._applicable
+        if report is None or number >= len(able):
             return
         form = self.query_one(Form)
-        changed = apply(form.values, report.suggestions[number])
+        before, chosen = form.values, able[number]
+        changed = apply(before, chosen)
         if changed is None:
-            words = self.ink.say(report.suggestions[number].text)
-            self.tell(f"This one is for the script: {words}")
             return
-        before, chosen = form.values, report.suggestions[number]
         self._draft.edits, self._draft.script = chosen.edits, before["script"]
         form.fill(changed)
         source = report.estimate.batch_source
@@ -269,7 +283,7 @@ class SubmitScreen(RecallingScreen):
 
     async def _estimate(self, task: Task) -> None:
         try:
-            report = await self.session.preflight.report(task)
+            report = await self.session.estimates.report(task)
         except ConsoleError as error:
             self._answered(Answer(task, error=error))
             return
@@ -290,6 +304,8 @@ class SubmitScreen(RecallingScreen):
     def _answered(self, answer: Answer) -> None:
         self._draft.answer = answer
         self._draft.stale = self._draft.slow = False
+        if self.ready:
+            self.draw_footer()
         if self._patience is not None:
             self._patience.stop()
             self._patience = None
@@ -314,7 +330,7 @@ class SubmitScreen(RecallingScreen):
     async def _submit(self, task: Task, *, force: bool = False) -> None:
         try:
             job = await self.session.queue.submit(
-                task, force=force, user=Watching(self.tell_progress)
+                task, force=force, user=Watching(self.tell_progress, sending=self.tell_sending)
             )
         except RefusedError as error:
             if force:
@@ -377,7 +393,7 @@ class SubmitScreen(RecallingScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
-        told = self.measuring or "F5 again  F2-F4 apply  F8 measures"
+        told = self.measuring or "F5 again  F8 measures"
         panel.entitle(f"{ink.say('preflight')}{ink.say(self._freshness())}", told)
         panel.set_class(self._draft.slow, "-stale")
         if answer.error is not None:

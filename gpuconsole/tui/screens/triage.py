@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from textual import on
@@ -22,6 +22,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.triage.describe import described
 from gpuconsole.triage.rules import BY_NAME
+from gpuconsole.tui.key import Key
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import Piece, text
 from gpuconsole.tui.presentation.triage import (
@@ -149,9 +150,21 @@ class TriageScreen(ListScreen):
         self.toggle_class("-pane-actions")
         self.call_after_refresh(self._draw_lower)
 
+    def footer_keys(self) -> Sequence[Key]:
+        """While an action is chosen, its keys alone: digits mean actions then."""
+        actions = self.query_one_optional(Actions)
+        if actions is None or not actions.has_focus:
+            return self.keys()
+        return self.console.keys_of("actions")
+
+    def action_leave(self) -> None:
+        """Choose no action."""
+        self.query_one(Actions).action_leave()
+
     def action_do(self, number: int) -> None:
-        """Do the numbered action."""
+        """Do the numbered action; 0 is the one that is looked at."""
         incident, actions = self._chosen, self._actions()
+        number = number or self._action + 1
         if incident is None or number > len(actions):
             return
         self._action = number - 1
@@ -182,7 +195,9 @@ class TriageScreen(ListScreen):
 
     @on(Actions.Chosen)
     def _action_chosen(self, event: Actions.Chosen) -> None:
-        self.action_do(event.number or self._action + 1)
+        # The answer, whatever it is, ends the choosing.
+        self._actions_left()
+        self.action_do(event.number)
 
     @on(Actions.Left)
     def _actions_left(self) -> None:
@@ -191,8 +206,9 @@ class TriageScreen(ListScreen):
         self.call_after_refresh(self._draw_lower)
 
     def on_descendant_focus(self) -> None:
-        """The pane with the keys shows which action is meant."""
+        """The pane with the keys shows which action is meant, and the footer which keys."""
         self.call_after_refresh(self._draw_lower)
+        self.call_after_refresh(self.draw_frame)
 
     @on(Pane.Resized)
     def _pane_resized(self) -> None:
@@ -203,7 +219,8 @@ class TriageScreen(ListScreen):
     def _list(self, picture: Picture) -> None:
         """Make the rows when incidents, jobs, the filter or the minute have changed."""
         minute = int(picture.now // 15)
-        made = (picture.incidents, picture.jobs, self._filter, self._resolved, minute)
+        back = frozenset(one.id for one in picture.incidents if picture.recovering(one))
+        made = (picture.incidents, picture.jobs, self._filter, self._resolved, minute, back)
         if (
             len(made) == len(self._made)
             and all(
@@ -223,7 +240,12 @@ class TriageScreen(ListScreen):
         self._jobs = {job.id: job for job in picture.jobs if job.id in wanted}
         hosts = {host.name: host for host in picture.snapshot.hosts}
         self._rows = {
-            _key(one): Row(one, who_is_hit(one, self._jobs, hosts.get(one.host))) for one in shown
+            _key(one): Row(
+                one,
+                who_is_hit(one, self._jobs, hosts.get(one.host)),
+                recovering=picture.recovering(one),
+            )
+            for one in shown
         }
         ids = tuple(self._rows)
         self._ids = self._ids if ids == self._ids else ids

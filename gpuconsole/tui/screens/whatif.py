@@ -14,12 +14,13 @@ from textual.widgets import Input, Static
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
-from gpuconsole.placement.whatif import Comparison, Moved, sentences
+from gpuconsole.placement.forecast.what_if import Comparison, Moved, sentences
 from gpuconsole.session.queue.forecast import Change, parse_change
 from gpuconsole.tui.aside import aside
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.presentation.cells import fit
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.field import Field
 from gpuconsole.tui.widgets.panel import name_box
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class WhatIfScreen(ModalScreen[None]):
         explanation = "\n".join(map(say, _EXPLANATION.split("\n")))
         with Vertical(id="dialog", classes="panel wide"):
             yield Static(explanation, markup=False, id="dialog-text")
-            yield Input(
+            yield Field(
                 self._first,
                 placeholder="e.g. add 4 RTX_4090",
                 id="answer",

@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.field import Field
 
 
 class AskBar(Horizontal):
@@ -36,7 +37,7 @@ class AskBar(Horizontal):
         """What is asked, the input, and a note at the right."""
         say = ink_of(self).say
         yield Static(say(self._label), classes="ask-label", markup=False)
-        yield Input(compact=True, placeholder=say(self._hint), classes="ask-input")
+        yield Field(compact=True, placeholder=say(self._hint), classes="ask-input")
         yield Static("", classes="ask-note", markup=False)
 
     def open(self) -> None:

@@ -18,6 +18,7 @@ from gpuconsole.core.filters import Filter, FilterError, parse
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.presentation.cells import text
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from gpuconsole.tui.app import ConsoleApp
@@ -67,7 +68,7 @@ class FilterBar(Horizontal):
     def compose(self) -> ComposeResult:
         """A slash, the input, and a note at the right."""
         yield Static("/", id="filter-slash", markup=False)
-        yield Input(
+        yield Field(
             compact=True,
             id="filter-input",
             placeholder="" if self._search else GRAMMAR_HINT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,7 @@ from gpuconsole.core.fleet import Device, Host
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.picture import Picture
 from gpuconsole.tui.presentation.cells import strip, whole_strip
-from gpuconsole.tui.presentation.devices import columns_for, heading
+from gpuconsole.tui.presentation.devices import Column, Shows, columns_for, heading
 from gpuconsole.tui.presentation.mapchoice import Choice, changed_places
 from gpuconsole.tui.presentation.maplayout import (
     UNGROUPED,
@@ -30,8 +30,9 @@ from gpuconsole.tui.presentation.maplayout import (
     natural_density,
 )
 from gpuconsole.tui.presentation.maprows import MapView, draw_row, host_heading
-from gpuconsole.tui.presentation.metrics import Cells
+from gpuconsole.tui.presentation.metrics import BY_NAME, Cells
 from gpuconsole.tui.presentation.owners import Owners
+from gpuconsole.tui.presentation.sparkline import Past, Sparks
 from gpuconsole.tui.widgets.bindings import bindings
 from gpuconsole.tui.widgets.jumpable import Place
 
@@ -85,7 +86,12 @@ class FleetMap(ScrollView, can_focus=True):
         self._at = (0, 0)
         self._layout: Layout | None = None
         self._laid_for: tuple[object, ...] = ()
+        self._asked: tuple[tuple[object, ...], int] = ((), 0)
         self._strips: dict[int, Strip] = {}
+        self._sparks: Sparks | None = None
+        self._past: Past | None = None
+        self.taken: Callable[[], int] = lambda: 0
+        """Lines that bars around the map have taken from it for now."""
 
     # -- what it is given -------------------------------------------------------------------
 
@@ -99,6 +105,12 @@ class FleetMap(ScrollView, can_focus=True):
             self._renew(keep_layout=changed is not None)
             return
         self._repaint(self._placed().rows_of(changed, self._shown))
+
+    def remember(self, past: Past) -> None:
+        """Draw the devices' last minutes from here, from now on."""
+        if past != self._past:
+            self._past, self._sparks = past, Sparks(past)
+            self.restyle()
 
     def narrow(self, filter_: Filter) -> None:
         """Show only what the filter lets pass."""
@@ -133,6 +145,17 @@ class FleetMap(ScrollView, can_focus=True):
     def drawn_density(self) -> Density:
         """The density in use, chosen or natural."""
         return self._placed().density
+
+    def lines_in(self, width: int, height: int) -> int:
+        """Return how many lines the hosts shown would take in a map of this size."""
+        shown, density = self._shown, self.density
+        asked = (width, height, density, self.group, len(shown), sum(len(s.devices) for s in shown))
+        if asked != self._asked[0]:
+            if density is None:
+                density = natural_density(shown, width, height, self.group)
+            placed = layout(shown, density, width, self.group)
+            self._asked = asked, len(placed.rows) + placed.heading
+        return self._asked[1]
 
     def move_to(self, host: str, uuid: str = "") -> None:
         """Put the cursor on a host, and on one of its devices."""
@@ -222,8 +245,8 @@ class FleetMap(ScrollView, can_focus=True):
         if y < placed.heading:
             if placed.density is Density.HOST_LINE:
                 return strip(host_heading(ink, width, self.metric), width, ink.text)
-            columns = columns_for(width - 3, with_host=self._with_host)
-            return strip([("  ", ink.text), *heading(ink, columns)], width, ink.text)
+            pieces = heading(ink, self._columns(width))
+            return strip([("  ", ink.text), *pieces], width, ink.text)
         row = y + self.scroll_offset.y - placed.heading
         if row >= len(placed.rows):
             return Strip.blank(width, ink.text)
@@ -249,10 +272,14 @@ class FleetMap(ScrollView, can_focus=True):
             self._cells = self._cells or Cells(ink, self._owners)
             view = self._seen = MapView(
                 ink, self._picture, self._shown, placed, self.metric,
-                columns_for(width - 3, with_host=self._with_host), width,
+                self._columns(width), width,
                 self._cells, self._owners, self.lit, self.group,
             )  # fmt: skip
         return view
+
+    def _columns(self, width: int) -> tuple[tuple[Column, int], ...]:
+        shows = Shows(BY_NAME[self.metric], self._owners, self._sparks)
+        return columns_for(width - 3, shows, with_host=self._with_host)
 
     def _placed(self) -> Layout:
         """Lay out for the present size; drawing may come before the first Resize."""
@@ -261,7 +288,9 @@ class FleetMap(ScrollView, can_focus=True):
         if self._layout is None or self._laid_for != wanted:
             density = self.density
             if density is None:
-                density = natural_density(self._shown, max(1, width), max(1, height), self.group)
+                # What a bar takes for a while changes nothing of how much is shown of a host.
+                room = max(1, height + self.taken())
+                density = natural_density(self._shown, max(1, width), room, self.group)
             self._layout = layout(self._shown, density, max(1, width), self.group)
             self._laid_for = wanted
             self._strips.clear()

@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 from gpuconsole.tui.ink import ink_of
 from gpuconsole.tui.taskform import FIELDS
 from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.widgets.field import Field
 
 MOST_ENTRIES = 2000
 
@@ -79,7 +80,7 @@ class Form(VerticalScroll, can_focus=False):
                 yield Static(
                     say(field.label), id=f"label-{field.name}", classes="field-label", markup=False
                 )
-                yield Input(
+                yield Field(
                     id=f"field-{field.name}",
                     classes="field-input",
                     placeholder=say(field.hint),

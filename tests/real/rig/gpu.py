@@ -9,7 +9,12 @@ It comes as the image's `sitecustomize`, so the reporter has one to stand before
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tests.real.rig.docker import LabDocker
+from tests.real.rig.hosts import LabHost
 from tests.real.rig.image import paddle_image
 
 GPU_IMAGE = "lab/gpu:1"
@@ -83,3 +88,31 @@ def gpu_image(lab: LabDocker, *, full_at_mib: float | None = None, name: str = G
     """Make the image on an engine and return its name."""
     env = {} if full_at_mib is None else {"LAB_GPU_MIB": f"{full_at_mib:g}"}
     return paddle_image(lab, name, modules={"sitecustomize.py": SITE}, env=env)
+
+
+@contextmanager
+def driver_tells(engine: LabDocker, host: LabHost, held_mib: float) -> Iterator[None]:
+    """Let a host's stand-in driver list the running container's process with so much memory."""
+    stop = threading.Event()
+
+    def tell() -> None:
+        client = engine.client()
+        while not stop.wait(0.2):
+            for item in client.containers(filters={"status": "running"}):
+                state = client.inspect_container(item["Id"])
+                uuids = state["Config"]["Labels"].get("gpuconsole.devices", "")
+                if uuids in host.uuids and state["State"]["Pid"]:
+                    index = host.uuids.index(uuids)
+                    process = f"{state['State']['Pid']}:{held_mib:.0f}"
+                    host.driver.set({f"{index}.procs": process, f"{index}.used_mib": held_mib})
+        client.close()
+        for index in range(len(host.uuids)):
+            host.driver.clear(f"{index}.procs", f"{index}.used_mib")
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

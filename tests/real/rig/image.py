@@ -12,7 +12,7 @@ import io
 import os
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -32,14 +32,16 @@ def paddle_image(
     *,
     modules: Mapping[str, str] = MappingProxyType({}),
     env: Mapping[str, str] = MappingProxyType({}),
+    packages: Sequence[Path] = (),
 ) -> str:
     """Make the image on an engine and return its name. It has sh, coreutils, python and Paddle;
-    `modules` are put on Python's path before Paddle, by their file names."""
+    `modules` are put on Python's path before Paddle, by their file names, and folders of this
+    machine with further `packages` behind it."""
     repository, _, tag = name.rpartition(":")
     changes = [
         "ENV PATH=/opt/lab/bin:/usr/local/bin:/usr/bin:/bin",
-        f'ENV PYTHONPATH="/opt/lab/python:{_packages()}"',
-        f'ENV LAB_STANDS_ON="{":".join(_folders())}"',
+        f'ENV PYTHONPATH="{":".join(["/opt/lab/python", str(_packages()), *map(str, packages)])}"',
+        f'ENV LAB_STANDS_ON="{":".join([*_folders(), *map(str, packages)])}"',
         *(f"ENV {key}={value}" for key, value in env.items()),
     ]
     lab.client().import_image_from_data(

@@ -25,6 +25,10 @@ class Registry:
         self.login = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._blobs: dict[str, bytes] = {}
         self._manifest = self._build()
+        self.pause_s = 0.05
+        """Rest after each eighth of a large body, seconds."""
+        self.cut = 0
+        """Large bodies that the far end did not take to their end."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
 
     @property
@@ -103,9 +107,13 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             if self.command == "GET":
                 # An engine tells its progress ten times a second: a large body takes longer.
-                for at in range(0, len(body), LAYER // 8):
-                    self.wfile.write(body[at : at + LAYER // 8])
-                    time.sleep(0.05 if len(body) > LAYER // 8 else 0)
+                try:
+                    for at in range(0, len(body), LAYER // 8):
+                        self.wfile.write(body[at : at + LAYER // 8])
+                        time.sleep(registry.pause_s if len(body) > LAYER // 8 else 0)
+                except OSError:
+                    registry.cut += 1
+                    self.close_connection = True
 
         do_HEAD = do_GET  # noqa: N815
 

@@ -147,5 +147,5 @@ async def ran_once(session: Session, job: Job, folder: Path) -> None:
     lines = await whole_log(session, job)
     count = int(lines[-1].removeprefix("counted "))
     assert lines[:-1] == [f"line {number}" for number in range(count)]
-    fetched = (await session.fetch(job.id, folder)).folder
+    fetched = (await session.fetch_results(job.id, folder)).folder
     assert (fetched / "runs").read_text() == "ran\n"

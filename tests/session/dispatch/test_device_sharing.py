@@ -14,7 +14,7 @@ from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, Ho
 from gpuconsole.core.handover import SHARE_LABEL, container_labels
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.core.sharing import Share
-from gpuconsole.session.dispatch.container_spec import container_spec
+from gpuconsole.session.dispatch.attempt.container_spec import container_spec
 from gpuconsole.session.dispatch.device_sharing import (
     MEMORY_FLAG,
     Pair,
@@ -24,6 +24,7 @@ from gpuconsole.session.dispatch.device_sharing import (
     share_of,
 )
 from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.planner import Situation
 
 NOW = 1_800_000_000.0
 ON = LabSettings(sharing=True)
@@ -138,7 +139,7 @@ def placer_that_saw(percent: float) -> tuple[Placer, Job]:
     device = replace(ONE.hosts[0].devices[0], utilization=percent, processes=(process,))
     busy = replace(ONE, hosts=(replace(ONE.hosts[0], devices=(device,)),))
     for frame in range(61):
-        placer.plan([before], replace(busy, revision=frame), {}, frozenset(), NOW)
+        placer.plan(Situation([before], replace(busy, revision=frame), NOW))
     ended = replace(attempt, ended_at=NOW - 5)
     return placer, replace(before, attempts=(ended,), state=JobState.SUCCEEDED)
 
@@ -149,7 +150,7 @@ def queued(name: str, **fields: Any) -> Job:
 
 def placed(placer: Placer, *jobs: Job, avoid: frozenset[tuple[str, str]] = frozenset(),
            theirs: tuple[Lease, ...] = ()) -> list[tuple[str, bool]]:  # fmt: skip
-    plan = placer.plan(jobs, ONE, {"h": theirs}, avoid, NOW)
+    plan = placer.plan(Situation(jobs, ONE, NOW, leases={"h": theirs}, avoid=avoid))
     return [(choice.job, choice.shared) for choice in plan.choices]
 
 
@@ -190,5 +191,5 @@ def test_a_script_that_runs_now_tells_for_those_after_it() -> None:
     device = replace(ONE.hosts[0].devices[0], utilization=40.0)
     busy = replace(ONE, hosts=(replace(ONE.hosts[0], devices=(device,)),))
     for frame in range(61):
-        fresh.plan([running], replace(busy, revision=frame), {}, frozenset(), NOW)
+        fresh.plan(Situation([running], replace(busy, revision=frame), NOW))
     assert placed(fresh, running, queued("next")) == [("next", True)]

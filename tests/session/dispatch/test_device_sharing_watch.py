@@ -12,9 +12,9 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.sharing import Share
+from gpuconsole.session.dispatch.attempt.observation import Reported
 from gpuconsole.session.dispatch.device_sharing import pairs
 from gpuconsole.session.dispatch.device_sharing_watch import READ_EVERY_S, Crowding, Pace
-from gpuconsole.session.dispatch.observation import Reported
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Container, rest
 

@@ -15,7 +15,7 @@ from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
 from gpuconsole.session.dispatch import dispatcher
-from gpuconsole.session.dispatch.prune import prune_hosts
+from gpuconsole.session.dispatch.cleanup import prune_hosts
 from gpuconsole.session.logs import follow
 from gpuconsole.session.logs.copies import PARALLEL_COPIES
 from gpuconsole.session.logs.follow import is_being_copied, log_file

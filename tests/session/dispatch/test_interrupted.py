@@ -11,7 +11,7 @@ from gpuconsole.core.jobs import JobState, Task
 from gpuconsole.session.dispatch.runner import INTERRUPTED_S
 from gpuconsole.session.logs.follow import log_file
 from tests.session.conftest import Desk, Lab
-from tests.session.dispatch.test_gang import GANG, gang_lab
+from tests.session.dispatch.attempt.test_gang import GANG, gang_lab
 from tests.session.fakes import Container
 
 TASK = Task("train", script="/p/train.py", image="paddle", checkpoint_dir="checkpoints")

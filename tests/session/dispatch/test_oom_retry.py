@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import Job, JobState, SmallerBatch
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened, room  # noqa: F401 - a fixture
@@ -48,7 +49,7 @@ OUT_OF_MEMORY = (
 
 async def submitted(session: Session, room: Room, text: str, **task: object) -> Job:  # noqa: F811
     room.script.write_text(text)
-    estimating = session.preflight
+    estimating = session.estimates
     estimating._preflights = Preflights(estimating._reader)
     return await session.queue.submit(room.task(**task))
 
@@ -89,9 +90,41 @@ async def test_half_the_batch_is_tried_once_and_then_no_more(room: Room) -> None
         assert over.state is JobState.OOM
         assert over.detail == "Not tried again: It may be tried again once at most."
         assert over.task.args == ("--batch-size", "32")
-        why = session.why(job.id)
+        why = session.why_now(job.id)
         assert "Out of memory on GPU 0" in why.reason
         assert "Not tried again" in why.reason
+
+
+async def test_batches_that_came_with_a_job_are_tried_in_turn_and_no_script_is_read(
+    room: Room,  # noqa: F811
+) -> None:
+    smaller = (
+        SmallerBatch(16, 64, ("-b", "16"), 900.0),
+        SmallerBatch(8, 16, ("-b", "8"), 500.0),
+    )
+    async with opened(room) as session:
+        job = await submitted(
+            session, room, BY_ARGUMENT, auto_batch=True, smaller=smaller, retries=5
+        )
+        room.script.unlink()
+
+        async def out_until(condition: Callable[[], object]) -> Job:
+            await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
+            room.docker.finish(1, OUT_OF_MEMORY)
+            await room.until(condition)
+            return session.job(job.id)
+
+        again = await out_until(lambda: session.job(job.id).task.args == ("-b", "16"))
+        assert again.estimate_mib == 900.0
+        assert again.estimate is not None
+        assert (again.estimate["batch_size"], "memory" in again.estimate) == (16, False)
+        assert "with batch size 64; tried again with 16, which" in again.attempts[0].cause
+        last = await out_until(lambda: session.job(job.id).task.args == ("-b", "8"))
+        assert (last.task.auto_batch, last.task.smaller) == (False, ())
+        # That was the last: what is left to try would take the script.
+        over = await out_until(lambda: session.job(job.id).state is JobState.OOM)
+        await room.clock.pass_time(5)
+        assert session.job(job.id) == over
 
 
 async def test_a_batch_written_in_the_script_is_changed_in_the_copy(room: Room) -> None:  # noqa: F811
@@ -155,7 +188,7 @@ async def test_what_goes_wrong_meanwhile_is_told_and_nobody_waits_for_ever(
             raise ValueError("a fault of ours")
 
         await room.until(lambda: session.job(job.id).state is JobState.RUNNING)
-        monkeypatch.setattr(session.preflight, "report", broken)
+        monkeypatch.setattr(session.estimates, "report", broken)
         room.docker.finish(1, OUT_OF_MEMORY)
         await room.until(waiting.done)
         assert waiting.result().state is JobState.OOM

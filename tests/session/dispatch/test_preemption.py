@@ -14,8 +14,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.session.dispatch.checkpoint import pack_parents
-from gpuconsole.session.dispatch.container_spec import checkpoint_path
+from gpuconsole.session.dispatch.attempt.checkpoint import pack_parents
+from gpuconsole.session.dispatch.attempt.container_spec import checkpoint_path
 from gpuconsole.session.dispatch.preemption import interrupt, preempt
 from gpuconsole.session.queue.commands import retry
 from gpuconsole.state import Journal

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.containers import Lease
-from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.jobs import JobState, Task
 from gpuconsole.core.sharing import Share
 from gpuconsole.session.dispatch.device_sharing import MEMORY_FLAG, willing
-from gpuconsole.session.queue.planner import Choice, Plan, Why
+from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 from gpuconsole.session.queue.why import why_of
 from tests.session.conftest import Desk, Lab
 
@@ -23,14 +20,8 @@ UUID = "GPU-a-0"
 class Beside:
     """Places jobs on the only device, the second of two that are willing beside the first."""
 
-    def plan(
-        self,
-        jobs: Sequence[Job],
-        snapshot: FleetSnapshot,
-        leases: Mapping[str, Sequence[Lease]],
-        avoid: frozenset[tuple[str, str]],
-        now: float,
-    ) -> Plan:
+    def plan(self, situation: Situation) -> Plan:
+        jobs = situation.jobs
         there = [job for job in jobs if job.state.active]
         choices: list[Choice] = []
         waiting: dict[str, Why] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.config import LimitsSection
 from gpuconsole.core.batch import WAITS
 from gpuconsole.core.containers import HostAccount
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
@@ -66,7 +67,7 @@ class FakeHosts:
 def plan_of(jobs: Sequence[Job], snapshot: FleetSnapshot = MIXED) -> Plan:
     """Return the plan after a step that has placed another job."""
     before = Plan((Choice("other", "box", ("GPU-1",), (0,)),))
-    situation = Situation(jobs, snapshot, without_clusters(snapshot), {}, frozenset(), 0.0)
+    situation = Situation(jobs, without_clusters(snapshot), 0.0, with_clusters=snapshot)
     return hand_over(situation, before)
 
 
@@ -162,7 +163,7 @@ def test_what_is_asked_of_slurm() -> None:
         labels={"slurm": "hpc", "partition": "gpu", "qos": "high", "constraint": "nvlink"},
         after=("first",),
     )
-    batch = batch_of(one, ALONE, [handed_over("first", JobState.RUNNING), one])
+    batch = batch_of(one, ALONE, [handed_over("first", JobState.RUNNING), one], LimitsSection())
     assert (batch.devices, batch.nodes) == (2, 2)
     assert (batch.memory_mib, batch.time_s) == (2048.0, 900.0)
     assert (batch.account, batch.partition, batch.qos) == ("vision", "gpu", "high")
@@ -193,7 +194,7 @@ async def test_a_node_is_drained_by_slurm_and_a_login_node_by_the_console(tmp_pa
 
 
 def test_a_job_for_the_processor_asks_for_no_devices() -> None:
-    batch = batch_of(job(backend="cpu"), ALONE, ())
+    batch = batch_of(job(backend="cpu"), ALONE, (), LimitsSection())
     assert (batch.devices, batch.kind) == (0, "")
 
 
@@ -216,11 +217,27 @@ def test_a_type_is_asked_for_where_it_matters(
     assert kind_of(one, ALONE) == kind
 
 
+def test_slurms_own_limit_comes_after_the_queues() -> None:
+    limits = LimitsSection(grace=30.0)
+    short = job(time_limit_s=3600.0, run_time_s=600.0)
+    assert batch_of(short, ALONE, (), limits).time_s == 3600 + 30 + 60
+    lab = LimitsSection(time_limit=1800.0, grace=30.0)
+    assert batch_of(job(), ALONE, (), lab).time_s == 1800 + 30 + 60
+
+
+def test_a_sweep_hands_over_no_more_jobs_than_it_may_have() -> None:
+    jobs = [replace(job(sweep="lr", at_most=2), id=f"j{number}") for number in range(4)]
+    plan = hand_over(Situation(jobs, ALONE, 0.0), Plan())
+    assert [choice.job for choice in plan.choices] == ["j0", "j1"]
+    why = plan.waiting["j3"]
+    assert why.reason == "Its sweep lr may have 2 at once, and 2 are handed over."
+
+
 def test_a_run_has_the_clusters_own_paths() -> None:
     one = replace(job(checkpoint_dir="out/state", env={"A": "1"}), estimate_mib=900.0)
     attempt = Attempt(2, "hpc", container_name="gpuconsole-j1-2-abc")
     account = HostAccount(1000, 1000, "/shared/results/j1")
-    batch = batch_of(one, ALONE, ())
+    batch = batch_of(one, ALONE, (), LimitsSection())
     spec = batch_spec(one, attempt, batch, image="", account=account, journal="me")
     assert spec.command == ("python", "t.py")
     assert spec.env["GPUCONSOLE_RESULTS"] == "/shared/results/j1"
@@ -236,7 +253,7 @@ def test_several_devices_go_through_the_launcher_which_takes_what_slurm_gives() 
     attempt = Attempt(1, "hpc", container_name="r")
     account = HostAccount(1, 1, "/r")
     one = job(devices=4, args=("--lr", "1"))
-    batch = batch_of(one, ALONE, ())
+    batch = batch_of(one, ALONE, (), LimitsSection())
     spec = batch_spec(one, attempt, batch, image="", account=account, journal="me")
     assert spec.command == ("python", "-m", "paddle.distributed.launch", "t.py", "--lr", "1")
 

@@ -21,7 +21,7 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.remote.reporter.probe import MARK
-from gpuconsole.session.dispatch.leftovers import sweep
+from gpuconsole.session.dispatch.cleanup import sweep
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.logs.copies import LogCopies
 from tests.session.conftest import Desk, Lab

@@ -14,12 +14,12 @@ from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL
 from gpuconsole.core.fleet import HostFacts
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import HostBusyError, NotHereError
-from gpuconsole.session.dispatch.leftovers import sweep
+from gpuconsole.session.dispatch.cleanup import sweep
 from gpuconsole.session.estimate import measurement_on_host
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
 from gpuconsole.session.estimate.measurement_on_host import Asked, measure_on_host, memory_limit_mib
 from gpuconsole.session.logs.copies import LogCopies
-from gpuconsole.state.turns import free_turn, left_on, measuring_turn
+from gpuconsole.state.files.measurement_turn import free_turn, left_on, measuring_turn
 from tests.session.conftest import Desk, Lab
 
 DOCUMENT = {"mode": "traced", "runs": []}

@@ -28,7 +28,7 @@ from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.installed import paddle_version
 from gpuconsole.session.reading.questions import Checking, Estimating, Naming
 from gpuconsole.session.reading.recordings import Mode, recorded
-from gpuconsole.state.measured import MeasuredScripts
+from gpuconsole.state.files.probe_recordings import MeasuredScripts
 
 SCRIPT = """
 import argparse

@@ -440,6 +440,13 @@ def test_a_deadline_is_what_is_left_of_it(write: Write, task: Task) -> None:
     assert any("is over" in note for note in notes)
 
 
+def test_a_time_limit_ends_the_pods_before_a_later_deadline(write: Write, task: Task) -> None:
+    both = replace(task, deadline="2027-01-15T09:00:00Z", time_limit_s=90.5)
+    assert write(both)[0]["Job"]["spec"]["activeDeadlineSeconds"] == 91
+    alone = replace(task, time_limit_s=7200.0)
+    assert write(alone)[0]["Job"]["spec"]["activeDeadlineSeconds"] == 7200
+
+
 def test_the_network_is_as_closed_as_at_home(write: Write, task: Task) -> None:
     policy = write(task)[0]["NetworkPolicy"]["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]

@@ -12,13 +12,13 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.power import Elastic, Verb
-from gpuconsole.placement import waking as waking_rules
+from gpuconsole.placement.elastic import wake as waking_rules
 from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.fleet.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.planner import Situation, Why, placed_by, planned
-from gpuconsole.state.elastic import ElasticNotes
+from gpuconsole.state.files.host_power import ElasticNotes
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Docker, rest
 
@@ -107,7 +107,7 @@ class Rig:
 
     def why(self, job: Job) -> Why:
         jobs, seen = self.desk.journal.jobs(), self.hosts.snapshot()
-        situation = Situation(jobs, seen, seen, {}, frozenset(), self.lab.clock.now())
+        situation = Situation(jobs, seen, self.lab.clock.now())
         return planned(situation, self.steps).waiting[job.id]
 
     def host(self, name: str) -> Host:

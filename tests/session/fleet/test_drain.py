@@ -102,7 +102,7 @@ async def test_a_drained_host_takes_no_new_job_and_keeps_what_runs(room: Room) -
         await room.until(lambda: session.job(first.id).state is JobState.SUCCEEDED)
         await room.clock.pass_time(30)
         assert session.job(second.id).state is JobState.QUEUED
-        assert "drained" in session.why(second.id).reason
+        assert "drained" in session.why_now(second.id).reason
         await session.drains.undrain("a")
         await room.until(lambda: session.job(second.id).state is JobState.RUNNING)
     async with opened(room, read_only=True, dispatch=False) as looking:

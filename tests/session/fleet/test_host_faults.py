@@ -12,7 +12,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.faults import PAUSES_S, FaultStreak, pause_s
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import Blame, EngineError, RefusedError
-from gpuconsole.session.dispatch.launch import PULL_PAUSES_S
+from gpuconsole.session.dispatch.attempt.launch import PULL_PAUSES_S
 from gpuconsole.session.fleet.host_faults import (
     FORGET_S,
     PATIENCE_S,
@@ -24,6 +24,7 @@ from gpuconsole.session.fleet.host_faults import (
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.queue.forecast import Change, Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.planner import Situation
 from gpuconsole.session.queue.why import why_of
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import START, Container, FakeEngine, VirtualClock
@@ -331,7 +332,7 @@ async def test_a_forecast_waits_for_the_end_of_a_pause(one: Lab) -> None:
     gone = await foresight.what_if(Change("drain", "a"))
     assert gone.untold_after == 2, "what if a person drains it: no pause ends that"
     rejected = placer.decide(
-        desk.job(jobs[0]).task, None, [], desk.context.hosts.snapshot(), {}, one.clock.now()
+        desk.job(jobs[0]).task, None, Situation([], desk.context.hosts.snapshot(), one.clock.now())
     )
     (refused,) = rejected.rejections
     assert refused.filter == "aside"

@@ -13,6 +13,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.session.fleet.leases import REFRESH_S, marked
 from gpuconsole.session.fleet.silent_engines import BELIEVED_S, SILENT_S
 from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.planner import Situation
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker
 
@@ -36,11 +37,11 @@ async def test_placement_leaves_out_a_host_whose_engine_cannot_be_asked(lab: Lab
     snapshot = marked(desk.hosts.snapshot(), desk.leases.silent())
     job = replace(desk.job(job_id), estimate_mib=1000.0)
     placer, now = Placer(LabSettings()), lab.clock.now()
-    plan = placer.plan([job], snapshot, {}, frozenset(), now)
+    plan = placer.plan(Situation([job], snapshot, now))
     assert plan.choices == ()
     assert "1 on hosts whose Docker engine does not answer" in plan.waiting[job_id].reason
     assert SENTENCE in plan.waiting[job_id].reason
-    decision = placer.decide(job.task, None, [], snapshot, {}, now)
+    decision = placer.decide(job.task, None, Situation([], snapshot, now))
     assert [(one.filter, one.reason) for one in decision.rejections] == [("engine", SENTENCE)]
 
     assert desk.outlook.plan.choices == ()

@@ -10,9 +10,10 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostFacts
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.placement.rules import any_image
+from gpuconsole.placement.rules.rules import any_image
 from gpuconsole.session.images.availability import ABSENT_S, KNOWN_S, ImageBoard
 from gpuconsole.session.queue.placement_adapter import Placer
+from gpuconsole.session.queue.planner import Situation
 from tests.session.conftest import Desk, Lab
 
 IMAGE = "paddlepaddle/paddle:3.3.1-gpu-cuda12.6-cudnn9.5"
@@ -98,14 +99,14 @@ async def test_the_queue_leaves_out_hosts_and_says_why(lab: Lab) -> None:
     placer = Placer(LabSettings(), images=images)
     job = Job("j", TASK, "ada", JobState.QUEUED, 1.0, estimate_mib=1000.0)
     old = fleet(desk, "470.82.01", "11.4")
-    plan = placer.plan([job], old, {}, frozenset(), lab.clock.now())
+    plan = placer.plan(Situation([job], old, lab.clock.now()))
     assert plan.choices == ()
     assert "needs CUDA 12.6 (driver 525.60.13 or later)" in plan.waiting["j"].reason
     between = fleet(desk, "535.104.05", "12.2")
-    (choice,) = placer.plan([job], between, {}, frozenset(), lab.clock.now()).choices
+    (choice,) = placer.plan(Situation([job], between, lab.clock.now())).choices
     assert "minor version compatibility" in choice.reasons[-1]
     new = fleet(desk, "560.35.03", "12.6")
-    (choice,) = placer.plan([job], new, {}, frozenset(), lab.clock.now()).choices
+    (choice,) = placer.plan(Situation([job], new, lab.clock.now())).choices
     assert not any("CUDA" in reason for reason in choice.reasons)
 
 

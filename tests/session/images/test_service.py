@@ -14,11 +14,11 @@ from gpuconsole.core.fleet import HostFacts
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import EngineError, ImageError, ReadOnlyError, RefusedError, UsageError
-from gpuconsole.placement.images import image_fault
-from gpuconsole.placement.prepull import Fetch
+from gpuconsole.placement.elastic.prepull import Fetch
+from gpuconsole.placement.rules.image_compatibility import image_fault
 from gpuconsole.session.images.check import faults
 from gpuconsole.session.images.service import Imaging, with_pin
-from gpuconsole.state.images import FILE, ImageCheck, ImageNotes, Pin
+from gpuconsole.state.files.images import FILE, ImageCheck, ImageNotes, Pin
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import Docker
 

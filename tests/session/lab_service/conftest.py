@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,7 @@ from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service.client import LabClient, LocalWay
-from gpuconsole.session.lab_service.lab_session import LabSession
+from gpuconsole.session.lab_service.lab_session import LabQueueSession
 from gpuconsole.session.lab_service.service import LabService
 from gpuconsole.session.session import Session
 
@@ -31,6 +33,16 @@ for _ in range(3):
 """
 
 
+def packed_project() -> bytes:
+    """Return the smallest project as consoles pack it."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("train.py")
+        entry.size = len(SCRIPT)
+        tar.addfile(entry, io.BytesIO(SCRIPT.encode()))
+    return out.getvalue()
+
+
 @dataclass
 class LabDesk:
     """A service that runs, and what the tests say of who asks."""
@@ -38,6 +50,7 @@ class LabDesk:
     root: Path
     session: Session
     service: LabService
+    patch: pytest.MonkeyPatch
     caller: Caller = field(default_factory=lambda: Caller(1001, "ada"))
     """Whom the service takes the next request for: no test has the accounts of a lab."""
 
@@ -52,13 +65,13 @@ class LabDesk:
         return LabClient(LocalWay(self.service.path))
 
     @contextlib.asynccontextmanager
-    async def console(self, user: str) -> AsyncIterator[LabSession]:
+    async def console(self, user: str) -> AsyncIterator[LabQueueSession]:
         """Open a console as a user; it watches as them however the test goes on."""
         self.act_as(user)
         settings = LabSettings(measure="never")
         state = self.root / f"state-{user}"
         way = LocalWay(self.service.path)
-        async with LabSession(way, settings, "liar", state) as session:
+        async with LabQueueSession(way, settings, "liar", state) as session:
             yield session
 
     def act_as(self, user: str) -> None:
@@ -73,12 +86,12 @@ async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     session.settings = session.settings.model_copy(
         update={
             "rights": RightsSection(operators=("@ops", "root-cat"), priority=("grace",)),
-            "allowed": AllowedSection(mounts=("/data", "/scratch:rw"), devices=8),
+            "allowed": AllowedSection(mounts=("/data", "/scratch:rw"), devices=8, memory=2048.0),
         }
     )
     async with session:
         service = LabService(session, tmp_path / "queue.sock")
-        desk = LabDesk(tmp_path, session, service)
+        desk = LabDesk(tmp_path, session, service, monkeypatch)
         monkeypatch.setattr(service_module, "caller_of", lambda transport: desk.caller)
         async with service:
             yield desk

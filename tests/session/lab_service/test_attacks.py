@@ -32,7 +32,7 @@ from gpuconsole.session.lab_service.protocol import (
     unpacked,
 )
 from gpuconsole.session.lab_service.sound import require_sound
-from tests.session.lab_service.conftest import LabDesk
+from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until
 
 NAN, ENDLESS = float("nan"), float("inf")
@@ -112,7 +112,7 @@ def test_an_estimate_that_would_stop_the_queue_for_all_is_refused(odd: dict[str,
 
 async def test_the_service_refuses_what_is_not_sound(lab: LabDesk) -> None:
     bundle = lab.root / "bundle"
-    bundle.write_bytes(b"x")
+    bundle.write_bytes(packed_project())
     wanted = Wanted(replace(T, deadline="tomorrow"), 1.0, None)
     with pytest.raises(UsageError, match="deadline"):
         await lab.client().submit(Submission((wanted,), hold=False), bundle)
@@ -132,7 +132,7 @@ async def test_the_queue_takes_no_more_of_one_account_than_it_can_plan(
     bundle = lab.root / "bundle"
 
     async def submit(count: int) -> tuple[Job, ...]:
-        bundle.write_bytes(b"x")
+        bundle.write_bytes(packed_project())
         return await lab.client().submit(Submission((Wanted(T, 1.0, None),) * count, True), bundle)
 
     await submit(2)
@@ -239,7 +239,7 @@ def test_what_a_service_says_does_nothing_to_a_terminal() -> None:
 async def test_nobody_crowds_the_acts_of_others_out_of_the_record(
     lab: LabDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuconsole.state.audit.KEPT", 5)
+    monkeypatch.setattr("gpuconsole.state.tables.audit.KEPT", 5)
     ada, bob = Caller(1001, "ada"), Caller(1002, "bob")
     lab.service._acts.record(ada, "cancel", "0123456789", refused="no")
     for number in range(20):

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuconsole.config import AllowedSection, LabSettings
-from gpuconsole.core.jobs import Job, JobState, Mount, Task
+from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.incidents import Incident, Severity
+from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, SmallerBatch, Task
 from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
+from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.session.lab_service.client import LocalWay
-from gpuconsole.session.lab_service.lab_session import LabSession, known_settings
+from gpuconsole.session.lab_service.lab_session import LabQueueSession, known_settings
 from gpuconsole.session.lab_service.protocol import Request, Submission, Wanted
-from tests.session.lab_service.conftest import LabDesk
+from gpuconsole.session.report.model import Query
+from gpuconsole.state.journal import _insert
+from gpuconsole.state.tables import rows
+from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until
 
 
@@ -22,7 +30,7 @@ def task(lab: LabDesk, name: str = "train", **more: object) -> Task:
     return Task(name, script=str(lab.script), **more)  # type: ignore[arg-type]
 
 
-async def submitted(lab: LabDesk, console: LabSession, name: str, **more: object) -> Job:
+async def submitted(lab: LabDesk, console: LabQueueSession, name: str, **more: object) -> Job:
     return await console.queue.submit(task(lab, name, **more), hold=True, force=True)
 
 
@@ -39,6 +47,21 @@ async def test_what_one_submits_all_see_and_it_runs_under_its_own_name(lab: LabD
         await until(lambda: bob.job(job.id).state is JobState.SUCCEEDED)
         assert ada.job(job.id).task.env["TOKEN"] == "secret-word"
         assert lab.session.job(job.id).user == "ada"
+
+
+async def test_a_submission_tells_how_much_of_its_project_is_sent(lab: LabDesk) -> None:
+    (lab.script.parent / "table.py").write_text(f"ROWS = {os.urandom(MIB).hex()!r}")
+    heard: list[tuple[float, str]] = []
+    user = Watching(sending=lambda share, stage: heard.append((share, stage)))
+    async with lab.console("ada") as ada:
+        lab.act_as("ada")
+        await ada.queue.submit(task(lab), hold=True, force=True, user=user)
+    shares, stages = zip(*heard, strict=True)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert len(set(shares)) > 3
+    assert list(shares) == sorted(shares)
+    assert stages[0].startswith("sending the project, 1.")
+    assert stages[-1] == "queueing"
 
 
 async def test_only_the_owner_and_operators_act_on_a_job(lab: LabDesk) -> None:
@@ -81,6 +104,69 @@ async def test_acts_are_on_record_with_who_and_why_not(lab: LabDesk) -> None:
         assert everything[0].origin == "test"
 
 
+async def test_users_have_reports_of_their_own_jobs_and_operators_of_all(lab: LabDesk) -> None:
+    async with lab.console("ada") as console:
+        for user in ("ada", "bob"):
+            lab.act_as(user)
+            job = await console.queue.submit(task(lab, f"of-{user}"), force=True)
+            await until(lambda: lab.session.job(job.id).state is JobState.SUCCEEDED)  # noqa: B023
+        query = Query(lab.session.now() - 3600.0, lab.session.now() + 60.0)
+        lab.act_as("ada")
+        own = await console.usage_report(query)
+        assert (own.user, [row.words for row in own.rows]) == ("ada", [("ada",)])
+        assert own.total.jobs == 1
+        lab.act_as("root-cat")
+        everything = await console.usage_report(query)
+        assert (everything.user, everything.total.jobs) == ("", 2)
+        assert {row.words for row in everything.rows} == {("ada",), ("bob",)}
+        assert everything.total.held_s > own.total.held_s > 0.0
+
+
+async def test_idle_leases_are_shown_to_everybody(lab: LabDesk) -> None:
+    async with lab.console("ada") as console:
+        now = lab.session.now()
+        began = now - 3 * 3600.0
+        attempt = Attempt(
+            1, "h", ("GPU-0",), (0,), "c", created_at=began, starting_at=began, started_at=began
+        )
+        job = Job("20300101-idle", Task(name="sits"), "bob", JobState.RUNNING, began,
+                  attempts=(attempt,))  # fmt: skip
+        journal = lab.session._context.journal
+        with journal._writing() as (connection, revision):
+            values = rows.job_values(job) | {"id": job.id, "revision": revision}
+            _insert(connection, "jobs", values)
+            key = {"job": job.id, "number": 1}
+            _insert(connection, "attempts", key | rows.attempt_values(attempt))
+        journal.measure_use(
+            [DeviceUse(job.id, 1, began, "h", "A100", 1, 0.0, 600.0, 0.0, 0.0, now, None)]
+        )
+        query = Query(now - 3600.0, now + 60.0)
+        lab.act_as("ada")
+        own = await console.usage_report(query)
+        assert (own.user, own.rows) == ("ada", ())
+        assert [(lease.user, lease.name, lease.host) for lease in own.idle] == [
+            ("bob", "sits", "h")
+        ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"since": "0", "until": "1", "by": "colour"},
+        {"since": "nan", "until": "inf", "by": "user"},
+        {"since": "1", "until": "1e300", "by": "user"},
+        {"since": "x" * 1000, "until": "1", "by": "user"},
+    ],
+)
+async def test_a_report_that_cannot_be_meant_is_refused(
+    lab: LabDesk, words: dict[str, str]
+) -> None:
+    async with lab.console("ada") as console:
+        with pytest.raises(UsageError):
+            await console.client._ask("GET", "report", words)
+
+
 @pytest.mark.parametrize(
     ("more", "refused"),
     [
@@ -91,6 +177,7 @@ async def test_acts_are_on_record_with_who_and_why_not(lab: LabDesk) -> None:
         ({"mounts": (Mount("/scratch/link", "/s"),)}, "Mounting /scratch/link"),
         ({"network": "full"}, "`network: full`"),
         ({"devices": 9}, "9 devices"),
+        ({"memory_limit_mib": 2049.0}, "`memory_limit: 2.0 GiB` is not allowed here"),
     ],
 )
 async def test_no_task_gets_more_than_the_lab_allows(
@@ -156,7 +243,7 @@ async def test_a_client_that_is_not_ours_gets_nothing_by_its_task(
     lab: LabDesk, hostile: Task
 ) -> None:
     bundle = lab.root / "bundle"
-    bundle.write_bytes(b"x")
+    bundle.write_bytes(packed_project())
     client = lab.client()
     with pytest.raises(ConsoleError):
         await client.submit(Submission((Wanted(hostile, None, None),), hold=True), bundle)
@@ -165,7 +252,7 @@ async def test_a_client_that_is_not_ours_gets_nothing_by_its_task(
 
 async def test_no_file_of_the_service_is_named_by_a_client(lab: LabDesk) -> None:
     bundle = lab.root / "bundle"
-    bundle.write_bytes(b"x")
+    bundle.write_bytes(packed_project())
     wanted = Task("t", script="/etc/shadow", project="/etc", ship=("/etc/passwd",), auto_batch=True)
     job = (await lab.client().submit(Submission((Wanted(wanted, 1.0, {}),), True), bundle))[0]
     # It would be read again to find a smaller batch.
@@ -226,7 +313,7 @@ async def test_while_the_service_is_away_consoles_say_so_and_queue_nothing(lab: 
 
 
 async def test_a_console_without_a_service_is_told_at_once(tmp_path: Path) -> None:
-    session = LabSession(LocalWay(tmp_path / "none"), LabSettings(), "ada", tmp_path)
+    session = LabQueueSession(LocalWay(tmp_path / "none"), LabSettings(), "ada", tmp_path)
     with pytest.raises(UnreachableError, match="There is no"):
         async with session:
             pass
@@ -256,7 +343,7 @@ async def test_operators_see_everything_and_drain(lab: LabDesk) -> None:
 
 def _one(lab: LabDesk) -> tuple[Submission, Path]:
     bundle = lab.root / "bundle"
-    bundle.write_bytes(b"x")
+    bundle.write_bytes(packed_project())
     return Submission((Wanted(Task("t", script="/t.py"), 1.0, {}),), hold=True), bundle
 
 
@@ -268,21 +355,183 @@ async def test_a_large_job_goes_before_the_stream_of_somebody_else(lab: LabDesk)
         for host in lab.session.snapshot().hosts
     ]
 
-    async def stream(count: int) -> None:
-        lab.act_as("bob")
-        bundle = lab.root / "bundle"
-        for number in range(count):
-            bundle.write_bytes(b"x")
-            wanted = Wanted(Task(f"small-{number}", script="/t.py"), 500.0, None)
-            await lab.client().submit(Submission((wanted,), hold=False), bundle)
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    # So many that some wait for long, on a slow machine too.
+    small = [Wanted(Task(f"small-{n}", script="/t.py"), 500.0, None) for n in range(20 * sum(free))]
 
     async with lab.console("grace") as grace:
-        await stream(3 * sum(free))
         lab.act_as("grace")
-        large = await grace.queue.submit(
-            task(lab, "large", devices=max(free), priority=100), force=True
+        wanted = task(lab, "large", devices=max(free), priority=100)
+        large = await grace.queue.submit(wanted, hold=True, force=True)
+        lab.act_as("bob")
+        await lab.client().submit(Submission(tuple(small), hold=False), bundle)
+        await until(lambda: any(job.attempts for job in lab.session.jobs()))
+        lab.act_as("grace")
+        await grace.queue.release(large.id)
+        await until(lambda: bool(lab.session.job(large.id).attempts))
+        placed_at = lab.session.job(large.id).attempts[0].created_at
+        behind = [
+            job
+            for job in lab.session.jobs()
+            if job.user == "bob" and (not job.attempts or job.attempts[0].created_at > placed_at)
+        ]
+        assert len(behind) > sum(free)
+
+
+async def test_what_operators_say_of_incidents_all_see(lab: LabDesk) -> None:
+    async with lab.console("grace") as grace, lab.console("cat") as cat:
+        await until(lambda: grace.triage.incidents())
+        incident = next(one for one in grace.triage.incidents() if not one.jobs)
+        lab.act_as("grace")
+        with pytest.raises(RefusedError, match="operator"):
+            await grace.triage.acknowledge(incident.id)
+        lab.caller = Caller(7, "ops-cat", frozenset({"ops"}))
+        await cat.triage.acknowledge(incident.id)
+        await until(lambda: grace.triage.incident(incident.id).marked == "acknowledged")
+        assert grace.triage.incident(incident.id).marked_by == "ops-cat"
+        await cat.triage.snooze(incident.id, 60.0)
+        await until(lambda: grace.triage.incident(incident.id).marked == "snoozed")
+        await cat.triage.reopen(incident.id)
+        await until(lambda: grace.triage.incident(incident.id).marked == "")
+
+
+def shared_incident(lab: LabDesk, *jobs: str) -> Incident:
+    """Let the journal have one incident, that hits jobs; the rules neither end nor change it."""
+    now = lab.session.now()
+    host = lab.session.snapshot().hosts[0].name
+    made = Incident("throttling", "GPU-x", Severity.WARNING, "Slow", host, now, now, jobs=jobs)
+    journal = lab.session._journal
+    kept = (made,)
+    lab.patch.setattr(journal, "incidents", lambda: kept)
+    lab.patch.setattr(journal, "mark_incident", lambda marked: True)
+    return made
+
+
+async def test_a_users_mark_holds_for_nobody_else(lab: LabDesk) -> None:
+    async with lab.console("ada") as ada, lab.console("bob") as bob:
+        lab.act_as("ada")
+        hers = await ada.queue.submit(task(lab, "hers"), hold=True)
+        lab.act_as("bob")
+        his = await bob.queue.submit(task(lab, "his"), hold=True)
+        made = shared_incident(lab, hers.id, his.id)
+        await until(lambda: all(one.triage.incidents() == (made,) for one in (ada, bob)))
+        lab.act_as("ada")
+        await ada.triage.resolve(made.id)
+        await until(lambda: ada.triage.incident(made.id).marked == "resolved")
+        assert ada.triage.incident(made.id).marked_by == "ada"
+        # Neither the other user nor the service, which ends idle jobs by it, takes it for all.
+        await until(lambda: bob._mirror.fleet.taken_at > lab.session.now() - 1.0)
+        assert bob.triage.incident(made.id).marked == ""
+        assert lab.session.triage.incident(made.id).marked == ""
+        async with lab.console("ada") as again:
+            await until(lambda: again.triage.incidents() != ())
+            assert again.triage.incident(made.id).marked == "resolved"
+        await ada.triage.reopen(made.id)
+        await until(lambda: ada.triage.incident(made.id).marked == "")
+        # An operator's holds for all, and takes the place of what users have said.
+        await ada.triage.snooze(made.id, 60.0)
+        await until(lambda: ada.triage.incident(made.id).marked == "snoozed")
+        lab.caller = Caller(7, "ops-cat", frozenset({"ops"}))
+        await bob.triage.reopen(made.id)
+        await until(lambda: ada.triage.incident(made.id).marked == "")
+
+
+async def test_a_users_mark_holds_for_all_while_it_hits_their_jobs_alone(lab: LabDesk) -> None:
+    async with lab.console("ada") as ada, lab.console("bob") as bob:
+        lab.act_as("ada")
+        hers = await ada.queue.submit(task(lab, "hers"), hold=True)
+        lab.act_as("bob")
+        his = await bob.queue.submit(task(lab, "his"), hold=True)
+        made = shared_incident(lab, hers.id)
+        await until(lambda: all(one.triage.incidents() == (made,) for one in (ada, bob)))
+        lab.act_as("ada")
+        await ada.triage.acknowledge(made.id)
+        await until(lambda: bob.triage.incident(made.id).marked_by == "ada")
+        wider = (replace(made, jobs=(hers.id, his.id)),)
+        lab.patch.setattr(lab.session._journal, "incidents", lambda: wider)
+        await until(lambda: bob.triage.incident(made.id).marked == "")
+        assert ada.triage.incident(made.id).marked == "acknowledged"
+
+
+async def test_only_operators_end_what_runs_on_hosts(lab: LabDesk) -> None:
+    async with lab.console("ada") as ada:
+        host, process = next(
+            (host, process)
+            for host in ada.snapshot().hosts
+            for device in host.devices
+            for process in device.processes
         )
-        await stream(2 * sum(free))
-        await until(lambda: grace.job(large.id).state is not JobState.QUEUED)
-        waiting = [job for job in grace.jobs() if job.state is JobState.QUEUED]
-        assert {job.user for job in waiting} == {"bob"}
+        with pytest.raises(RefusedError, match="operator"):
+            await ada.processes.signal(host.name, process.pid, "TERM")
+        with pytest.raises(RefusedError, match="operator"):
+            await ada.processes.stop_container(host.name, "0" * 64)
+        lab.caller = Caller(7, "ops-cat", frozenset({"ops"}))
+        with pytest.raises(UsageError, match="TERM, INT, KILL"):
+            await ada.processes.signal(host.name, process.pid, "STOP")
+        with pytest.raises(UsageError, match="no id of a container"):
+            await ada.processes.stop_container(host.name, "../x")
+        await ada.processes.signal(host.name, process.pid, "KILL")
+        await until(lambda: process.pid not in _pids(ada, host.name))
+
+
+def _pids(console: LabQueueSession, host: str) -> set[int]:
+    found = console.snapshot().host(host)
+    assert found is not None
+    return {process.pid for device in found.devices for process in device.processes}
+
+
+BY_ARGUMENT = """import argparse
+
+import paddle
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+options = parser.parse_args()
+net = paddle.nn.Linear(8, 8)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for _ in range(3):
+    loss = net(paddle.rand([options.batch_size, 8])).mean()
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+async def test_smaller_batches_are_worked_out_by_the_console_and_sent_along(lab: LabDesk) -> None:
+    async with lab.console("ada") as console:
+        script = lab.script
+        script.write_text(BY_ARGUMENT)
+        wanted = Task("t", script=str(script), auto_batch=True, retries=2)
+        job = await console.queue.submit(wanted, hold=True)
+        there = lab.session.job(job.id)
+        assert there.task.auto_batch
+        batches = [(one.was, one.size, one.args[-1]) for one in there.task.smaller]
+        assert batches == [(64, 32, "32"), (32, 16, "16")]
+        assert all((one.estimate_mib or 0) > 0 for one in there.task.smaller)
+        # A number in the script is out of reach: the service changes no files.
+        script.write_text(BY_ARGUMENT.replace("options.batch_size", "64"))
+        job = await console.queue.submit(replace(wanted, name="fixed"), hold=True)
+        assert not lab.session.job(job.id).task.auto_batch
+        await until(lambda: any("tried again by itself" in one for one in console.warnings(job.id)))
+
+
+@pytest.mark.parametrize(
+    "smaller",
+    [
+        (SmallerBatch(8, 16, ("\0",)),),
+        (SmallerBatch(16, 8, ()),),
+        (SmallerBatch(8, 16, ()), SmallerBatch(8, 16, ())),
+        (SmallerBatch(8, 16, (), -1.0),),
+        (SmallerBatch(0, 16, ()),),
+        tuple(SmallerBatch(size, size + 1, ()) for size in range(30, 1, -1)),
+    ],
+)
+async def test_smaller_batches_that_no_console_would_send_are_refused(
+    lab: LabDesk, smaller: tuple[SmallerBatch, ...]
+) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    wanted = Task("t", script="train.py", auto_batch=True, smaller=smaller)
+    with pytest.raises(UsageError):
+        await lab.client().submit(Submission((Wanted(wanted, 1.0, {}),), True), bundle)

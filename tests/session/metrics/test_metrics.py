@@ -19,9 +19,8 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import JournalError
-from gpuconsole.lab import SimulatedHosts
 from gpuconsole.session.context import Context
-from gpuconsole.session.metrics import queue
+from gpuconsole.session.metrics import jobs, queue
 from gpuconsole.session.metrics.collector import (
     FRESH_S,
     METRICS,
@@ -33,6 +32,7 @@ from gpuconsole.session.metrics.console import RATIO_BUCKETS, prediction_facts
 from gpuconsole.session.metrics.describe import page
 from gpuconsole.session.metrics.model import Picture, PredictionFacts, QueueFacts, Spread, Value
 from gpuconsole.session.submit.validate import Packed
+from gpuconsole.simulated_lab import SimulatedHosts
 from gpuconsole.state import Journal
 from tests.session.fakes import START, VirtualClock
 
@@ -258,6 +258,35 @@ def test_each_metric_stays_within_what_it_says() -> None:
         assert counted[metric.name] <= metric.most * size[metric.scope], metric.name
     told = {family.metric.name for family in families(picture)}
     assert told == {metric.name for metric in METRICS}
+
+
+def test_jobs_are_named_only_where_that_was_asked_for() -> None:
+    snapshot = FleetSnapshot(1, START, (HOST, replace(HOST, name="b", state=HostState.DOWN)))
+    running = [
+        _job(JobState.RUNNING, _attempt(1, START, container_name=f"c-{n}"), job_id=f"j{n}")
+        for n in range(3)
+    ]
+    ended = _job(JobState.SUCCEEDED, _attempt(1, START, START + 1), job_id="over")
+    hostile = replace(running[0], user="\x1b[31man\u202en" + "x" * 200)
+    found = jobs.holders([hostile, *running[1:], ended])
+    picture = _busy(snapshot, [])
+    assert not [key for key in values(picture) if key[0] == jobs.HOLDER.name]
+    named = values(replace(picture, holders=found))
+    words = [labels for name, labels in named if name == jobs.HOLDER.name]
+    assert [(labels[0], labels[1], labels[3], labels[4]) for labels in words] == [
+        ("a", "0", "j0", "c-0"), ("a", "0", "j1", "c-1"),
+    ]  # fmt: skip
+    assert words[0][2].startswith("annxxx")
+    assert len(words[0][2]) <= 80
+    # All other series are as they were.
+    assert {key for key in named if key[0] != jobs.HOLDER.name} == set(values(picture))
+
+
+def test_a_scrape_names_jobs_once_it_was_asked_for(metrics: Metrics, clock: VirtualClock) -> None:
+    assert metrics.picture().holders is None
+    metrics.name_jobs = True
+    clock.time += FRESH_S
+    assert metrics.picture().holders == ()
 
 
 # --- the queue --------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ async def test_looking_ahead_changes_nothing(room: Room) -> None:  # noqa: F811
         known = await session.foresight.renew()
         assert known[one.id].starts_at == pytest.approx(session.now() + 600, abs=30)
         assert known[two.id].starts_at == pytest.approx(session.now() + 900, abs=30)
-        assert session.why(one.id).estimated_start == known[one.id].starts_at
+        assert session.why_now(one.id).estimated_start == known[one.id].starts_at
 
         raised = await session.foresight.what_if(Change("priority", "third", 5))
         assert {moved.name for moved in raised.moved} == {"second", "third"}
@@ -62,6 +62,19 @@ async def test_looking_ahead_changes_nothing(room: Room) -> None:  # noqa: F811
                 await session.foresight.what_if(change)
         assert session.job(two.id).task.priority == 0
         assert [job.state for job in session.jobs()].count(JobState.QUEUED) == 2
+
+
+async def test_a_job_that_waits_for_labelled_hosts_would_start_on_new_ones(
+    room: Room,  # noqa: F811
+) -> None:
+    async with opened(room) as session:
+        job = await session.queue.submit(room.task("labelled", labels={"pool": "train"}), hold=True)
+        await session.queue.release(job.id)
+        found = await session.foresight.what_if(Change("add", "RTX_4090", 8))
+        assert [moved.job for moved in found.moved] == [job.id]
+        assert found.moved[0].before is None
+        assert found.moved[0].after is not None
+        assert found.labels == ("pool=train",)
 
 
 async def test_looking_far_ahead_rests_afterwards(
@@ -97,5 +110,5 @@ async def test_reasons_of_many_jobs_cost_one_look_at_the_journal(
         monkeypatch.setattr(Journal, "role", lambda self: (looks.append(1), asked(self))[1])
         found = session.whys(session.jobs())
         assert len(looks) == 1
-        assert found == {job.id: session.why(job.id) for job in session.jobs()}
+        assert found == {job.id: session.why_now(job.id) for job in session.jobs()}
         assert "runs on a" in found[running.id].reason

@@ -9,7 +9,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.session.queue.placement_adapter import Placer
-from gpuconsole.session.queue.planner import Plan
+from gpuconsole.session.queue.planner import Plan, Situation
 
 NOW = 1_800_000_000.0
 FLEET = FleetSnapshot(
@@ -48,7 +48,7 @@ def test_devices_of_this_queue_and_of_others_are_not_given_twice() -> None:
     placer = Placer(LabSettings())
     theirs = {"a": (Lease("GPU-1", "t", "t-1", "bob", "other", NOW - 5),)}
     jobs = [running("r", "GPU-0", run_time_s=100.0), job("q")]
-    plan = placer.plan(jobs, FLEET, theirs, frozenset(), NOW)
+    plan = placer.plan(Situation(jobs, FLEET, NOW, leases=theirs))
     assert plan.choices == ()
     why = plan.waiting["q"]
     assert {(blocker["user"], blocker["uuid"]) for blocker in why.blockers} == {
@@ -61,7 +61,9 @@ def test_devices_of_this_queue_and_of_others_are_not_given_twice() -> None:
 
 def advice(plan: Plan) -> tuple[str, ...]:
     return tuple(
-        option for option in plan.waiting["q"].options if "hold" in option or "claim" in option
+        option
+        for option in plan.waiting["q"].options
+        if "a device" in option or "claim" in option or "other queues" in option
     )
 
 
@@ -69,29 +71,45 @@ def test_only_what_helps_is_advised_about_the_claim_of_another_console() -> None
     placer = Placer(LabSettings(lease_grace=120.0))
     mine = "Raise its priority to be next, or cancel a job that holds a device."
     ask = "Ask bob to cancel a job that holds a device: only its owner can."
+    unseen = (
+        "Who waits for these devices in other queues is not seen here, and priorities do not hold "
+        "between queues; `gpuconsole dispatch --lab` serves one queue to all."
+    )
 
     def theirs(*uuids: str, since: float) -> dict[str, tuple[Lease, ...]]:
         return {"a": tuple(Lease(uuid, "t", "t-1", "bob", "other", since) for uuid in uuids)}
 
     old = theirs("GPU-0", "GPU-1", since=NOW - 500)
-    assert advice(placer.plan([job("q")], FLEET, old, frozenset(), NOW)) == (ask,)
+    assert advice(placer.plan(Situation([job("q")], FLEET, NOW, leases=old))) == (ask, unseen)
     fresh = theirs("GPU-0", "GPU-1", since=NOW - 30)
     lapse = (
         "Wait: a claim whose console has ended before its job started is removed in about 1m30s."
     )
-    assert advice(placer.plan([job("q")], FLEET, fresh, frozenset(), NOW)) == (ask, lapse)
+    assert advice(placer.plan(Situation([job("q")], FLEET, NOW, leases=fresh))) == (
+        ask,
+        unseen,
+        lapse,
+    )
     both = [running("r", "GPU-0"), job("q")]
     of_one = theirs("GPU-1", since=NOW - 500)
-    assert advice(placer.plan(both, FLEET, of_one, frozenset(), NOW)) == (mine, ask)
+    assert advice(placer.plan(Situation(both, FLEET, NOW, leases=of_one))) == (mine, ask, unseen)
     unknown = frozenset({("a", "GPU-1")})
-    assert advice(placer.plan(both, FLEET, {}, unknown, NOW)) == (
+    assert advice(placer.plan(Situation(both, FLEET, NOW, avoid=unknown))) == (
         mine,
+        unseen,
         lapse.replace("1m30s", "2m00s"),
     )
 
 
+def test_of_a_queue_that_has_the_lab_to_itself_no_other_is_told() -> None:
+    plan = Placer(LabSettings()).plan(
+        Situation([running("r", "GPU-0"), running("s", "GPU-1"), job("q")], FLEET, NOW)
+    )
+    assert advice(plan) == ("Raise its priority to be next, or cancel a job that holds a device.",)
+
+
 def test_two_queued_jobs_get_a_device_each() -> None:
-    plan = Placer(LabSettings()).plan([job("x"), job("y")], FLEET, {}, frozenset(), NOW)
+    plan = Placer(LabSettings()).plan(Situation([job("x"), job("y")], FLEET, NOW))
     assert {choice.job for choice in plan.choices} == {"x", "y"}
     assert {choice.device_uuids for choice in plan.choices} == {("GPU-0",), ("GPU-1",)}
     assert all(choice.reasons for choice in plan.choices)
@@ -99,7 +117,7 @@ def test_two_queued_jobs_get_a_device_each() -> None:
 
 def test_a_device_another_console_took_a_moment_ago_is_left_out() -> None:
     avoid = frozenset({("a", "GPU-0"), ("a", "GPU-1")})
-    plan = Placer(LabSettings()).plan([job("x")], FLEET, {}, avoid, NOW)
+    plan = Placer(LabSettings()).plan(Situation([job("x")], FLEET, NOW, avoid=avoid))
     assert plan.choices == ()
 
 
@@ -111,13 +129,13 @@ def test_a_job_waits_for_those_it_comes_after() -> None:
         (JobState.CANCELLED, "was cancelled"),
     ):
         first = replace(running("first", "GPU-0"), state=state)
-        plan = placer.plan([first, job("x", after=("first",))], FLEET, {}, frozenset(), NOW)
+        plan = placer.plan(Situation([first, job("x", after=("first",))], FLEET, NOW))
         assert plan.choices == ()
         assert words in plan.waiting["x"].reason
-    gone = placer.plan([job("x", after=("nowhere",))], FLEET, {}, frozenset(), NOW)
+    gone = placer.plan(Situation([job("x", after=("nowhere",))], FLEET, NOW))
     assert "does not know" in gone.waiting["x"].reason
     done = replace(running("first", "GPU-0"), state=JobState.SUCCEEDED)
-    plan = placer.plan([done, job("x", after=("first",))], FLEET, {}, frozenset(), NOW)
+    plan = placer.plan(Situation([done, job("x", after=("first",))], FLEET, NOW))
     assert [choice.job for choice in plan.choices] == ["x"]
 
 
@@ -125,7 +143,7 @@ def test_all_that_a_job_comes_after_is_told_and_what_is_not_named_is_counted() -
     placer = Placer(LabSettings())
     others = [replace(job(f"j{number}"), state=JobState.HELD) for number in range(7)]
     late = job("x", after=("j0", "j1"))
-    why = placer.plan([*others, late], FLEET, {}, frozenset(), NOW).waiting["x"]
+    why = placer.plan(Situation([*others, late], FLEET, NOW)).waiting["x"]
     assert "comes after job j0" in why.reason
     assert "comes after job j1" in why.reason
     assert "more" not in why.reason
@@ -134,7 +152,7 @@ def test_all_that_a_job_comes_after_is_told_and_what_is_not_named_is_counted() -
 
     swept = [replace(other, task=replace(other.task, sweep="s")) for other in others]
     late = job("x", after=("s", "j6"))
-    why = placer.plan([*swept, late], FLEET, {}, frozenset(), NOW).waiting["x"]
+    why = placer.plan(Situation([*swept, late], FLEET, NOW)).waiting["x"]
     assert why.reason.endswith("It waits for the 5 jobs named here and 2 more.")
     assert [blocker["job"] for blocker in why.blockers] == [f"j{number}" for number in range(5)]
 
@@ -146,10 +164,10 @@ def test_sharded_states_count_once_among_the_devices_that_share_them() -> None:
         estimate_mib=45000.0,
         estimate={"memory": {"optimizer_mib": 24000.0}},
     )
-    plan = placer.plan([large], FLEET, {}, frozenset(), NOW)
+    plan = placer.plan(Situation([large], FLEET, NOW))
     assert [choice.device_uuids for choice in plan.choices] == [("GPU-0", "GPU-1")]
     whole = replace(large, estimate=None)
-    assert "needs up to" in placer.plan([whole], FLEET, {}, frozenset(), NOW).waiting["q"].reason
+    assert "needs up to" in placer.plan(Situation([whole], FLEET, NOW)).waiting["q"].reason
 
 
 def test_a_number_left_open_grows_into_what_nobody_waits_for() -> None:
@@ -160,13 +178,13 @@ def test_a_number_left_open_grows_into_what_nobody_waits_for() -> None:
     model = replace(FLEET.hosts[0].devices[0], model="NVIDIA A100-SXM4-40GB")
     devices = tuple(replace(model, uuid=f"GPU-{n}", index=n) for n in range(2))
     fleet = replace(FLEET, hosts=(replace(FLEET.hosts[0], devices=devices),))
-    (choice,) = Placer(LabSettings()).plan([wide], fleet, {}, frozenset(), NOW).choices
+    (choice,) = Placer(LabSettings()).plan(Situation([wide], fleet, NOW)).choices
     assert choice.device_uuids == ("GPU-0", "GPU-1")
     assert choice.reasons[0].startswith("2 devices are taken: 2 NVIDIA A100-SXM4-40GB should")
-    plan = Placer(LabSettings()).plan([wide, job("narrow")], fleet, {}, frozenset(), NOW)
+    plan = Placer(LabSettings()).plan(Situation([wide, job("narrow")], fleet, NOW))
     assert {len(choice.device_uuids) for choice in plan.choices} == {1}
     assert len(plan.choices) == 2
     quota = LabSettings.model_validate({"quotas": [{"user": "ada", "devices": 1}]})
-    (choice,) = Placer(quota).plan([wide], fleet, {}, frozenset(), NOW).choices
+    (choice,) = Placer(quota).plan(Situation([wide], fleet, NOW)).choices
     assert len(choice.device_uuids) == 1
     assert "a quota leaves no room for 2" in choice.reasons[0]

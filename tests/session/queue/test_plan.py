@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.queue import plan
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Plan, placed_by
+from gpuconsole.session.queue.planner import Plan, Situation, placed_by
 from tests.session.conftest import Desk, Lab
 from tests.session.fakes import FirstFree
 
@@ -24,9 +23,9 @@ class Counting(FirstFree):
     def __init__(self) -> None:
         self.threads: list[int] = []
 
-    def plan(self, *situation: Any) -> Plan:
+    def plan(self, situation: Situation) -> Plan:
         self.threads.append(threading.get_ident())
-        return super().plan(*situation)
+        return super().plan(situation)
 
 
 @pytest.fixture
@@ -56,6 +55,8 @@ async def test_a_plan_holds_until_something_changes(lab: Lab, desk: Desk) -> Non
     assert view.plan.waiting.keys() == {first, second}
     lab.docker.leases["GPU-a-0"] = Lease("GPU-a-0", "t", "t-1", "bob", "theirs", 1.0)
     await desk.leases.refresh()
+    assert desk.leases.held_elsewhere("theirs") == 0
+    assert desk.leases.held_elsewhere("another") == 1
     assert await view.renew() is not None
     lab.docker.reachable = False
     assert await view.renew() is not None

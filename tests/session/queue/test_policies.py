@@ -8,7 +8,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement.learned.gate import Play, judge
-from gpuconsole.placement.learned.weights import FILE_NAME, Origin, Trained, dumped
+from gpuconsole.placement.learned.weights_file import FILE_NAME, Origin, Trained, dumped
 from gpuconsole.placement.model import Learned
 from gpuconsole.session.queue.policies import Policies
 

@@ -11,13 +11,14 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.documents import parse
 from gpuconsole.placement import Holder
 from gpuconsole.session.queue.placement_adapter import Placer, Standing
+from gpuconsole.session.queue.planner import Situation
 from tests.session.queue.test_placement_adapter import FLEET, NOW, job, running
 
 HOUR = 3600.0
 
 
 def standing(jobs: list[Job], settings: LabSettings | None = None) -> Standing:
-    return Placer(settings or LabSettings()).standing(jobs, FLEET, {}, NOW)
+    return Placer(settings or LabSettings()).standing(Situation(jobs, FLEET, NOW))
 
 
 def done(name: str, seconds: float, user: str = "ada") -> Job:
@@ -64,7 +65,7 @@ def settings(text: str) -> LabSettings:
 
 
 def why(jobs: list[Job], lab: LabSettings, waiting: str) -> str:
-    plan = Placer(lab).plan(jobs, FLEET, {}, frozenset(), NOW)
+    plan = Placer(lab).plan(Situation(jobs, FLEET, NOW))
     assert waiting not in {choice.job for choice in plan.choices}
     return plan.waiting[waiting].reason
 
@@ -73,9 +74,9 @@ def test_a_quota_holds_a_job_back_and_says_so() -> None:
     lab = settings("quotas: [{user: '*', devices: 1}]")
     told = why([running("r", "GPU-0"), job("q")], lab, "q")
     assert "User ada may have 1 device at once: 1 are in use" in told
-    assert Placer(lab).plan([job("q")], FLEET, {}, frozenset(), NOW).choices
+    assert Placer(lab).plan(Situation([job("q")], FLEET, NOW)).choices
     # Of two that wait the second is held back by the first, which starts now.
-    both = Placer(lab).plan([job("x"), job("y")], FLEET, {}, frozenset(), NOW)
+    both = Placer(lab).plan(Situation([job("x"), job("y")], FLEET, NOW))
     assert len(both.choices) == 1
 
 
@@ -93,7 +94,7 @@ windows:
     told = why([job("q")], lab, "q")
     assert "Kept for tea (course)" in told
     mine = replace(job("q"), user="tea")
-    assert Placer(lab).plan([mine], FLEET, {}, frozenset(), NOW).choices
+    assert Placer(lab).plan(Situation([mine], FLEET, NOW)).choices
 
 
 def test_devices_per_host() -> None:
@@ -111,18 +112,18 @@ def test_whoever_had_less_of_the_lab_goes_first() -> None:
         replace(job("of-ada"), submitted_at=NOW - 20),
         replace(job("of-bob"), user="bob", submitted_at=NOW - 10),
     ]
-    fair = Placer(LabSettings(fair_share=1.0)).plan(queue, FLEET, {}, frozenset(), NOW)
+    fair = Placer(LabSettings(fair_share=1.0)).plan(Situation(queue, FLEET, NOW))
     assert [choice.job for choice in fair.choices] == ["of-bob"]
 
 
 def test_the_journal_is_looked_through_once() -> None:
     placer = Placer(LabSettings())
     jobs = [*(done(f"p{number}", HOUR) for number in range(50)), job("q")]
-    placer.plan(jobs, FLEET, {}, frozenset(), NOW)
+    placer.plan(Situation(jobs, FLEET, NOW))
     count = placer._ledger.runs.count
     for _ in range(3):
-        placer.plan(jobs, FLEET, {}, frozenset(), NOW)
-    placer.plan([*jobs, done("new", HOUR)], FLEET, {}, frozenset(), NOW)
+        placer.plan(Situation(jobs, FLEET, NOW))
+    placer.plan(Situation([*jobs, done("new", HOUR)], FLEET, NOW))
     assert placer._ledger.runs.count == count + 1 == 51
 
 
@@ -134,6 +135,6 @@ windows:
 """
     )
     queue = [job("long", run_time_s=24 * HOUR), job("unknown")]
-    found = Placer(lab).plan(queue, FLEET, {}, frozenset(), NOW)
+    found = Placer(lab).plan(Situation(queue, FLEET, NOW))
     assert [choice.job for choice in found.choices] == ["unknown"]
     assert "would not be done" in found.waiting["long"].reason

@@ -176,3 +176,24 @@ def test_utilisation_seen_before_this_console_was_opened_counts_for_its_like() -
     assert ledger.utilization(job("q", JobState.QUEUED)) == 35.0
     other = replace(alike, task=replace(alike.task, script="/p/other.py"))
     assert ledger.utilization(other) is None
+
+
+def test_no_run_is_expected_to_outlast_its_time_limit() -> None:
+    lab = Ledger(LabSettings.model_validate({"limits": {"time_limit": 2 * HOUR}}))
+    free = Ledger(LabSettings())
+    says = job("1", JobState.QUEUED, run_time_s=5 * HOUR)
+    assert (lab.run_time_s(says, 1), free.run_time_s(says, 1)) == (2 * HOUR, 5 * HOUR)
+    plain = job("2", JobState.QUEUED)
+    assert lab.run_time_s(plain, 1) is None, "the lab's limit says nothing of a job's length"
+    own = job("3", JobState.QUEUED, time_limit_s=HOUR)
+    assert (lab.run_time_s(own, 1), free.run_time_s(own, 1)) == (HOUR, HOUR)
+    running = replace(says, state=JobState.RUNNING, attempts=(tried(1, NOW - HOUR, None),))
+    assert lab.ends_at(running, running.attempts[0], NOW) == NOW + HOUR
+    assert lab.limit_left_s(running, NOW) == HOUR
+    assert free.limit_left_s(running, NOW) is None
+
+
+def test_a_job_that_reached_its_time_limit_goes_on_from_its_checkpoint_when_retried() -> None:
+    first = tried(1, NOW - 3 * HOUR, NOW - HOUR, ended_by="time-limit")
+    again = job("1", JobState.QUEUED, first, checkpoint_dir="ckpt")
+    assert worked_s(again) == 2 * HOUR

@@ -9,12 +9,12 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState, Member, Task
-from gpuconsole.placement.fairshare import Share
-from gpuconsole.placement.forecast import Expected
+from gpuconsole.placement.forecast.start_times import Expected
+from gpuconsole.placement.rules.fair_share import Share
 from gpuconsole.session.queue.job_outlook import Prospect, prospect_of
 from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.usage_ledger import Ledger
-from gpuconsole.session.queue.why import why_of
+from gpuconsole.session.queue.why import smaller_batches, why_of
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -159,6 +159,15 @@ def test_a_running_job_says_when_it_should_end() -> None:
     assert "runs 10m00s longer than its task says" in reason(running, Prospect(0.0, left_s=-600.0))
 
 
+def test_a_running_job_says_when_its_time_limit_ends_it() -> None:
+    running = job(JobState.RUNNING, tried())
+    told = reason(running, Prospect(0.0, left_s=HOUR, limit_s=2 * HOUR))
+    assert told.endswith(
+        "It should end in about 1h00m. Its time limit ends it in 2h00m at the latest."
+    )
+    assert "time limit" not in reason(running, Prospect(0.0, limit_s=-1.0)), "it is being ended"
+
+
 def test_a_gang_runs_on_all_its_hosts() -> None:
     gang = tried(members=(Member("b", ("GPU-9",), (0,), "c"),))
     assert reason(job(JobState.RUNNING, gang)).startswith("It runs on a and b.")
@@ -195,3 +204,32 @@ def test_the_prospect_of_a_job_comes_from_the_journal() -> None:
     assert found.length.startswith("It should run about 1h00m")
     said = replace(queued, task=replace(queued.task, run_time_s=120.0))
     assert prospect_of(said, ledger, NOW).length == "Its task says that it runs 2m00s."
+
+
+def verdict(device: str, said: str, most: int | None) -> dict[str, object]:
+    return {"device": device, "verdict": said, "max_batch_size": most}
+
+
+def test_a_smaller_batch_is_named_for_the_devices_that_are_too_small() -> None:
+    document = {
+        "batch_size": 64,
+        "verdicts": [
+            verdict("A100", "fits", 96),
+            verdict("V100", "will-not-fit", 48),
+            verdict("RTX 3090", "will-not-fit", 24),
+            verdict("RTX 3090", "will-not-fit", 22),
+            verdict("T4", "will-not-fit", 12),
+        ],
+    }
+    assert smaller_batches(document) == (
+        "With a batch of 48 or less instead of 64, V100 will do too.",
+        "With a batch of 24 or less instead of 64, RTX 3090 will do too.",
+    )
+
+
+def test_no_batch_is_named_where_none_is_known_or_none_helps() -> None:
+    known = [verdict("V100", "will-not-fit", 48)]
+    assert smaller_batches({}) == ()
+    assert smaller_batches({"batch_size": None, "verdicts": known}) == ()
+    assert smaller_batches({"batch_size": 8, "verdicts": [verdict("T4", "will-not-fit", 0)]}) == ()
+    assert smaller_batches({"batch_size": 8, "verdicts": [verdict("T4", "will-fail", 4)]}) == ()

@@ -23,8 +23,8 @@ from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.recording import recorder as recording
 from gpuconsole.session.recording.recorder import FileSink, Recorder, Watched, record_into
 from gpuconsole.session.recording.replay_session import open_past, open_replay
-from gpuconsole.state.recording.shelf import Shelf
-from gpuconsole.state.recording.tape import Tape
+from gpuconsole.state.recording.archive import Shelf
+from gpuconsole.state.recording.reader import Tape
 from gpuconsole.state.recording.writer import Batch
 from tests.waiting import until
 

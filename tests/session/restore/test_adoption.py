@@ -12,7 +12,7 @@ from gpuconsole.core.containers import ContainerStatus, Lease
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.session.dispatch.container_spec import container_name, labels_of
+from gpuconsole.session.dispatch.attempt.container_spec import container_name, labels_of
 from gpuconsole.session.factory import NoHosts
 from gpuconsole.session.queue.commands import retry
 from gpuconsole.session.restore.jobs_from_containers import (
@@ -23,8 +23,8 @@ from gpuconsole.session.restore.jobs_from_containers import (
     started_unseen,
 )
 from gpuconsole.session.results import list_results
-from gpuconsole.state.backups import make_backup, restore
-from gpuconsole.state.restoration import HELD
+from gpuconsole.state.backup.backups import make_backup, restore
+from gpuconsole.state.backup.restoration import HELD
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import START
 

@@ -17,7 +17,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import HostBusyError, RefusedError
 from gpuconsole.preflight.ladder import Site
 from gpuconsole.session.session import Session
-from gpuconsole.state.images import ImageNotes, Pin
+from gpuconsole.state.files.images import ImageNotes, Pin
 from tests.session.test_session import FITS, Room, report_of
 
 UNKNOWN = Report(
@@ -48,7 +48,7 @@ class Bench(Room):
 
     def session(self, **options: Any) -> Session:
         session = super().session(dispatch=False, **options)
-        session.preflight.measure = self.measure  # type: ignore[method-assign]
+        session.estimates.measure = self.measure  # type: ignore[method-assign]
         return session
 
 
@@ -89,7 +89,7 @@ async def test_a_task_cannot_be_measured_where_the_lab_says_never(bench: Bench) 
     bench.settings = LabSettings(measure="never")
     async with bench.session() as session:
         await session.queue.submit(bench.task(measure="auto"))
-        await session.preflight.climb(bench.task(measure="auto"), insist=True)
+        await session.estimates.climb(bench.task(measure="auto"), insist=True)
     assert bench.runs == []
 
 
@@ -107,12 +107,12 @@ async def test_cancelling_queues_it_as_unknown_and_is_remembered(bench: Bench) -
     async with bench.session() as session:
         work = asyncio.ensure_future(session.queue.submit(bench.task()))
         await bench.begun.wait()
-        session.preflight.stop_measuring()
+        session.estimates.stop_measuring()
         assert (await work).estimate_mib is None
         assert (await session.queue.submit(bench.task("again"))).estimate_mib is None
         assert len(bench.runs) == 1
         bench.goes_on.set()
-        found = await session.preflight.climb(bench.task(), insist=True)
+        found = await session.estimates.climb(bench.task(), insist=True)
         assert found.estimate.tier == "meta"
 
 
@@ -123,7 +123,7 @@ async def test_of_two_at_once_the_second_uses_what_the_first_measured(bench: Ben
             asyncio.ensure_future(session.queue.submit(bench.task(name))) for name in ("x", "y")
         ]
         await bench.begun.wait()
-        await bench.until(lambda: len(session.preflight._climbs) == 2)
+        await bench.until(lambda: len(session.estimates._climbs) == 2)
         bench.goes_on.set()
         jobs = await asyncio.gather(*both)
     assert len(bench.runs) == 1
@@ -134,7 +134,7 @@ async def test_read_only_measures_nothing(bench: Bench) -> None:
     async with bench.session():
         pass
     async with bench.session(read_only=True) as session:
-        found = await session.preflight.climb(bench.task())
+        found = await session.estimates.climb(bench.task())
     assert bench.runs == []
     assert found.estimate.memory is None
     assert {trial.outcome for trial in found.trials} == {"unknown", "impossible"}
@@ -160,9 +160,9 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
     monkeypatch.setattr("gpuconsole.session.estimate.service.host_sites", sites)
     room = Room(tmp_path)
     async with room.session(dispatch=False) as session:
-        monkeypatch.setattr(session.preflight, "_spot", spot)
-        monkeypatch.setattr(session.preflight._measurements, "on_host", on_host)
-        work = session.preflight.measure(room.task(), "meta", lambda share, stage: None)
+        monkeypatch.setattr(session.estimates, "_spot", spot)
+        monkeypatch.setattr(session.estimates._measurements, "on_host", on_host)
+        work = session.estimates.measure(room.task(), "meta", lambda share, stage: None)
         if "b" in busy:
             with pytest.raises(HostBusyError):
                 await work
@@ -173,7 +173,7 @@ async def test_a_host_that_measures_for_others_is_passed_by_and_the_last_one_wai
 
 async def test_recordings_are_asked_for_the_images_that_the_job_may_get(bench: Bench) -> None:
     async with bench.session() as session:
-        images = session.preflight._images
+        images = session.estimates._images
         assert images(bench.task()) == {"paddle"}
         assert images(bench.task(image="own:1")) == {"own:1"}
         pin = Pin("own:1", "own@sha256:" + "0" * 64)

@@ -41,7 +41,7 @@ def words(session: Session, job_id: str) -> Iterator[str]:
     yield json.dumps(job.as_json())
     for target in ("docker", "kubernetes", "slurm"):
         yield session.render(job.id, target)
-    yield json.dumps(session.why(job.id).as_json())
+    yield json.dumps(session.why_now(job.id).as_json())
 
 
 async def test_a_value_reaches_the_container_and_nothing_else(room: Room) -> None:  # noqa: F811

@@ -14,12 +14,16 @@ from gpuconsole.core.containers import HostAccount
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.projects import start_folder
 from gpuconsole.errors import UsageError
-from gpuconsole.lab.plan import script_fault
 from gpuconsole.placement import launch_command
-from gpuconsole.session.dispatch.checkpoint import pack_parents
-from gpuconsole.session.dispatch.container_spec import checkpoint_path, container_spec, start_path
+from gpuconsole.session.dispatch.attempt.checkpoint import pack_parents
+from gpuconsole.session.dispatch.attempt.container_spec import (
+    checkpoint_path,
+    container_spec,
+    start_path,
+)
 from gpuconsole.session.dispatch.slurm_jobs import batch_spec
 from gpuconsole.session.submit.validate import Packed, pack_task
+from gpuconsole.simulated_lab.plan import script_fault
 
 TASK = Task("train", "/p/tools/train.py", args=("-c", "../x.yml"), project="/p", folder="tools")
 

@@ -67,7 +67,7 @@ def room(tmp_path: Path) -> Room:
 
 def sized(session: Session) -> ByWidth:
     answers = ByWidth()
-    session.preflight._preflights = answers
+    session.estimates._preflights = answers
     return answers
 
 
@@ -150,7 +150,7 @@ async def test_a_job_after_a_sweep_starts_when_all_of_it_ended_well(room: Room) 
         assert last.task.after == ("train", sweep[0].id)
         for expected in ("0 of its 2 jobs have ended well", "1 of its 2 jobs"):
             await room.until(lambda: room.docker.running)
-            why = session.why(last.id)
+            why = session.why_now(last.id)
             assert expected in why.reason
             room.docker.finish(0)
             await room.until(lambda: not room.docker.running)
@@ -165,7 +165,7 @@ async def test_a_job_after_a_sweep_that_failed_says_which(room: Room) -> None:
         await room.until(lambda: room.docker.running)
         room.docker.finish(1)
         await room.until(lambda: any(job.state is JobState.FAILED for job in session.jobs()))
-        why = session.why(last.id)
+        why = session.why_now(last.id)
         assert "1 did not: train[seed=0] failed" in why.reason
         assert why.options[0].startswith("Retry ")
 
@@ -191,7 +191,7 @@ async def test_a_deadline_must_be_a_time_to_come(room: Room) -> None:
         with pytest.raises(UsageError, match="is past"):
             await session.queue.submit(room.task(deadline="2020-01-31T18:00:00.000Z"))
         job = await session.queue.submit(room.task(deadline="2090-01-31T18:00:00.000Z"))
-        assert "deadline of 2090-01-31 18:00 UTC" in session.why(job.id).reason
+        assert "deadline of 2090-01-31 18:00 UTC" in session.why_now(job.id).reason
 
 
 async def test_an_argument_that_is_no_number_is_tried_with_each_of_its_values(room: Room) -> None:

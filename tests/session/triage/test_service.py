@@ -147,14 +147,14 @@ async def test_what_a_person_says_survives_the_console(make: Make) -> None:
     desk = make()
     desk.fleet.down = True
     await desk.look(OPENS)
-    marked = desk.triage.acknowledge("unreachable")
+    marked = await desk.triage.acknowledge("unreachable")
     assert marked.marked_by == "ana"
     assert desk.state is IncidentState.ACKNOWLEDGED
     again = make()
     await again.look(4)
     assert again.state is IncidentState.ACKNOWLEDGED
     assert again.only().since == desk.only().since
-    again.triage.reopen("unreachable:a")
+    await again.triage.reopen("unreachable:a")
     assert desk.state is IncidentState.OPEN
 
 
@@ -162,7 +162,7 @@ async def test_a_snoozed_incident_comes_back_by_itself(make: Make) -> None:
     desk = make()
     desk.fleet.down = True
     await desk.look(OPENS)
-    desk.triage.snooze("unreachable:a", 60.0)
+    await desk.triage.snooze("unreachable:a", 60.0)
     assert desk.state is IncidentState.SNOOZED
     await desk.look(62)
     assert desk.state is IncidentState.OPEN
@@ -174,14 +174,14 @@ async def test_a_snooze_without_a_sensible_time_is_refused(make: Make, seconds: 
     desk.fleet.down = True
     await desk.look(OPENS)
     with pytest.raises(UsageError, match="30 days"):
-        desk.triage.snooze("unreachable:a", seconds)
+        await desk.triage.snooze("unreachable:a", seconds)
 
 
 async def test_no_fault_stays_closed_until_it_has_gone_and_comes_back(make: Make) -> None:
     desk = make()
     desk.fleet.down = True
     await desk.look(OPENS)
-    desk.triage.resolve("unreachable:a")
+    await desk.triage.resolve("unreachable:a")
     await desk.look(200)
     assert desk.state is IncidentState.RESOLVED
     desk.fleet.down = False
@@ -240,9 +240,9 @@ async def test_read_only_sees_and_writes_nothing(make: Make) -> None:
     assert [event.message for event in desk.told] == ["a: host unreachable"]
     for say in (desk.triage.acknowledge, desk.triage.resolve, desk.triage.reopen):
         with pytest.raises(ReadOnlyError):
-            say("unreachable:a")
+            await say("unreachable:a")
     with pytest.raises(ReadOnlyError):
-        desk.triage.snooze("unreachable:a", 60.0)
+        await desk.triage.snooze("unreachable:a", 60.0)
     desk.fleet.down = False
     await desk.look(ENDS)
     assert desk.triage.incidents() == ()
@@ -318,7 +318,7 @@ async def test_marking_what_has_gone_by_itself_is_told(make: Make) -> None:
     incident = desk.only()
     desk.journal.close_incident(replace(incident, ended_at=desk.clock.now()))
     with pytest.raises(UsageError, match="gone by itself"):
-        desk.triage.acknowledge(incident.id)
+        await desk.triage.acknowledge(incident.id)
 
 
 async def test_it_runs_every_two_seconds_until_it_is_closed(make: Make) -> None:

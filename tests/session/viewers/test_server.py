@@ -14,8 +14,9 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.errors import ReadOnlyError, UnreachableError
+from gpuconsole.session.fleet.changes import applied, changes
 from gpuconsole.session.viewers.client import SharedHosts, open_shared
-from gpuconsole.session.viewers.server import Share, applied, greeting_of, news
+from gpuconsole.session.viewers.server import Share, greeting_of
 from gpuconsole.state import Journal
 from tests.waiting import until
 
@@ -44,12 +45,12 @@ def test_only_what_changed_is_told_and_the_picture_is_the_same() -> None:
     before = fleet(1, UP, DOWN)
     hotter = replace(UP, devices=(replace(UP.devices[0], temperature_c=80.0),))
     after = fleet(2, DOWN, hotter)
-    told = news(before, after, {})
+    told = changes(before, after, {})
     assert told.changed == (hotter,)
     assert applied(before, told) == after
     gone = fleet(3, DOWN)
-    assert applied(after, news(after, gone, {})) == gone
-    assert applied(FleetSnapshot(), news(None, after, {})) == after
+    assert applied(after, changes(after, gone, {})) == gone
+    assert applied(FleetSnapshot(), changes(None, after, {})) == after
 
 
 async def test_viewers_see_what_the_session_sees(tmp_path: Path) -> None:

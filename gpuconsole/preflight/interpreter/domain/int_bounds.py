@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Bound, Value
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 MAX_LISTED = 4096
 
@@ -68,7 +71,7 @@ def combined(kind: type[ast.operator], left: Value, right: Value) -> int | None:
 def keeping(call: Callable[..., Value]) -> Callable[..., Value]:
     """Return a function that gives the numbers that it is given, in another form."""
 
-    def function(run: Any, value: Value, *args: Value, **kwargs: Value) -> Value:
+    def function(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
         made = call(run, value, *args, **kwargs)
         if isinstance(made, (Array, Tensor)) and made.dtype not in FLOATS and made.high is None:
             made.high = high_of(value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     Unknown,
@@ -12,6 +13,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
 
 
@@ -37,6 +39,7 @@ class Mapping(Native):
         """Number of entries."""
         return len(self.entries)
 
+    @exposed.setter("__dict__")
     def set___dict__(self, value: Value) -> None:
         """Let attributes and entries be one, as `self.__dict__ = self` does."""
         if value is self:
@@ -44,7 +47,7 @@ class Mapping(Native):
         elif isinstance(value, dict):
             self.attrs = value
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give an entry."""
         if isinstance(key, Unknown):
             return key
@@ -52,7 +55,7 @@ class Mapping(Native):
             return self.entries[key]
         return interp.lacking(f"there is no key {key!r}"[:200], "KeyError")
 
-    def store(self, interp: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Interpreter, key: Value, value: Value) -> None:
         """Set an entry."""
         if not isinstance(key, Unknown):
             self.entries[key] = self.wrap(interp.run, value)
@@ -61,30 +64,35 @@ class Mapping(Native):
         """Whether there is an entry."""
         return key in self.entries
 
-    def count(self, interp: Any) -> int:
+    def count(self, interp: Interpreter) -> int:
         """Number of entries."""
         return len(self.entries)
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the keys."""
         yield from list(self.entries)
 
+    @exposed.method("get", "__getitem__")
     def do_get(self, run: Run, key: Value, default: Value = None) -> Value:
         """Give an entry or a default."""
         return key if isinstance(key, Unknown) else self.entries.get(key, default)
 
+    @exposed.method("keys")
     def do_keys(self, run: Run) -> Value:
         """Give the keys."""
         return list(self.entries)
 
+    @exposed.method("values")
     def do_values(self, run: Run) -> Value:
         """Give the values."""
         return list(self.entries.values())
 
+    @exposed.method("items")
     def do_items(self, run: Run) -> Value:
         """Give the pairs."""
         return list(self.entries.items())
 
+    @exposed.method("update", "__init__")
     def do_update(self, run: Run, items: Value = None, /, **more: Value) -> None:
         """Set many."""
         if isinstance(items, Unknown):
@@ -95,6 +103,7 @@ class Mapping(Native):
         for key, value in {**(found or {}), **more}.items():
             self.entries[key] = self.wrap(run, value)
 
+    @exposed.method("pop")
     def do_pop(self, run: Run, key: Value, *default: Value) -> Value:
         """Take an entry out."""
         if key in self.entries:
@@ -102,14 +111,17 @@ class Mapping(Native):
         return default[0] if default else run.interp.lacking(f"there is no key {key!r}"[:200],
                                                             "KeyError")  # fmt: skip
 
+    @exposed.method("setdefault")
     def do_setdefault(self, run: Run, key: Value, default: Value = None) -> Value:
         """Give an entry, set before where it is not there."""
         return self.entries.setdefault(key, self.wrap(run, default))
 
+    @exposed.method("copy")
     def do_copy(self, run: Run) -> Value:
         """Copy, one level deep."""
         return self.clone(run, deep=False)
 
+    @exposed.method("clear")
     def do_clear(self, run: Run) -> None:
         """Take all entries out."""
         self.entries.clear()
@@ -127,13 +139,12 @@ class Mapping(Native):
             made.attrs.update(self.attrs)
         return made
 
-    do___getitem__ = do_get
-    do___init__ = do_update
-
+    @exposed.method("__setitem__")
     def do___setitem__(self, run: Run, key: Value, value: Value) -> None:
         """Set an entry."""
         self.store(run.interp, key, value)
 
+    @exposed.method("__contains__")
     def do___contains__(self, run: Run, key: Value) -> Value:
         """Whether there is an entry."""
         return self.contains(key)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from functools import cmp_to_key
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Value, first_unknown
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
-def in_order(interp: Any, items: list[Value], options: dict[str, Value]) -> Value:
+
+def in_order(interp: Interpreter, items: list[Value], options: dict[str, Value]) -> Value:
     """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
     key = options.get("key")
     keys = items if key is None else [interp.call(key, [one], {}) for one in items]
@@ -26,7 +29,7 @@ def in_order(interp: Any, items: list[Value], options: dict[str, Value]) -> Valu
     return [items[place] for place in places]
 
 
-def _three_way(interp: Any, left: Value, right: Value) -> int:
+def _three_way(interp: Interpreter, left: Value, right: Value) -> int:
     """Compare as `sorted` does objects of the script: by `__lt__` alone."""
     less = interp.compare(ast.Lt, left, right)
     if not isinstance(less, bool):

@@ -1,7 +1,7 @@
 """The values of interpreted scripts beside plain Python constants.
 
-Native objects answer to a script's attribute names only through methods named `do_<name>` and
-properties named `get_<name>`, so no name in a script can reach the interpreter's own insides.
+Native objects answer to a script's attribute names only by the tables that the decorators of
+`exposed` fill, so no name in a script can reach the interpreter's own insides.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpuconsole.preflight.interpreter.domain import syntax
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 Value = Any
 """A constant, a list/tuple/dict/set of values, or one of the classes of this package."""
@@ -44,13 +47,31 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class SomeBytes(Unknown):
+    """Bytes that nobody knows, such as those of a file."""
+
+
+@dataclass(frozen=True, slots=True)
 class SomeNumber(Unknown):
     """One number that nobody knows: it scales a tensor without changing its shape."""
 
 
 @dataclass(frozen=True, slots=True)
+class Share(SomeNumber):
+    """A number that is drawn from 0 up to 1, and is never 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class SomeInt(SomeNumber):
     """A whole number that nobody knows, such as the index of a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Unknown):
+    """One of a few things that can be called, picked at random; None, if it is among them, is
+    called by no script."""
+
+    things: tuple[Value, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +170,14 @@ class Scope:
                 return scope
             scope = scope.parent
         return None
+
+    @property
+    def ends(self) -> bool:
+        """Whether it, or one around it, is a call's, of which only what is read outlives it."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind in ("class", "module"):
+            scope = scope.parent
+        return scope is not None
 
     def close_over(self, names: set[str]) -> None:
         """Note what a function made here may read, here and in the calls around."""
@@ -272,12 +301,14 @@ class Native:
     label = "object"
     is_its_fields = False
     """Whether its attributes are all there is to it, so that two can be joined by them."""
+    also: tuple[type[Native], ...] = ()
+    """Classes of which it is an instance to a script, though it is none of ours."""
 
     def __init__(self) -> None:
         self.cls: UserClass | None = None
         self.attrs: dict[str, Value] = {}
 
-    def init(self, run: Any, /, *args: Value, **kwargs: Value) -> None:
+    def init(self, run: Run, /, *args: Value, **kwargs: Value) -> None:
         """Stand for the library's `__init__`."""
 
 

@@ -14,6 +14,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     NativeClass,
     NativeFunction,
+    SomeBytes,
     SomeInt,
     SomeNumber,
     Unknown,
@@ -120,7 +121,8 @@ def of_call(
             interp.run.block(result)
         return formed(plain(result), "number")
     if isinstance(target, NativeFunction) and not _numeric(target.name):
-        result = plain(result)
+        read = isinstance(result, SomeBytes) and target.name.endswith(".read")
+        result = result if read else plain(result)
     if result.root is not None and result.root.form == "value":
         measured = isinstance(target, NativeFunction) and target.name in MEASURES
         if measured or isinstance(target, Unknown):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeFunction, Value
@@ -12,6 +12,9 @@ from gpuconsole.preflight.interpreter.paddle.nn.containers import LayerList, Seq
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.paddle.training import amp
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 def begin(run: Run) -> None:
@@ -40,7 +43,7 @@ class Around:
         self.blocks: dict[int, Layer] = {}
         self.inside = False
 
-    def __call__(self, interp: Any, target: Native, args: list[Value],
+    def __call__(self, interp: Interpreter, target: Native, args: list[Value],
                  kwargs: dict[str, Value]) -> Value:  # fmt: skip
         """Call an object; a layer in the way that the variant asks for."""
         run: Run = interp.run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Namespace,
@@ -60,6 +61,7 @@ class Parser(Native):
                 self.taken |= one.taken
                 self.defaults.update(one.defaults)
 
+    @exposed.method("add_argument")
     def do_add_argument(self, run: Run, *flags: Value, **options: Value) -> None:
         """Add an option."""
         if not flags or not all(isinstance(one, str) for one in flags):
@@ -86,12 +88,12 @@ class Parser(Native):
         self.taken.update(flags)
         self.options.append(made)
 
+    @exposed.method("add_argument_group", "add_mutually_exclusive_group")
     def do_add_argument_group(self, run: Run, *_: Value, **__: Value) -> Value:
         """Groups only change the help text."""
         return self
 
-    do_add_mutually_exclusive_group = do_add_argument_group
-
+    @exposed.method("add_subparsers")
     def do_add_subparsers(
         self, run: Run, *_: Value, dest: Value = None, required: Value = False, **__: Value
     ) -> Value:
@@ -102,36 +104,41 @@ class Parser(Native):
         self.options.append(made)
         return Subparsers(made)
 
+    @exposed.method("set_defaults")
     def do_set_defaults(self, run: Run, /, **values: Value) -> None:
         """Change defaults."""
         self.defaults.update(values)
 
+    @exposed.method("get_default")
     def do_get_default(self, run: Run, dest: Value) -> Value:
         """Give a default."""
         run.interp.tick(len(self.options) // 8)
         found = next((one for one in self.options if one.dest == dest), None)
         return self.defaults.get(dest, None if found is None else initial(run, found))
 
+    @exposed.method("parse_known_args")
     def do_parse_known_args(self, run: Run, args: Value = None, namespace: Value = None) -> Value:
         """Parse and give what was left over."""
         left: list[str] = []
         values = self._parse(run, args, namespace, left)
         return (values, left)
 
+    @exposed.method("print_help", "print_usage", "register")
     def do_print_help(self, run: Run, *_: Value, **__: Value) -> None:
         """Print nothing."""
 
-    do_print_usage = do_register = do_print_help
-
+    @exposed.method("format_help")
     def do_format_help(self, run: Run) -> Value:
         """Give text that nobody reads."""
         return ""
 
+    @exposed.method("error")
     def do_error(self, run: Run, message: Value = "", *_: Value) -> Value:
         """End the script as argparse does."""
         run.fault(f"the script refuses its arguments: {message}"[:200])
         return run.unknown("a refused command line")
 
+    @exposed.method("parse_args")
     def do_parse_args(self, run: Run, args: Value = None, namespace: Value = None) -> Value:
         """Parse the job's arguments (or a literal list) into a namespace."""
         left: list[str] = []
@@ -179,6 +186,7 @@ class Subparsers(Native):
         super().__init__()
         self.option = option
 
+    @exposed.method("add_parser")
     def do_add_parser(self, run: Run, name: Value, **options: Value) -> Value:
         """Add a subcommand."""
         made = Parser()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Function,
@@ -19,6 +20,9 @@ from gpuconsole.preflight.interpreter.libraries.argparse import Parser
 from gpuconsole.preflight.interpreter.libraries.command_line import BY_NAME, Option
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 class Command(Native):
@@ -35,15 +39,17 @@ class Command(Native):
         """Whether `@click.command()` was put around it; before that it is a function."""
         self.with_context = False
 
+    @exposed.prop("callback")
     def get_callback(self, run: Run) -> Value:
         """Give the function."""
         return self.function
 
+    @exposed.prop("name")
     def get_name(self, run: Run) -> Value:
         """Give the name."""
         return getattr(self.function, "name", "")
 
-    def call(self, interp: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Interpreter, *args: Value, **kwargs: Value) -> Value:
         """Run with the job's arguments; click ends the script after that."""
         if not self.finished:
             return interp.call(self.function, list(args), kwargs)
@@ -53,7 +59,7 @@ class Command(Native):
             raise Stop
         return None
 
-    def run_with(self, interp: Any, words: list[str]) -> None:
+    def run_with(self, interp: Interpreter, words: list[str]) -> None:
         """Read the words and call the function."""
         run: Run = interp.run
         parser = Parser()
@@ -77,12 +83,14 @@ class Command(Native):
             else:
                 run.fault(f"{name[:40]} is not one of the script's commands")
 
-    do_main = call
+    do_main = exposed.method("main")(call)
 
+    @exposed.method("command")
     def do_command(self, run: Run, *args: Value, **_: Value) -> Value:
         """Make a command of this group."""
         return NativeFunction(lambda run, function: self._added(function, args), "command")
 
+    @exposed.method("add_command")
     def do_add_command(self, run: Run, command: Value, name: Value = None) -> None:
         """Add a command to this group."""
         self._added(command, (name,))
@@ -295,6 +303,7 @@ class App(Command):
     def init(self, run: Run, *_: Value, **__: Value) -> None:
         """Start without commands."""
 
+    @exposed.method("command")
     def do_command(self, run: Run, *args: Value, **_: Value) -> Value:
         """Make a command out of a function's signature."""
         return NativeFunction(
@@ -305,7 +314,7 @@ class App(Command):
         self._added(from_signature(run, function), args)
         return function
 
-    def call(self, interp: Any, *_: Value, **__: Value) -> Value:
+    def call(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
         """Run the only command, or the one that the job names."""
         only = next(iter(self.commands.values()), None)
         if len(self.commands) == 1 and isinstance(only, Command):

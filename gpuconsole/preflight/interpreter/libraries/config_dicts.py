@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, mapping_of, merge
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -33,11 +34,10 @@ class AttrDict(Mapping):
             return made
         return [self.wrap(run, one) for one in value] if type(value) is list else value
 
+    @exposed.method("toDict", "to_dict", "dict", "todict")
     def do_toDict(self, run: Run) -> Value:  # noqa: N802 - the library's name
         """Give plain dictionaries."""
         return unwrapped(run, self)
-
-    do_to_dict = do_dict = do_todict = do_toDict
 
 
 class Node(AttrDict):
@@ -45,6 +45,7 @@ class Node(AttrDict):
 
     label = "CfgNode"
 
+    @exposed.method("merge_from_file")
     def do_merge_from_file(self, run: Run, path: Value) -> None:
         """Read a YAML file over what is there."""
         loaded = json_yaml.yaml_at(run, path)
@@ -54,6 +55,7 @@ class Node(AttrDict):
         elif isinstance(loaded, dict):
             merge(run, self, loaded)
 
+    @exposed.method("merge_from_list")
     def do_merge_from_list(self, run: Run, words: Value) -> None:
         """Set entries by dotted names."""
         items = list(words) if isinstance(words, (list, tuple)) else []
@@ -64,15 +66,16 @@ class Node(AttrDict):
                 owner = owner.entries[one]
             owner.entries[last] = json_yaml.scalar(run, value) if isinstance(value, str) else value
 
+    @exposed.method("merge_from_other_cfg")
     def do_merge_from_other_cfg(self, run: Run, other: Value) -> None:
         """Take another's entries."""
         merge(run, self, mapping_of(other) or {})
 
+    @exposed.method("freeze", "defrost", "set_new_allowed")
     def do_freeze(self, run: Run) -> None:
         """Forbid changes: no size changes."""
 
-    do_defrost = do_set_new_allowed = do_freeze
-
+    @exposed.method("clone")
     def do_clone(self, run: Run) -> Value:
         """Copy all."""
         return self.clone(run)
@@ -98,17 +101,20 @@ class OmegaConf(Native):
     """omegaconf's entrance."""
 
     @staticmethod
+    @exposed.static("load")
     def static_load(run: Run, path: Value, *_: Value) -> Value:
         """Read a YAML file."""
         loaded = json_yaml.yaml_at(run, path)
         return as_attributes(run, loaded) if isinstance(loaded, dict) else loaded
 
     @staticmethod
+    @exposed.static("create")
     def static_create(run: Run, value: Value = None, **_: Value) -> Value:
         """Turn plain dictionaries into attribute dictionaries."""
         return as_attributes(run, value)
 
     @staticmethod
+    @exposed.static("merge")
     def static_merge(run: Run, *parts: Value) -> Value:
         """Lay mappings over each other."""
         made = AttrDict()
@@ -119,11 +125,13 @@ class OmegaConf(Native):
         return made
 
     @staticmethod
+    @exposed.static("to_container")
     def static_to_container(run: Run, value: Value, **_: Value) -> Value:
         """Give plain dictionaries."""
         return unwrapped(run, value)
 
     @staticmethod
+    @exposed.static("from_cli")
     def static_from_cli(run: Run, *_: Value) -> Value:
         """Read `name=value` words of the job's arguments."""
         made = Node()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     OPEN,
     Bound,
@@ -15,12 +15,17 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     Native,
     NativeFunction,
+    Symbol,
     Unknown,
     Value,
+    first_unknown,
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, extents, picked, promote
 from gpuconsole.preflight.interpreter.numpy.array_methods import transposed
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 GRAYSCALE, COLOR = 0, 1
 UNKNOWN_SIDE = 1 << 20
@@ -30,18 +35,42 @@ LARGE = (
     "such as those of its crops."
 )
 
+ALIKE = "Assumed: pictures of one sample, such as an image and its mask, have one size."
+Axis = Literal["height", "width"]
+_SIDES: Mapping[Axis, str] = {"height": "height of a picture:", "width": "width of a picture:"}
+"""How the symbols of lengths begin that are sides of pictures."""
 
-def unknown_side(run: Run) -> Length:
+
+def unknown_side(run: Run, axis: Axis) -> Length:
     """Return a side of a picture on disk: a length that is greater than any that is written."""
-    side = replace(lengths.some(run, "the size of a picture on disk"), const=UNKNOWN_SIDE)
+    some = lengths.some(run, "the size of a picture on disk")
+    key = f"{_SIDES[axis]}{some.terms[0][0].key}"
+    side = replace(some, const=UNKNOWN_SIDE, terms=((Symbol(key), 1),))
     run.findings.assumed(LARGE, side)
     return side
+
+
+def same_side(run: Run, left: Value, right: Value) -> bool:
+    """Whether two lengths are heights, or widths, of pictures: taken to be those of one sample."""
+    axes = [_axis_of(one) for one in (left, right)]
+    if axes[0] is None or axes[0] != axes[1]:
+        return False
+    run.findings.assumed(ALIKE, left)
+    return True
+
+
+def _axis_of(value: Value) -> str | None:
+    if not isinstance(value, Length) or value.const != UNKNOWN_SIDE or len(value.terms) != 1:
+        return None
+    symbol, times = value.terms[0]
+    return next((one for one in _SIDES.values() if times == 1 and symbol.key.startswith(one)), None)
 
 
 class Photo(Native):
     """A picture out of a file: an array of which the sides are not known."""
 
     label = "picture"
+    also = (Array,)
 
     def __init__(self, channels: int | None = 3, dtype: str = "uint8") -> None:
         super().__init__()
@@ -59,6 +88,14 @@ class Photo(Native):
                 2 + len(tail), *tail)  # fmt: skip
         return Photo(self.channels, self.dtype) if same and other.dtype == self.dtype else None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of it as an array: sides that nothing bounds."""
+        sides = (Bound(OPEN**2), Bound(OPEN**2))
+        if self.sides is not None:
+            sides = (Bound.of(self.sides[0]), Bound.of(self.sides[1]))
+        return sides if self.channels is None else (*sides, self.channels)
+
     def as_array(self) -> Array:
         """Return an array with impossibly long sides."""
         tail = () if self.channels is None else (self.channels,)
@@ -68,38 +105,45 @@ class Photo(Native):
         """Return what `np.array` makes: the same, of another type where one is wanted."""
         return Photo(self.channels, dtype or self.dtype)
 
+    @exposed.prop("shape")
     def get_shape(self, run: Run) -> Value:
         """Give the sides, which are not known, and the channels."""
         if self.sides is None:
-            self.sides = unknown_side(run), unknown_side(run)
+            self.sides = unknown_side(run, "height"), unknown_side(run, "width")
         return self.sides if self.channels is None else (*self.sides, self.channels)
 
+    @exposed.prop("ndim")
     def get_ndim(self, run: Run) -> Value:
         """Give the number of axes."""
         return 2 if self.channels is None else 3
 
+    @exposed.method("astype")
     def do_astype(self, run: Run, dtype: Value, **_: Value) -> Value:
         """Convert."""
         return Photo(self.channels, dtype_name(dtype, self.dtype))
 
+    @exposed.method("transpose")
     def do_transpose(self, run: Run, *order: Value) -> Value:
         """Permute the axes: an array whose sides are not known, of which parts may be."""
         sides = [Bound.of(side) for side in self.get_shape(run)[:2]]
         tail = () if self.channels is None else (self.channels,)
         return transposed(run, Array((*sides, *tail), self.dtype), *order)
 
+    @exposed.method("copy")
     def do_copy(self, run: Run, *_: Value) -> Value:
         """Copy."""
         return self
 
-    def operate(self, interp: Any, kind: type[ast.operator], other: Value, *, first: bool) -> Value:
+    def operate(
+        self, interp: Interpreter, kind: type[ast.operator], other: Value, *, first: bool
+    ) -> Value:
         """Compute with each pixel."""
         dtype = other.dtype if isinstance(other, (Array, Photo)) else "uint8"
         made = promote(self.dtype, dtype)
         real = kind is ast.Div or isinstance(other, float)
         return Photo(self.channels, "float64" if real and not made.startswith("float") else made)
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a part: a crop of a known size, or a picture of an unknown one."""
         made = picked(interp.run, self.as_array(), key)
         sides = made.shape[:2] if isinstance(made, Array) else ()
@@ -186,6 +230,17 @@ def _split(run: Run, picture: Value) -> Value:
     return picture
 
 
+def _merge(run: Run, parts: Value) -> Value:
+    """Put pictures of one channel together."""
+    found = first_unknown(parts)
+    if found is not None:
+        return found
+    first = parts[0]
+    if isinstance(first, Photo):
+        return Photo(len(parts), first.dtype)
+    return Array((*first.shape[:2], len(parts)), first.dtype)
+
+
 def _nothing(run: Run, *_: Value, **__: Value) -> None:
     return None
 
@@ -195,7 +250,8 @@ def namespace() -> Namespace:
     table: dict[str, Callable[..., Value]] = {
         "imread": _read, "imdecode": _read, "resize": _resize, "cvtColor": _color,
         "warpAffine": _warp, "warpPerspective": _warp, "copyMakeBorder": _border,
-        "threshold": _threshold, "split": _split, "imwrite": _nothing, "imshow": _nothing,
+        "threshold": _threshold, "split": _split, "merge": _merge,
+        "imwrite": _nothing, "imshow": _nothing,
         "waitKey": _nothing, "setNumThreads": _nothing,
         "getRotationMatrix2D": lambda run, *a, **k: Array((2, 3), "float64"),
         **dict.fromkeys(("flip", "GaussianBlur", "blur", "medianBlur", "dilate", "erode",

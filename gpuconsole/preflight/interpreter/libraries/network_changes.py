@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Namespace, Value
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 CHANGING = frozenset(["paddleslim"])
 """Roots of modules that change the networks they are given."""
@@ -18,11 +22,11 @@ class Changer(Silent):
 
     label = "what changes networks"
 
-    def anything(self, run: Any, name: str) -> Value:
+    def anything(self, run: Run, name: str) -> Value:
         """Give whatever is asked for."""
         return Changer()
 
-    def call(self, interp: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Interpreter, *args: Value, **kwargs: Value) -> Value:
         """Give another; the memory of a network that it was given cannot be told."""
         if not _networks((*args, *kwargs.values())):
             return Changer()

@@ -6,10 +6,13 @@ import json
 import re
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
+    Bound,
+    Length,
     Namespace,
     Native,
     NativeClass,
@@ -23,6 +26,9 @@ from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.io.dataset import Library
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
 from gpuconsole.preflight.interpreter.paddle.training.metrics import Quiet
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 _CLASS = re.compile(
     r"(?:AutoModel|(?:Auto|Bert|Ernie\w*?|Roberta|Electra|Albert|DistilBert|PPMiniLM|TinyBert|UIE"
@@ -108,31 +114,32 @@ class Tokenizer(Native):
         self.model = ""
 
     @staticmethod
+    @exposed.static("from_pretrained")
     def static_from_pretrained(run: Run, name: Value = "", *_: Value, **__: Value) -> Value:
         """Make the tokenizer of a model."""
         made = Tokenizer()
         made.model = name if isinstance(name, str) else ""
         return made
 
+    @exposed.prop("vocab_size")
     def get_vocab_size(self, run: Run) -> Value:
         """Give the size of the vocabulary."""
         row = find_model(self.model)
         return row["vocabulary"] if row else run.unknown(f"the vocabulary of {self.model}")
 
+    @exposed.prop(
+        "pad_token_id", "pad_token_type_id", "cls_token_id", "sep_token_id", "mask_token_id",
+    )  # fmt: skip
     def get_pad_token_id(self, run: Run) -> Value:
         """Give the id of padding."""
         return 0
 
-    get_pad_token_type_id = get_cls_token_id = get_sep_token_id = get_mask_token_id = (
-        get_pad_token_id
-    )
-
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Return the size of the vocabulary."""
         return self.get_vocab_size(interp.run)
 
-    def call(self, interp: Any, text: Value = None, text_pair: Value = None, *_: Value,
-             max_length: Value = None, max_seq_len: Value = None, padding: Value = False,
+    def call(self, interp: Interpreter, text: Value = None, text_pair: Value = None,
+             max_length: Value = None, *_: Value, max_seq_len: Value = None, padding: Value = False,
              pad_to_max_seq_len: Value = False, return_attention_mask: Value = False,
              return_length: Value = False, return_tensors: Value = None,
              **__: Value) -> Value:  # fmt: skip
@@ -145,19 +152,59 @@ class Tokenizer(Native):
             run.findings.flags.add("variable-shape")
         names = ["input_ids", "token_type_ids"]
         names += ["attention_mask"] if return_attention_mask is True else []
-        made: dict[str, Value] = {name: Array((length,), "int64") for name in names}
+        rows = _rows(text)
+        if isinstance(rows, int) and rows < 0:
+            return run.unknown("how many texts a tokenizer is given", text)
+        shape = (length,) if rows is None else (rows, length)
+        if isinstance(return_tensors, str):
+            made: dict[str, Value] = {
+                name: _returned(run, return_tensors, shape if rows is not None else (1, length))
+                for name in names
+            }
+        else:
+            made = {name: Array(shape, "int64") for name in names}
         if return_length is True:
             made["seq_len"] = length
         return made
 
+    @exposed.method("tokenize")
+    def do_tokenize(self, run: Run, text: Value = None, *_: Value, **__: Value) -> Value:
+        """Give the parts of a text: how many is in the data."""
+        part = run.unknown("a part of a text", text)
+        return lengths.opened(part, lengths.some(run, "how many parts a text has"))
+
+    @exposed.method("convert_tokens_to_ids")
+    def do_convert_tokens_to_ids(self, run: Run, tokens: Value = None, *_: Value) -> Value:
+        """Give a number for each part of a text."""
+        one = SomeInt(run.file, run.line, "a part of a text")
+        if isinstance(tokens, (list, tuple)):
+            return lengths.opened(one, lengths.length_of(tokens))
+        return one if isinstance(tokens, str) else run.unknown("the parts of a text", tokens)
+
+    @exposed.method("encode", "batch_encode")
     def do_encode(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Give the ids of a text."""
         return self.call(run.interp, *args, **kwargs)
 
-    do_batch_encode = do_encode
-
+    @exposed.method("save_pretrained")
     def do_save_pretrained(self, run: Run, *_: Value) -> None:
         """Write nothing."""
+
+
+def _rows(text: Value) -> int | None:
+    """Return how many texts a tokenizer is given: None for a single one, -1 where not known.
+
+    What an unknown item of data holds is taken to be one text.
+    """
+    if not isinstance(text, (list, tuple)):
+        return None
+    count = lengths.length_of(text)
+    return Bound.of(count) if isinstance(count, Length) else count if isinstance(count, int) else -1
+
+
+def _returned(run: Run, kind: str, shape: tuple[int, ...]) -> Value:
+    """Return ids as the tensors of Paddle, or the arrays, that `return_tensors` asks for."""
+    return run.tensor(shape, "int64", "inputs") if kind == "pd" else Array(shape, "int64")
 
 
 class TextData(Library):
@@ -170,11 +217,13 @@ class TextData(Library):
         self.maps: list[Value] = []
         self.names: tuple[str, ...] = ()
 
+    @exposed.method("map")
     def do_map(self, run: Run, function: Value, *_: Value, **__: Value) -> Value:
         """Keep what is done to each row."""
         self.maps.append(function)
         return self
 
+    @exposed.prop("label_list")
     def get_label_list(self, run: Run) -> Value:
         """Give the classes."""
         count = next((CLASSES[one] for one in self.names if one in CLASSES), None)
@@ -182,7 +231,7 @@ class TextData(Library):
             return run.unknown("the classes of the data set")
         return [str(place) for place in range(count)]
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Return one row after the script's changes."""
         value: Value = Row()
         for function in self.maps:
@@ -195,7 +244,7 @@ class Row(Native):
 
     label = "row"
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a column: labels are whole numbers."""
         run: Run = interp.run
         if isinstance(key, str) and "label" in key:

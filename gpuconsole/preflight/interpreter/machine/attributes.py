@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import python_values, string_sets
+from gpuconsole.preflight.interpreter.domain import exposed, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, SimpleNamespace
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -114,7 +115,7 @@ def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
         return tuple(value.mro()) if name == "__mro__" else value.bases
     if name in ("__module__", "__doc__"):
         return ""
-    shared = getattr(value.native, "class_" + name, None)
+    shared = None if value.native is None else exposed.of(value.native).of_class.get(name)
     if shared is not None:
         return NativeFunction(partial(_with_class, shared, value), name)
     if value.native is not None:
@@ -124,7 +125,8 @@ def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
 
 
 def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Value:
-    static = getattr(value.type, "static_" + name, None)
+    table = exposed.of(value.type)
+    static = table.static.get(name)
     if static is not None:
         return NativeFunction(static, f"{value.name}.{name}")
     if name in ("__name__", "__qualname__"):
@@ -133,7 +135,7 @@ def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Va
         return NativeFunction(_set_plainly, name)
     if name == "__new__":
         return NativeFunction(instantiation.new, name)
-    if name == "__init__" or hasattr(value.type, "do_" + name):
+    if name == "__init__" or name in table.methods:
         return NativeFunction(partial(_unbound, name), f"{value.name}.{name}")
     if name.startswith("__"):
         return NativeFunction(lambda run, *args, **kwargs: None, name)
@@ -178,12 +180,13 @@ def _instance_attr(interp: Interpreter, value: Native, name: str) -> Value:
         found = value.cls.find(name)
         if found is not MISSING:
             return interp.bind(found, value)
-    getter = getattr(value, "get_" + name, None)
+    table = exposed.of(type(value))
+    getter = table.properties.get(name)
     if getter is not None:
-        return interp.guard(getter, value.label + "." + name)
-    method = getattr(value, "do_" + name, None)
+        return interp.guard(MethodType(getter, value), value.label + "." + name)
+    method = table.methods.get(name)
     if method is not None:
-        return NativeFunction(method, f"{value.label}.{name}")
+        return NativeFunction(MethodType(method, value), f"{value.label}.{name}")
     return _fallback(interp, value, name)
 
 
@@ -196,6 +199,8 @@ def _fallback(interp: Interpreter, value: Native, name: str) -> Value:
     anything = getattr(value, "anything", None)
     if anything is not None:
         return anything(interp.run, name)
+    if name in ("__getattr__", "__getattribute__"):
+        return NativeFunction(partial(_got, value), name)
     what = f"{value.label} has no {name}"
     if interp.trying and type(value) in _WHOLE:
         raise exceptions.raised(interp.run, "AttributeError", what)
@@ -240,9 +245,9 @@ def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:
         return NativeFunction(partial(_set_on, instance), name)
     if name == "forward" and hasattr(instance, "forward"):
         return NativeFunction(instance.forward, "forward")
-    method = getattr(instance, "do_" + name, None)
+    method = exposed.of(type(instance)).methods.get(name)
     if method is not None:
-        return NativeFunction(method, name)
+        return NativeFunction(MethodType(method, instance), name)
     if name.startswith("__"):
         return NativeFunction(lambda run, *args, **kwargs: None, name)
     return interp.run.unknown(f"super().{name} is not known to the analysis")
@@ -280,9 +285,9 @@ def _set_on_instance(interp: Interpreter, target: Native, name: str, value: Valu
         if isinstance(setter, NativeFunction):
             interp.call(setter, [target, name, value], {})
             return
-    change = getattr(target, "set_" + name, None)
+    change = exposed.of(type(target)).setters.get(name)
     if change is not None:
-        change(value)
+        change(target, value)
     if name != "__dict__":
         target.attrs[name] = value
 
@@ -292,6 +297,11 @@ def _bound(found: Value, function: Function, instance: Value) -> Value:
     if not isinstance(found, Wrapped):
         return BoundMethod(function, instance)
     return Wrapped(_bound(found.function, function, instance), found.context)
+
+
+def _got(value: Native, run: Run, name: Value) -> Value:
+    """Stand for `value.__getattr__(name)`, as classes write that hand on what they lack."""
+    return run.interp.get_attr(value, name) if isinstance(name, str) else run.unknown("a name")
 
 
 def _with_class(function: Any, cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:
@@ -304,9 +314,9 @@ def _made_plainly(cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Va
 
 def _set_on(target: Native, run: Run, name: Value, value: Value) -> None:
     if isinstance(name, str):
-        change = getattr(target, "set_" + name, None)
+        change = exposed.of(type(target)).setters.get(name)
         if change is not None:
-            change(value)
+            change(target, value)
         target.attrs[name] = value
 
 
@@ -322,8 +332,10 @@ def _unbound(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) 
         return target.init(run, *args, **kwargs)
     if isinstance(target, dict):
         target = _as_mapping(target)
-    method = getattr(target, "do_" + name, None)
-    return run.unknown(f"{name} of a class") if method is None else method(run, *args, **kwargs)
+    method = exposed.of(type(target)).methods.get(name) if isinstance(target, Native) else None
+    if method is None:
+        return run.unknown(f"{name} of a class")
+    return method(target, run, *args, **kwargs)
 
 
 def _of_plain(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) -> Value:

@@ -21,6 +21,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     NativeClass,
     NativeFunction,
+    OneOf,
     Plain,
     Scope,
     ShapeFault,
@@ -29,9 +30,11 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     Wrapped,
     first_unknown,
+    plain,
 )
 from gpuconsole.preflight.interpreter.machine import instantiation
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
+from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.autograd import grad_mode
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
@@ -78,6 +81,8 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
         if interp.run.mode.around is not None:
             return interp.run.mode.around(interp, target, args, kwargs)
         return interp.call_instance(target, args, kwargs)
+    if isinstance(target, OneOf) and not any(isinstance(one, Tensor) for one in args):
+        return _any_of(interp, target, args, kwargs)
     if isinstance(target, Unknown):
         tensors = [one for one in args if isinstance(one, Tensor)]
         if tensors and interp.run.findings.lost is None:
@@ -88,6 +93,18 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
             interp.run.note_unknown(target)
         return target
     return interp.run.unknown("something that is not a function is called")
+
+
+def _any_of(
+    interp: Interpreter, target: OneOf, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Call each of the things that one is picked from: what all give alike is given."""
+    things = [one for one in target.things if one is not None]
+    given = interp.call(things[0], [*args], {**kwargs})
+    for one in things[1:]:
+        other = interp.call(one, [*args], {**kwargs})
+        given = join.one_of_two(plain(target), given, other)
+    return given
 
 
 def call_instance(
@@ -105,6 +122,16 @@ def call_instance(
     return refused or interp.guard(
         lambda run, /, *a, **k: call(interp, *a, **k), target.label, args, kwargs
     )
+
+
+def _is_scalar(value: Value) -> bool:
+    """Whether a value is a scalar of NumPy whose number is known."""
+    known = isinstance(value, Array) and not value.shape
+    return known and isinstance(value.data, (int, float))
+
+
+def _as_number(value: Value) -> Value:
+    return value.data if _is_scalar(value) else value
 
 
 def guard(
@@ -126,6 +153,11 @@ def guard(
             run.block(failed)
         return failed
     except FOLLOW_ERRORS as error:
+        named = kwargs or {}
+        if any(map(_is_scalar, (*args, *named.values()))):
+            # A number that NumPy holds is one all the same.
+            numbers = {key: _as_number(one) for key, one in named.items()}
+            return guard(interp, function, name, [_as_number(one) for one in args], numbers)
         unknown = getattr(error, "unknown", None) or first_unknown([*args], {**(kwargs or {})})
         if unknown is None:
             unknown = run.unknown(f"{name}: this use is not known to the analysis ({error})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import equality, join, lengths
@@ -13,6 +14,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Exit,
     More,
     Scope,
+    ShapeFault,
     UserRaise,
     Value,
     formed,
@@ -20,8 +22,10 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.frontend import answers, questions
 from gpuconsole.preflight.interpreter.frontend.answers import weightless
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE, Returned, returns
+from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
 from gpuconsole.preflight.interpreter.machine.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.schedules import MAX_TURNS, Counter, rare_turns
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -159,6 +163,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
     walked = interp.eval(node.iter, scope)
     turns = Turns(interp, walked)
     repeats = int(turns.many)
+    counter = Counter.of(node, walked)
     items = interp.iterate(walked)
     del walked
     run.loop = node
@@ -180,8 +185,10 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
             return end
         if end is BREAK:
             return None
-        known = run.progress.cycles >= CYCLES and run.progress.cycles > cycles
+        known = run.progress.is_steady and run.progress.cycles > cycles
         if known or _vain(interp, networks, turns.count):
+            if known and counter is not None:
+                _now_and_then(interp, node, scope, counter, turns.count)
             _cut(interp, items)
             return None
         if turns.enough(interp, node.body, scope):
@@ -192,6 +199,28 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
         if turns.count > MAX_LOOPS:
             raise Blocked(run.unknown("a loop is too long to follow"))
     return interp.exec_block(node.orelse, scope)
+
+
+def _now_and_then(
+    interp: Interpreter, node: ast.For, scope: Scope, counter: Counter, turns: int
+) -> None:
+    """Follow turns that do something else than those before, with the batch of the last one."""
+    run = interp.run
+    _left(interp)
+    try:
+        for value in rare_turns(interp, node, scope, counter, turns):
+            if run.progress.rare_turns >= MAX_TURNS:
+                return
+            run.progress.rare_turns += 1
+            scope.names[counter.name] = value
+            if _turn(interp, node, scope, 1) is not None:
+                return
+            run.close_hand_made_cycle()
+    except (Blocked, UserRaise, ShapeFault, *FOLLOW_ERRORS):
+        # The first steps are known all the same.
+        run.findings.notes.append(
+            f"{Path(run.file).name}:{run.line}: what the loop does in a later turn is not counted."
+        )
 
 
 def _vain(interp: Interpreter, networks: int, turns: int) -> bool:
@@ -304,7 +333,7 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
         if end is BREAK:
             return None
         # A condition nobody knows: one pass, or as many as give the steady state.
-        if run.progress.cycles >= CYCLES and run.progress.cycles > cycles:
+        if run.progress.is_steady and run.progress.cycles > cycles:
             _left(interp)
             return None
         if truth is None and (run.progress.cycles == cycles or run.progress.cycles >= CYCLES):

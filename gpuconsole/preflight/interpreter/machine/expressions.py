@@ -21,7 +21,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Function,
     Length,
     Native,
+    OneOf,
     Scope,
+    Share,
     SomeInt,
     SomeNumber,
     SuperOf,
@@ -32,6 +34,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     plain,
 )
 from gpuconsole.preflight.interpreter.frontend import answers
+from gpuconsole.preflight.interpreter.libraries import cv2
 from gpuconsole.preflight.interpreter.machine import comprehensions, operators
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
@@ -202,7 +205,7 @@ def _unary(interp: Interpreter, node: ast.UnaryOp, scope: Scope) -> Value:
 def truth(interp: Interpreter, value: Value) -> bool | None:
     """Return the truth of a value, None when it cannot be told."""
     if isinstance(value, Unknown):
-        return None
+        return True if isinstance(value, OneOf) and None not in value.things else None
     if isinstance(value, Native):
         if getattr(value, "shape", None) is not None:
             return None
@@ -260,6 +263,12 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
         told = lengths.compare(kind, left, right)
         if told is not None:
             return told
+        if kind in (ast.Eq, ast.NotEq) and cv2.same_side(interp.run, left, right):
+            return kind is ast.Eq
+    if isinstance(left, Share) or isinstance(right, Share):
+        told = _compare_share(kind, left, right)
+        if told is not None:
+            return told
     unknown = first_unknown(left, right)
     arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
     if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
@@ -269,6 +278,24 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
     return interp.guard(
         lambda run, a, b: operators.compare(interp, kind, a, b), "comparison", (left, right)
     )
+
+
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE,
+}  # fmt: skip
+
+
+def _compare_share(kind: type[ast.cmpop], left: Value, right: Value) -> bool | None:
+    """Compare a number from 0 up to 1 with one that it is never above, or never below."""
+    if not isinstance(left, Share):
+        left, right, kind = right, left, _MIRRORED.get(kind, kind)
+    if not isinstance(right, (int, float)) or kind not in _MIRRORED:
+        return None
+    if right >= 1:
+        return kind in (ast.Lt, ast.LtE)
+    if right < 0 or (right == 0 and kind in (ast.Lt, ast.GtE)):
+        return kind in (ast.Gt, ast.GtE)
+    return None
 
 
 def _contains(interp: Interpreter, item: Value, container: Value, wanted: bool) -> Value:
@@ -379,15 +406,16 @@ def function(
     interp: Interpreter, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope
 ) -> Function:
     """Make a function that closes over `scope`."""
-    # The body is looked through for what it yields and closes over.
-    interp.tick(8 * len(body))
+    interp.tick()
     made = Function(name, args, body, scope)
     made.file = interp.run.file
     made.defaults = [interp.eval(one, scope) for one in args.defaults]
     made.kw_defaults = [
         MISSING if one is None else interp.eval(one, scope) for one in args.kw_defaults
     ]
-    if scope.kind != "module":
+    if scope.ends:
+        # The body is looked through for what it closes over.
+        interp.tick(8 * len(body) + (body[-1].end_lineno or 0) - body[0].lineno)
         scope.close_over({one.id for one in syntax.nodes(body) if isinstance(one, ast.Name)})
     return made
 

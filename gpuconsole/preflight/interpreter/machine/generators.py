@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
     Function,
@@ -29,6 +29,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 Steps = Generator[Value, None, Any]
 """The items that a block yields; its result says how the block ended."""
@@ -50,7 +51,7 @@ class Walk(Native):
         super().__init__()
         self.walk = walk if walk is not None else iter(())
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the items in order, each once; leaving early does not end the generator."""
         while True:
             try:
@@ -60,7 +61,8 @@ class Walk(Native):
                 return
             yield held.pop()
 
-    def do_send(self, run: Any, value: Value) -> Value:
+    @exposed.method("send")
+    def do_send(self, run: Run, value: Value) -> Value:
         """Give it a value, and return the item that it yields next."""
         send = getattr(self.walk, "send", None)
         try:
@@ -68,7 +70,8 @@ class Walk(Native):
         except StopIteration:
             return run.interp.lacking("a generator that has ended is sent a value", "StopIteration")
 
-    def do_close(self, run: Any) -> None:
+    @exposed.method("close")
+    def do_close(self, run: Run) -> None:
         """End it."""
         self.walk = iter(())
 

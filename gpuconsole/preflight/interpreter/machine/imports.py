@@ -56,7 +56,7 @@ class Loaded(Native):
         super().__init__()
         self.by_name: dict[str, UserModule] = {}
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a module of the project by name."""
         return self.by_name.get(key) or interp.run.unknown(f"the module {key}")
 

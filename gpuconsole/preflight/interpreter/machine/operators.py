@@ -29,7 +29,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy import array as numpy_array
-from gpuconsole.preflight.interpreter.numpy import array_methods
+from gpuconsole.preflight.interpreter.numpy import array_methods, contents
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor import operators as tensor_operators
@@ -79,8 +79,10 @@ def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) 
     if kind is ast.MatMult:
         return array_methods.times(run, numpy_array.make(run, left), right)
     made = numpy_array.binary(run, left, right, divide=kind is ast.Div)
-    if isinstance(made, Array) and made.dtype not in FLOATS:
-        made.high = int_bounds.combined(kind, left, right)
+    if isinstance(made, Array):
+        made.data = contents.paired(contents.OPERATORS.get(kind), left, right, made.dtype)
+        if made.dtype not in FLOATS:
+            made.high = int_bounds.combined(kind, left, right)
     return made
 
 
@@ -94,8 +96,16 @@ def unary(interp: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
             return run.tensor(value.shape, value.dtype)
         return ops.unary(run, "scale", value)
     if isinstance(value, Array):
-        return Array(value.shape, value.dtype)
+        known = contents.UNARY.get(kind)
+        return Array(value.shape, value.dtype, contents.mapped(known, value, value.dtype))
     return run.unknown("this operator is not known for this value")
+
+
+def _number_of(value: Value) -> int | float | None:
+    """Return the number that a value is, also as an array of one; None for anything else."""
+    if isinstance(value, Array) and not value.shape:
+        value = value.data
+    return value if isinstance(value, (int, float)) else None
 
 
 def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
@@ -106,6 +116,9 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
         return refused
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return tensor_operators.compare(run, left, right)
+    first, second = (_number_of(one) for one in (left, right))
+    if first is not None and second is not None:
+        return python_values.compare(interp, kind, first, second)
     if isinstance(left, Array) or isinstance(right, Array):
         made = numpy_array.binary(run, left, right)
         if isinstance(made, Unknown) or not made.shape:
@@ -237,7 +250,9 @@ def store(interp: Interpreter, target: Value, key: Value, value: Value) -> None:
             target[key] = list(interp.iterate(value))
     elif isinstance(target, Tensor):
         interp.guard(tensor_operators.store, "subscript", (target, key, value))
-    elif isinstance(target, Native) and not isinstance(target, Array):
+    elif isinstance(target, Array):
+        target.forget()
+    elif isinstance(target, Native):
         method = target.cls.find("__setitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):
             interp.call(interp.bind(method, target), [key, value], {})

@@ -9,6 +9,9 @@ CYCLES = 2
 MAX_WAIT = 8
 """Further cycles followed for an optimizer that does not step in each."""
 
+MAX_GROWING = 4
+"""Further cycles followed while each holds more than the one before: a queue fills up."""
+
 
 @dataclass(slots=True)
 class Progress:
@@ -25,10 +28,19 @@ class Progress:
     """Steps of each optimizer."""
     backwards: int = 0
     waited: int = 0
+    growing: int = 0
+    """Cycles in a row that held more than the one before."""
+    rare_turns: int = 0
+    """Turns followed because a loop does something else in them than in its first ones."""
     held: int | None = None
     """Bytes of activations alive when the last cycle was closed."""
     closed_at: list[int] = field(default_factory=list)
     """Blocks born when each cycle was closed."""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether enough cycles were followed: nothing more fills up, or it does so without end."""
+        return self.cycles >= CYCLES and not 0 < self.growing <= MAX_GROWING
 
     def begin_training(self) -> None:
         """Count an optimizer; what was walked over before the first was no training."""

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 SMALL = 1024
 """Bytes by which a run may hold more after a step without being said to grow."""
-MAX_STEPS = 400_000
-"""Syntax nodes evaluated before the run is given up: a bound on time, about one second."""
+MAX_STEPS = 600_000
+"""Syntax nodes evaluated before the run is given up: a bound on time, some two seconds."""
 STEPS_ON = 100_000
 """Steps that a script is followed on when its memory cannot be told: for what else to ask, and for
 its batch size."""
@@ -252,11 +252,16 @@ class Run:
                 tape.flops_done, tape.bytes_done = tape.flops, tape.bytes
 
     def _watch_growth(self) -> None:
-        """Flag a run that holds more after one step than after the step before."""
+        """Count steps after which more is held than after the step before; flag a run of many."""
         progress, findings = self.progress, self.findings
         before, progress.held = progress.held, self.tape.ledger.live("activations")
-        if before is not None and progress.optimizers and progress.held - before > SMALL:
+        grown = before is not None and progress.optimizers and progress.held - before > SMALL
+        note = "Memory grows with every step: something keeps a step's tensors, such as a list."
+        progress.growing = progress.growing + 1 if grown else 0
+        if grown and "grows" not in findings.flags:
             findings.flags.add("grows")
-            note = "Memory grows with every step: something keeps a step's tensors, such as a list."
-            if note not in findings.notes:
-                findings.notes.append(note)
+            findings.notes.append(note)
+        elif not grown and "grows" in findings.flags:
+            # What filled up is full.
+            findings.flags.remove("grows")
+            findings.notes.remove(note)

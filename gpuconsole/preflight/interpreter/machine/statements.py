@@ -66,6 +66,7 @@ def _augmented(interp: Interpreter, node: ast.AugAssign, scope: Scope) -> Any:
         owner = interp.eval(target.value, scope)
         if isinstance(owner, (Array, Tensor)):
             # In place: neither the shape nor the memory of the whole changes.
+            owner.forget()
             interp.eval(node.value, scope)
             return
         left = interp.subscript(owner, interp.eval(target.slice, scope))
@@ -73,6 +74,13 @@ def _augmented(interp: Interpreter, node: ast.AugAssign, scope: Scope) -> Any:
     if isinstance(left, list) and isinstance(node.op, ast.Add):
         lengths.extend(left, list(interp.iterate(right)))
         value: Value = left
+    elif isinstance(left, Array) and left.shape:
+        # NumPy computes in place: the type and the shape stay, whatever comes from the right.
+        made = interp.binary(type(node.op), left, right)
+        value = made if isinstance(made, (Unknown, Tensor)) else left
+        left.forget()
+        if isinstance(made, Array) and (made.shape, made.dtype) == (left.shape, left.dtype):
+            left.data, left.high = made.data, made.high
     else:
         value = interp.binary(type(node.op), left, right)
     del left, right
@@ -152,11 +160,16 @@ def _return(interp: Interpreter, node: ast.Return, scope: Scope) -> Any:
     return Returned(None if node.value is None else interp.eval(node.value, scope))
 
 
+_METHODS = "methods?"
+"""Where the scope of a class's body has the functions that were defined there."""
+
+
 def _def(interp: Interpreter, node: ast.FunctionDef, scope: Scope) -> Any:
     made = expressions.function(interp, node.name, node.args, node.body, scope)
-    interp.tick((node.end_lineno or node.lineno) - node.lineno)  # its body is looked through
     if node.name == "__new__":
         made.kind = "static"
+    if scope.kind == "class":
+        scope.names.setdefault(_METHODS, []).append(made)
     last = node.decorator_list[-1] if node.decorator_list else None
     if isinstance(last, ast.Attribute) and last.attr in ("setter", "deleter", "getter"):
         if last.attr == "setter":
@@ -194,8 +207,10 @@ def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> Any:
             interp.run.note_unknown(base)
     body = Scope(scope, "class")
     interp.exec_block(node.body, body)
+    methods = body.names.pop(_METHODS, [])
     made.attrs = {name: one for name, one in body.names.items() if one is not MISSING}
-    for value in made.attrs.values():
+    for value in (*methods, *made.attrs.values()):
+        # What a decorator has wrapped knows its class, too: `super()` in it means that one.
         function = innermost(value)
         if isinstance(function, Function) and function.owner is None:
             function.owner = made

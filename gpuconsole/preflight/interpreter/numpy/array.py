@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.dimensions import extent_of, sliced
 from gpuconsole.preflight.interpreter.domain.numpy_scalars import Double
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -25,6 +25,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, ITEM_BYTES, as_shape
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
     from gpuconsole.preflight.trace import Storage
 
@@ -50,6 +51,7 @@ class DType(Native):
         super().__init__()
         self.name = name
 
+    @exposed.prop("name", "str", "char")
     def get_name(self, run: Run) -> Value:
         """Give `dtype.name`."""
         return self.name
@@ -63,18 +65,22 @@ class DType(Native):
         """Whether `==` holds: with another type, or a type by its name."""
         return bool(dtype_name(other, "") == self.name)
 
+    @exposed.prop("itemsize")
     def get_itemsize(self, run: Run) -> Value:
         """Give the bytes of an item."""
         return ITEM_BYTES.get(self.name, 8)
 
+    @exposed.prop("kind")
     def get_kind(self, run: Run) -> Value:
         """Give the letter of its kind."""
         return "b" if self.name == "bool" else self.name[0]
 
-    get_str = get_char = get_name
-    get_type = lambda self, run: self  # noqa: E731
+    @exposed.prop("type")
+    def get_type(self, run: Run) -> Value:
+        """Give the type that it stands for."""
+        return self
 
-    def call(self, interp: Any, value: Value = 0) -> Value:
+    def call(self, interp: Interpreter, value: Value = 0) -> Value:
         """Convert a scalar or an array."""
         if isinstance(value, Array):
             return Array(value.shape, self.name, value.data)
@@ -151,13 +157,23 @@ class Array(Native):
         self.shape, self.dtype, self.data, self.keeps = shape, dtype, data, keeps
         self.high: int | None = None
         """The largest number in it, a `Bound` where it may be smaller; None if not known."""
+        self.base: Array | None = None
+        """The array that this is a part of, where its numbers are known."""
 
     def viewed(self, shape: tuple[int, ...], data: Value = None) -> Array:
         """Return a view of another shape; a single element is a copy."""
         made = Array(shape, self.dtype, data, self.keeps if shape else None)
         if self.high is not None:
             made.high = Bound(self.high)
+        if data is not None and shape:
+            made.base = self
         return made
+
+    def forget(self) -> None:
+        """Forget the numbers: something else was written into it, or into a part of it."""
+        self.data = None
+        if self.base is not None:
+            self.base.forget()
 
     @property
     def size(self) -> int:
@@ -169,7 +185,7 @@ class Array(Native):
         """Length of the first axis."""
         return self.shape[0] if self.shape else None
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the rows; of one that may be shorter, as many as there can be."""
         if self.shape and self.shape[0] >= OPEN:
             yield from lengths.walk(lengths.opened(row(self, 0), extent_of(self.shape[0])))
@@ -331,6 +347,9 @@ def picked(run: Run, array: Array, key: Value) -> Value:
     written = isinstance(array.data, list) and len(keys) == 1 and exact
     if written and -len(array.data) <= keys[0] < len(array.data):
         return row(array, keys[0] % len(array.data))
+    if isinstance(array.data, list) and len(keys) == 1 and _is_plain_slice(keys[0]):
+        part = array.data[keys[0]]
+        return array.viewed((len(part), *array.shape[1:]), part)
     out: list[int] = []
     taken: list[tuple[int, ...]] = []
     axis, place = 0, None
@@ -356,6 +375,12 @@ def picked(run: Run, array: Array, key: Value) -> Value:
     made = Array((*out, *array.shape[axis:]), array.dtype)
     made.high = None if array.high is None else Bound(array.high)
     return made
+
+
+def _is_plain_slice(key: Value) -> bool:
+    ends = (key.start, key.stop, key.step) if isinstance(key, slice) else (key,)
+    known = (one is None or (isinstance(one, int) and type(one) is not Bound) for one in ends)
+    return isinstance(key, slice) and all(known)
 
 
 def _axes(key: Value) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.dimensions import extent_of
 from gpuconsole.preflight.interpreter.domain.int_bounds import keeping
 from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault, Value
+from gpuconsole.preflight.interpreter.numpy import contents
 from gpuconsole.preflight.interpreter.numpy.array import (
     Array,
     DType,
@@ -51,6 +54,7 @@ REDUCTIONS: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 _KNOWN: dict[str, Callable[..., Value]] = {
     "sum": sum, "max": max, "min": min, "amax": max, "amin": min,
+    "argmax": lambda data: data.index(max(data)), "argmin": lambda data: data.index(min(data)),
 }  # fmt: skip
 
 
@@ -82,7 +86,9 @@ def reduction(name: str) -> Callable[..., Value]:
 
 
 def _of_known(name: str, data: list[Value]) -> Value:
-    if not all(isinstance(one, (int, float)) for one in data):
+    while data and all(isinstance(one, list) for one in data):
+        data = [inner for one in data for inner in one]
+    if not data or not all(isinstance(one, (int, float)) for one in data):
         return None
     if name in _KNOWN:
         return _KNOWN[name](data)
@@ -137,7 +143,8 @@ def repeated(run: Run, x: Array, count: Value, axis: Value = None) -> Value:
 
 def as_type(run: Run, x: Array, dtype: Value = None, **_: Value) -> Value:
     """Convert."""
-    return Array(x.shape, dtype_name(dtype, x.dtype), x.data)
+    kind = dtype_name(dtype, x.dtype)
+    return Array(x.shape, kind, contents.cast(x, kind) if kind != x.dtype else x.data)
 
 
 def listed(run: Run, x: Array) -> Value:
@@ -188,6 +195,17 @@ def accumulated(
     return Array((x.size,) if axis is None else x.shape, kind)
 
 
+def added_up(
+    run: Run, x: Array, axis: Value = None, dtype: Value = None, *_: Value, **__: Value
+) -> Value:
+    """Add up; of a row of known numbers the sums are known."""
+    made = accumulated(run, x, axis, dtype)
+    row = contents.of(x)
+    if isinstance(row, list) and len(x.shape) == 1 and made.dtype == whole(x.dtype):
+        made.data = contents.held(list(itertools.accumulate(row)), made.dtype)
+    return made
+
+
 def diagonal(
     run: Run, x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, *_: Value
 ) -> Value:
@@ -230,7 +248,7 @@ def found(run: Run, x: Array, *_: Value) -> Value:
 def resized(run: Run, array: Array, *shape: Value, **_: Value) -> None:
     """`x.resize(...)`."""
     array.shape = tuple(as_shape(shape[0] if len(shape) == 1 else list(shape)))
-    array.data = None
+    array.forget()
 
 
 def times(run: Run, x: Array, other: Value) -> Value:
@@ -249,6 +267,11 @@ def times(run: Run, x: Array, other: Value) -> Value:
 
 def nothing(run: Run, x: Value = None, *_: Value, **__: Value) -> None:
     """Change no sizes."""
+
+
+def overwritten(run: Run, x: Array, *_: Value, **__: Value) -> None:
+    """Change numbers in place: they are not known any more."""
+    x.forget()
 
 
 def reshape(run: Run, x: Array, *shape: Value, **_: Value) -> Value:
@@ -273,13 +296,14 @@ METHODS: dict[str, Callable[..., Value]] = {
     "astype": as_type, "reshape": reshape, "transpose": transposed, "swapaxes": swapped,
     "flatten": flat, "ravel": flat, "squeeze": squeezed, "copy": copied, "tolist": listed,
     "item": item, "repeat": repeated, "clip": keep, "round": keep,
-    "cumsum": accumulated, "cumprod": accumulated, "argsort": ordered, "argpartition": ordered,
+    "cumsum": added_up, "cumprod": accumulated, "argsort": ordered, "argpartition": ordered,
     "resize": resized,
     "diagonal": diagonal, "trace": traced, "take": taken, "searchsorted": searched,
-    "tobytes": raw, "tostring": raw, "partition": nothing, "setflags": nothing, "put": nothing,
+    "tobytes": raw, "tostring": raw, "partition": overwritten, "put": overwritten,
+    "setflags": nothing,
     "dump": nothing, "tofile": nothing, "byteswap": keep, "nonzero": found,
-    "dot": times, "fill": nothing,
-    "sort": nothing, "view": as_type, "conj": keep, "__array__": keep, "numpy": copied,
+    "dot": times, "fill": overwritten,
+    "sort": overwritten, "view": as_type, "conj": keep, "__array__": keep, "numpy": copied,
 }  # fmt: skip
 PROPERTIES: dict[str, Callable[[Array], Value]] = {
     "shape": lambda x: tuple(map(extent_of, x.shape)), "size": lambda x: extent_of(x.size),
@@ -311,9 +335,9 @@ def install() -> None:
         return lambda self, run: give(self)
 
     for name, call in METHODS.items():
-        setattr(Array, "do_" + name, method(call))
+        exposed.add(Array, "methods", name, method(call))
     for name, give in PROPERTIES.items():
-        setattr(Array, "get_" + name, reader(give))
+        exposed.add(Array, "properties", name, reader(give))
 
 
 install()

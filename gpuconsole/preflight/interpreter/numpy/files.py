@@ -6,14 +6,23 @@ import ast
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain.values import Native, Unknown, Value, first_unknown
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
+from gpuconsole.preflight.interpreter.domain.values import (
+    Bound,
+    Native,
+    Unknown,
+    Value,
+    first_unknown,
+)
 from gpuconsole.preflight.interpreter.frontend.source import within
 from gpuconsole.preflight.interpreter.numpy.array import ALIASES, Array, dtype_name, make
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES
 from gpuconsole.preflight.interpreter.stdlib.json_yaml import path_text
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
 
 MAX_BYTES = 2**20
@@ -67,18 +76,22 @@ class Arrays(Native):
         super().__init__()
         self.arrays = arrays or {}
 
+    @exposed.prop("files")
     def get_files(self, run: Run) -> Value:
         """Give the names."""
         return list(self.arrays)
 
+    @exposed.method("keys")
     def do_keys(self, run: Run) -> Value:
         """Give the names."""
         return list(self.arrays)
 
+    @exposed.method("items")
     def do_items(self, run: Run) -> Value:
         """Give names and arrays."""
         return list(self.arrays.items())
 
+    @exposed.method("close")
     def do_close(self, run: Run) -> None:
         """Close nothing."""
 
@@ -90,11 +103,11 @@ class Arrays(Native):
         """Whether there is an array of a name."""
         return key in self.arrays
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the names."""
         yield from list(self.arrays)
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give an array."""
         if isinstance(key, Unknown):
             return key
@@ -138,6 +151,26 @@ def load_array(run: Run, file: Value, *_: Value, **__: Value) -> Value:
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
         return run.unknown(f"the file {path.name} cannot be read")
     return _described(run, head, path.name)
+
+
+def load_raw(run: Run, file: Value, dtype: Value = None, count: Value = -1, sep: Value = "",
+             *_: Value, **__: Value) -> Value:  # fmt: skip
+    """Stand for `np.fromfile`: a row of numbers, as many as the file holds."""
+    kind = dtype_name(dtype, "float64")
+    if isinstance(count, int) and count >= 0:
+        return Array((int(count),), kind)
+    path = path_of(run, file)
+    size: Value = lengths.some(run, "how many numbers a file holds")
+    if isinstance(path, Path) and sep == "":
+        try:
+            size = path.stat().st_size // ITEM_BYTES.get(kind, 8)
+        except OSError:
+            return run.unknown(f"the file {path.name} cannot be read")
+    elif isinstance(path, Path) and isinstance(sep, str):
+        text = text_of(run, file)
+        if isinstance(text, str):
+            size = len(text.split() if not sep.strip() else text.split(sep))
+    return Array((size if isinstance(size, int) else Bound.of(size),), kind)
 
 
 def _packed(run: Run, path: Path) -> dict[str, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import int_bounds
 from gpuconsole.preflight.interpreter.domain.numpy_scalars import Double
@@ -23,6 +23,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.numpy import array_methods as methods
 from gpuconsole.preflight.interpreter.numpy import (
+    contents,
     files,
     indexing_sorting,
     joining,
@@ -42,9 +43,12 @@ from gpuconsole.preflight.interpreter.numpy.random import RandomModule
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
 
 Call = Callable[..., Value]
+MAX_PLACES = 15
+"""Decimals to which a number is rounded."""
 
 
 def _filled(default: str, *, valued: bool = False) -> Call:
@@ -142,28 +146,60 @@ def _elementwise(name: str, kind: Callable[[str], str]) -> Call:
         if isinstance(value, Unknown):
             return value
         array = make(run, value)
-        return Array(array.shape, kind(array.dtype))
+        if isinstance(array, Unknown):
+            return array
+        return Array(
+            array.shape, kind(array.dtype), contents.mapped(known, array, kind(array.dtype))
+        )
 
     return call
 
 
-def _pairwise(kind: str = "") -> Call:
+def _rounded(run: Run, value: Value, decimals: Value = 0, *_: Value, **__: Value) -> Value:
+    """Round to whole numbers; to decimals only what no size comes from."""
+    if decimals == 0:
+        return _elementwise("round", methods.same)(run, value)
+    if (
+        isinstance(value, (int, float))
+        and isinstance(decimals, int)
+        and abs(decimals) <= MAX_PLACES
+    ):
+        # As NumPy does it: not always what Python's own rounding gives.
+        scale = 10.0**decimals
+        return Double(round(value * scale) / scale)
+    return _elementwise("", methods.same)(run, value)
+
+
+def _pairwise(kind: str = "", name: str = "") -> Call:
+    compute = contents.PAIRWISE.get(name)
+
     def call(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Value:
+        if compute is not None and all(isinstance(one, (int, float)) for one in (left, right)):
+            found = contents.paired(compute, left, right, _kind_of(name, left, right))
+            if found is not None:
+                return found
         if not any(isinstance(one, (Array, list, tuple)) for one in (left, right)):
             unknown = first_unknown(left, right)
             return unknown or run.number("a number that reading cannot tell")
         made = binary(run, left, right, divide=kind == "divide")
         if isinstance(made, Array) and kind == "bool":
             return Array(made.shape, "bool")
+        if isinstance(made, Array):
+            made.data = contents.paired(compute, left, right, made.dtype)
         return made
 
     return call
 
 
+def _kind_of(name: str, *numbers: Value) -> str:
+    whole = name != "divide" and all(isinstance(one, int) for one in numbers)
+    return "int64" if whole else "float64"
+
+
 def _power(run: Run, left: Value, right: Value, **_: Value) -> Value:
     if isinstance(left, (int, float)) and isinstance(right, (int, float)) and abs(right) < 64:
         return left**right
-    return _pairwise()(run, left, right)
+    return _pairwise("", "power")(run, left, right)
 
 
 def _method(call: Call) -> Call:
@@ -223,15 +259,21 @@ def _unique(run: Run, value: Value, *_: Value, return_inverse: Value = False,
     if isinstance(array.data, list) and all(isinstance(x, (int, float)) for x in array.data):
         data = sorted(set(array.data))
         few = Array((len(data),), array.dtype, data)
+        counts = contents.counts(array.data)
     else:
-        few = Array((Bound(array.size),), array.dtype)
+        few, counts = Array((Bound(array.size),), array.dtype), None
     more = [Array(few.shape, "int64")] if return_index is True else []
     more += [Array((array.size,), "int64")] if return_inverse is True else []
-    more += [Array(few.shape, "int64")] if return_counts is True else []
+    more += [Array(few.shape, "int64", counts)] if return_counts is True else []
     return (few, *more) if more else few
 
 
-def _clip(run: Run, value: Value, *_: Value, **__: Value) -> Value:
+def _clip(run: Run, value: Value, low: Value = None, high: Value = None, *_: Value,
+          **__: Value) -> Value:  # fmt: skip
+    plain_ends = all(one is None or isinstance(one, (int, float)) for one in (low, high))
+    if isinstance(value, (int, float)) and plain_ends and not isinstance(value, bool):
+        value = value if low is None else max(value, low)
+        return value if high is None else min(value, high)
     if isinstance(value, (int, float, Unknown)):
         return value if isinstance(value, Unknown) else run.number("a clipped number")
     return methods.keep(run, make(run, value))
@@ -267,7 +309,7 @@ class Grid(Native):
         super().__init__()
         self.is_open = is_open
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give the grids, one per axis."""
         return ufuncs_grids.grid(key, is_open=self.is_open)
 
@@ -282,6 +324,7 @@ def _tables() -> dict[str, Call]:
         "where": _where, "unique": _unique, "clip": _clip,
         "outer": _outer, "sort": _sorted, "isscalar": _isscalar, "diff": _method(_diff),
         "diag": _method(_diag), "take": _method(methods.taken), "load": files.load_array,
+        "fromfile": files.load_raw,
         "loadtxt": files.load_text, "genfromtxt": files.load_text, "save": files.save_array,
         "savez": files.save_arrays, "savez_compressed": files.save_arrays,
         "matmul": _method(methods.times), "dot": _method(methods.times),
@@ -303,13 +346,15 @@ def _tables() -> dict[str, Call]:
                  "arctan2", "floor_divide", "fmax", "fmin", "bitwise_and",
                  "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "remainder", "gcd",
                  "lcm", "heaviside", "copysign", "logaddexp"):  # fmt: skip
-        table[name] = _pairwise()
-    table["divide"] = table["true_divide"] = _pairwise("divide")
+        table[name] = _pairwise("", name)
+    table["divide"] = table["true_divide"] = _pairwise("divide", "divide")
     for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
                  "logical_and", "logical_or", "logical_xor", "isclose"):  # fmt: skip
         table[name] = _pairwise("bool")
+    table["round"] = table["around"] = _rounded
     table.update({name: _reduce(name) for name in methods.REDUCTIONS})
-    table["product"] = table["prod"]
+    # Names of NumPy before 2.0, which the NumPy of a job may still have.
+    table["product"], table["round_"] = table["prod"], table["round"]
     for name in ("reshape", "transpose", "squeeze", "ravel", "repeat", "swapaxes", "argsort",
                  "nonzero", "cumsum", "cumprod"):  # fmt: skip
         table[name] = _method(methods.METHODS[name])

@@ -29,6 +29,7 @@ from gpuconsole.preflight.interpreter.numpy.linalg_fft import of_array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, as_shape
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run import Run
 
 MAX_BINS = 2**24
@@ -221,7 +222,7 @@ class Vectorized(Native):
         """Keep the function."""
         self.function = function
 
-    def call(self, interp: Any, *args: Value, **_: Value) -> Value:
+    def call(self, interp: Interpreter, *args: Value, **_: Value) -> Value:
         """Call it for one item; the others are like it."""
         run: Run = interp.run
         arrays = [make(run, one) for one in args]
@@ -317,7 +318,7 @@ class Joined(Native):
         super().__init__()
         self.columns = columns
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Join the parts."""
         run: Run = interp.run
         parts: list[Array] = []

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain import equality, join, lengths
+from gpuconsole.preflight.interpreter.domain import equality, exposed, join, lengths
 from gpuconsole.preflight.interpreter.domain import string_sets as drawn_text
 from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
     Bound,
+    BoundMethod,
+    Function,
     Length,
     Native,
     NativeClass,
+    OneOf,
+    Share,
     Unknown,
     Value,
 )
@@ -19,6 +24,10 @@ from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, exte
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run import Run
+
+
+MOST_CALLED = 32
+"""Functions of which one is called at random, that are all called."""
 
 
 def drawn(run: Run, size: Value, dtype: str) -> Value:
@@ -41,19 +50,30 @@ class Random(Native):
 
     label = "RandomState"
 
+    @exposed.method("rand")
+    def do_uniform_of(self, run: Run, *shape: Value) -> Value:
+        """Draw shares of a shape given as arguments."""
+        return drawn(run, list(shape), "float64") if shape else _share(run)
+
+    @exposed.method("random", "random_sample", "sample", "ranf")
+    def do_share(self, run: Run, size: Value = None, dtype: Value = None, **_: Value) -> Value:
+        """Draw shares."""
+        return _share(run) if size is None else drawn(run, size, dtype_name(dtype, "float64"))
+
+    @exposed.method("randn")
     def do_rand(self, run: Run, *shape: Value) -> Value:
         """Draw floats of a shape given as arguments."""
         return drawn(run, list(shape) if shape else None, "float64")
 
-    do_randn = do_rand
-
+    @exposed.method("standard_normal", "standard_exponential")
     def do_random(self, run: Run, size: Value = None, dtype: Value = None, **_: Value) -> Value:
         """Draw floats."""
         return drawn(run, size, dtype_name(dtype, "float64"))
 
-    do_random_sample = do_standard_normal = do_sample = do_ranf = do_random
-    do_standard_exponential = do_random
-
+    @exposed.method(
+        "uniform", "normal", "beta", "gamma", "laplace", "lognormal", "logistic", "gumbel",
+        "vonmises", "wald",
+    )  # fmt: skip
     def do_uniform(
         self, run: Run, low: Value = 0, high: Value = 1, size: Value = None, **_: Value
     ) -> Value:
@@ -62,22 +82,22 @@ class Random(Native):
             size = low.shape
         return drawn(run, size, "float64")
 
-    do_normal = do_beta = do_gamma = do_laplace = do_lognormal = do_logistic = do_uniform
-    do_gumbel = do_vonmises = do_wald = do_uniform
-
+    @exposed.method(
+        "exponential", "chisquare", "rayleigh", "pareto", "weibull", "standard_t",
+        "standard_gamma",
+    )  # fmt: skip
     def do_exponential(self, run: Run, scale: Value = 1.0, size: Value = None) -> Value:
         """Draw floats of a distribution with one parameter."""
         return drawn(run, size, "float64")
 
-    do_chisquare = do_rayleigh = do_pareto = do_weibull = do_standard_t = do_exponential
-    do_standard_gamma = do_exponential
-
+    @exposed.method("triangular")
     def do_triangular(
         self, run: Run, left: Value, mode: Value, right: Value, size: Value = None
     ) -> Value:
         """Draw floats between bounds."""
         return drawn(run, size, "float64")
 
+    @exposed.method("randint", "integers")
     def do_randint(self, run: Run, low: Value, high: Value = None, size: Value = None,
                    dtype: Value = None, endpoint: Value = False, **_: Value) -> Value:  # fmt: skip
         """Draw whole numbers below a bound."""
@@ -92,8 +112,7 @@ class Random(Native):
             made.high = Bound(last if endpoint is True else last - 1)
         return made
 
-    do_integers = do_randint
-
+    @exposed.method("random_integers")
     def do_random_integers(
         self, run: Run, low: Value, high: Value = None, size: Value = None
     ) -> Value:
@@ -102,6 +121,7 @@ class Random(Native):
             return whole(run, low if high is None else high)
         return drawn(run, size, "int64")
 
+    @exposed.method("choice")
     def do_choice(self, run: Run, a: Value, size: Value = None, *_: Value, **__: Value) -> Value:
         """Draw from a list, the rows of an array, or the numbers below one."""
         if isinstance(a, (int, Length)):
@@ -110,6 +130,9 @@ class Random(Native):
         if isinstance(a, (list, tuple)) and a and all(isinstance(one, str) for one in a):
             one = drawn_text.one_of(run, a)
             return one if size is None else _many(run, one, size)
+        called = _called(run, a)
+        if called is not None and (size is None or isinstance(size, (int, Length))):
+            return called if size is None else lengths.opened(called, size)
         array = make(run, a)
         if isinstance(array, Unknown) or not array.shape:
             return run.unknown("what is drawn from data", array)
@@ -123,6 +146,7 @@ class Random(Native):
             return shape
         return Array((*shape, *array.shape[1:]), array.dtype)
 
+    @exposed.method("permutation", "permuted")
     def do_permutation(self, run: Run, n: Value, *_: Value, **__: Value) -> Value:
         """Shuffle a copy."""
         if isinstance(n, (int, Length)):
@@ -133,26 +157,27 @@ class Random(Native):
         array = make(run, n)
         return array if isinstance(array, Unknown) else Array(array.shape, array.dtype)
 
-    do_permuted = do_permutation
-
+    @exposed.method("binomial")
     def do_binomial(self, run: Run, n: Value, p: Value, size: Value = None) -> Value:
         """Draw counts."""
         return drawn(run, size, "int64")
 
+    @exposed.method("poisson", "geometric", "zipf")
     def do_poisson(self, run: Run, lam: Value = 1.0, size: Value = None) -> Value:
         """Draw counts of a distribution with one parameter."""
         return drawn(run, size, "int64")
 
-    do_geometric = do_zipf = do_poisson
-
+    @exposed.method("multinomial")
     def do_multinomial(self, run: Run, n: Value, pvals: Value, size: Value = None) -> Value:
         """Draw counts for each class."""
         return self._vectors(run, pvals, size, "int64")
 
+    @exposed.method("dirichlet")
     def do_dirichlet(self, run: Run, alpha: Value, size: Value = None) -> Value:
         """Draw shares for each class."""
         return self._vectors(run, alpha, size, "float64")
 
+    @exposed.method("multivariate_normal")
     def do_multivariate_normal(
         self, run: Run, mean: Value, cov: Value, size: Value = None, **_: Value
     ) -> Value:
@@ -166,10 +191,15 @@ class Random(Native):
             return one if isinstance(one, Unknown) else shape
         return Array((*shape, *one.shape), dtype)
 
+    @exposed.method("seed", "set_state", "get_state")
     def do_seed(self, run: Run, *_: Value, **__: Value) -> None:
-        """Seed, shuffle in place, or set a state: no size changes."""
+        """Seed, or set a state: no size changes."""
 
-    do_shuffle = do_set_state = do_get_state = do_seed
+    @exposed.method("shuffle")
+    def do_shuffle(self, run: Run, value: Value = None, *_: Value, **__: Value) -> None:
+        """Shuffle in place: where which number stands is not known any more."""
+        if isinstance(value, Array):
+            value.forget()
 
 
 class RandomModule(Random):
@@ -177,11 +207,10 @@ class RandomModule(Random):
 
     label = "np.random"
 
+    @exposed.prop("RandomState", "default_rng")
     def get_RandomState(self, run: Run) -> Value:  # noqa: N802 - NumPy's name
         """Give the class."""
         return NativeClass(Random, "RandomState")
-
-    get_default_rng = get_RandomState
 
 
 def _many(run: Run, one: Value, size: Value) -> Value:
@@ -216,12 +245,45 @@ def _one_of(run: Run, items: Value) -> Value:
         return whole(run, max(known))
     if known and all(isinstance(one, str) for one in known):
         return drawn_text.one_of(run, known)
-    return join.item(run, known, run.unknown("what is drawn at random"), False)
+    called = _called(run, known)
+    return called or join.item(run, known, run.unknown("what is drawn at random"), False)
+
+
+def _called(run: Run, items: Value) -> OneOf | None:
+    """Return one of a few things that can be called; None where they are something else."""
+    if not isinstance(items, (list, tuple)) or not 0 < len(items) <= MOST_CALLED:
+        return None
+    if not any(items) or not all(map(_can_be_called, items)):
+        return None
+    why = run.unknown("what is drawn at random")
+    return OneOf(why.file, why.line, why.reason, why.root, tuple(items))
+
+
+def _can_be_called(one: Value) -> bool:
+    if one is None or isinstance(one, (Function, BoundMethod)):
+        return True
+    cls = one.cls if isinstance(one, Native) else None
+    return cls is not None and cls.find("__call__") is not MISSING and all(
+        cls.find(name) is MISSING for name in ("__len__", "__bool__"))  # fmt: skip
+
+
+def _weighted(run: Run, items: Value, weights: Value = None, *_: Value, k: Value = 1,
+              **__: Value) -> Value:  # fmt: skip
+    """`random.choices`: what has no weight is never drawn."""
+    known = isinstance(items, (list, tuple)) and isinstance(weights, (list, tuple))
+    if known and len(items) == len(weights) and any(one != 0 for one in weights):
+        pairs = zip(items, weights, strict=True)
+        items = [one for one, weight in pairs if isinstance(weight, Unknown) or weight != 0]
+    return _sample(run, items, k)
 
 
 def _sample(run: Run, items: Value, k: Value = 1, *_: Value, **__: Value) -> Value:
     return lengths.opened(_one_of(run, items), k) if isinstance(k, (int, Length)) else (
         run.unknown("how many are drawn at random", k))  # fmt: skip
+
+
+def _share(run: Run, *_: Value, **__: Value) -> Value:
+    return Share(run.file, run.line, "a number drawn at random")
 
 
 def _real(run: Run, *_: Value, **__: Value) -> Value:
@@ -230,8 +292,9 @@ def _real(run: Run, *_: Value, **__: Value) -> Value:
 
 STANDARD: dict[str, Callable[..., Value]] = {
     "randint": _between, "randrange": _below, "choice": _one_of, "sample": _sample,
-    "choices": lambda run, items, *a, k=1, **o: _sample(run, items, k),
-    **dict.fromkeys(("random", "uniform", "gauss", "normalvariate", "getrandbits", "betavariate",
+    "choices": _weighted,
+    "random": _share,
+    **dict.fromkeys(("uniform", "gauss", "normalvariate", "getrandbits", "betavariate",
                      "triangular", "expovariate"), _real),
 }  # fmt: skip
 """The functions of the standard module `random` that draw."""
@@ -242,10 +305,9 @@ class StandardRandom(Native):
 
     label = "random.Random"
 
+    @exposed.method("seed", "shuffle", "setstate", "getstate")
     def do_seed(self, run: Run, *_: Value, **__: Value) -> None:
         """Seed, shuffle in place, or set a state: no size changes."""
-
-    do_shuffle = do_setstate = do_getstate = do_seed
 
 
 def _as_method(call: Callable[..., Value]) -> Callable[..., Value]:
@@ -253,4 +315,4 @@ def _as_method(call: Callable[..., Value]) -> Callable[..., Value]:
 
 
 for _name, _call in STANDARD.items():
-    setattr(StandardRandom, f"do_{_name}", _as_method(_call))
+    exposed.add(StandardRandom, "methods", _name, _as_method(_call))

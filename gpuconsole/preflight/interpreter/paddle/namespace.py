@@ -87,6 +87,7 @@ def _vision(run: Run) -> Written:
     return Written(run, "paddle.vision", "vision", {
         "models": models, "ops": detection.names(run), "transforms": transforms.transforms(),
         "datasets": Namespace("paddle.vision.datasets", catalogue.classes(catalogue.VISION)),
+        "image_load": NativeFunction(transforms.loaded, "image_load"),
         "set_image_backend": NativeFunction(catalogue.set_backend, "set_image_backend"),
     })  # fmt: skip
 
@@ -111,7 +112,7 @@ def paddle(run: Run) -> Namespace:
         "vision": vision,
         "distribution": Written(run, "paddle.distribution", "distribution"),
         "device": device,
-        "static": static_graph.namespace(),
+        "static": static_graph.namespace({"create_parameter": _create}),
         **tensor_api.namespaces(),
         "batch": NativeFunction(legacy_reader.batch, "paddle.batch"),
         "reader": legacy_reader.namespace(),

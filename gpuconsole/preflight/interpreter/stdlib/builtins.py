@@ -278,7 +278,8 @@ def _abs(interp: Interpreter, value: Value) -> Value:
 def _round(run: Run, value: Value, places: Value = None) -> Value:
     if isinstance(places, int) and abs(places) > MAX_PLACES:
         return run.unknown("a number rounded to more places than it has")
-    return round(value, places)
+    value = _number(run, value)
+    return value if isinstance(value, Unknown) else round(value, places)
 
 
 def _sum(interp: Interpreter, items: Value, start: Value) -> Value:
@@ -327,6 +328,8 @@ def _any(interp: Interpreter, items: Value, wanted: bool) -> Value:
 def _number(run: Run, value: Value) -> Value:
     if isinstance(value, Array) and isinstance(value.data, (int, float)):
         return value.data
+    if isinstance(value, Tensor) and value.numbers is not None and not value.shape:
+        return value.numbers[0]
     if isinstance(value, (Tensor, Array)) and value.high is not None and value.high >= 0:
         return lengths.some(run, "the largest number of data", int(value.high))
     if isinstance(value, (Tensor, Array)):

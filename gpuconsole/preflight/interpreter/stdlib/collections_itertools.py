@@ -6,9 +6,9 @@ import ast
 import itertools
 from collections import Counter as Count
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.equality import same
 from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
 from gpuconsole.preflight.interpreter.domain.python_values import Lazy
@@ -27,6 +27,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_COMBINATIONS = 100_000
 MAX_PLAIN = 200_000
@@ -317,11 +320,11 @@ class Chain(Native):
         """Keep the parts."""
         self.parts = parts
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the items of all."""
         return _chain(interp.run, *self.parts)
 
-    static_from_iterable = staticmethod(_lazy(_chain_all))
+    static_from_iterable = staticmethod(exposed.static("from_iterable")(_lazy(_chain_all)))
 
 
 def itertools_module() -> Namespace:
@@ -355,7 +358,7 @@ class Partial(Native):
         self.function, self.args, self.kwargs = function, args, kwargs
         self.attrs.update(func=function, args=args, keywords=kwargs)
 
-    def call(self, interp: Any, /, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Interpreter, /, *args: Value, **kwargs: Value) -> Value:
         """Call with both."""
         return interp.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
 from gpuconsole.preflight.interpreter.stdlib.collections_itertools import Defaults, Deque
 from gpuconsole.preflight.interpreter.stdlib.dataclasses_enum import Member
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_DEPTH = 40
 _STEPS = 4
 """Steps that copying one value takes about as long as."""
 
 
-def copied(interp: Any, value: Value, *, deep: bool = True, depth: int = 0) -> Value:
+def copied(interp: Interpreter, value: Value, *, deep: bool = True, depth: int = 0) -> Value:
     """Copy a value; layers get parameters of their own, as in Paddle, when `deep`."""
     interp.tick(_STEPS)
     if depth > MAX_DEPTH:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Namespace,
@@ -18,6 +19,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_SNIFFED = 4096
 """Characters that a format is guessed from."""
@@ -43,6 +47,7 @@ class Sniffer(Native):
 
     label = "csv.Sniffer"
 
+    @exposed.method("sniff")
     def do_sniff(self, run: Run, sample: Value, delimiters: Value = None) -> Value:
         """Guess the format of a sample."""
         if not isinstance(sample, str):
@@ -56,6 +61,7 @@ class Sniffer(Native):
                            if hasattr(guessed, name)})  # fmt: skip
         return made
 
+    @exposed.method("has_header")
     def do_has_header(self, run: Run, sample: Value) -> Value:
         """Guess whether the first row names the columns."""
         try:
@@ -87,7 +93,7 @@ class Table(Native):
         self.walk = _rows(run, lines, dialect, form)
         return None
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the rows that are left; leaving early does not end the reader."""
         for row in self.walk:
             interp.tick()
@@ -123,13 +129,14 @@ class NamedRows(Table):
         self.spare = (restkey, restval)
         return self.opened(run, lines, dialect, options)
 
+    @exposed.prop("fieldnames")
     def get_fieldnames(self, run: Run) -> Value:
         """Give the names of the columns: without others those of the first row."""
         if self.names is None:
             self.names = next(self.walk, None)
         return self.names
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the rows that are left."""
         names = self.get_fieldnames(interp.run)
         if isinstance(names, Unknown):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Function,
@@ -18,6 +19,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 FIELDS = "__dataclass__"
 """The class attribute that lists a data class' own fields."""
@@ -75,14 +79,14 @@ def fields_of(cls: UserClass) -> dict[str, Value]:
     return found
 
 
-def default_of(interp: Any, value: Value) -> Value:
+def default_of(interp: Interpreter, value: Value) -> Value:
     """Return a field's default, made anew where the field says how."""
     if isinstance(value, Field):
         return interp.call(value.factory, [], {}) if value.factory is not MISSING else value.default
     return value
 
 
-def fill(interp: Any, made: Native, cls: UserClass, args: list[Value],
+def fill(interp: Interpreter, made: Native, cls: UserClass, args: list[Value],
          kwargs: dict[str, Value]) -> Value:  # fmt: skip
     """Run a data class' own `__init__`; an unknown when the arguments are wrong."""
     run: Run = interp.run
@@ -107,7 +111,7 @@ def fill(interp: Any, made: Native, cls: UserClass, args: list[Value],
     return None
 
 
-def equal(interp: Any, left: Value, right: Value) -> bool:
+def equal(interp: Interpreter, left: Value, right: Value) -> bool:
     """Whether two instances of a data class have the same fields."""
     interp.tick(_STEPS)
     kind: UserClass = left.cls
@@ -191,7 +195,7 @@ class Member(Native):
             for cls in self.cls.mro() for base in cls.bases
         ))  # fmt: skip
 
-    def operate(self, interp: Any, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(self, interp: Interpreter, kind: Any, other: Value, *, first: bool) -> Value:
         """Compute with the value."""
         value = self.attrs["value"]
         return interp.binary(kind, value, other) if first else interp.binary(kind, other, value)
@@ -282,22 +286,24 @@ class Record(Native):
         """Return the values in order."""
         return [self.attrs[name] for name in names_of(self.cls)] if self.cls is not None else []
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a field by place."""
         return key if isinstance(key, Unknown) else tuple(self.values())[key]
 
-    def count(self, interp: Any) -> int:
+    def count(self, interp: Interpreter) -> int:
         """Number of fields."""
         return len(self.values())
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the fields in order."""
         yield from self.values()
 
+    @exposed.method("_asdict")
     def do__asdict(self, run: Run) -> Value:
         """Give the fields by name."""
         return dict(self.attrs)
 
+    @exposed.method("_replace")
     def do__replace(self, run: Run, /, **changes: Value) -> Value:
         """Give another with some fields changed."""
         return run.interp.call(self.cls, [], {**self.attrs, **changes})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain import mappings, strings
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -23,11 +23,14 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
 MAX_CODE = 10_000
 """Characters of a text that `eval` and `exec` follow."""
 
 
-def names(interp: Any) -> dict[str, Value]:
+def names(interp: Interpreter) -> dict[str, Value]:
     """Return these built-ins."""
     table: dict[str, Callable[..., Value]] = {
         "globals": lambda run: interp.here.module().names,
@@ -61,11 +64,11 @@ def _local(scope: Scope) -> dict[str, Value]:
     return {name: value for name, value in scope.names.items() if not name.endswith("?")}
 
 
-def _vars(interp: Any, *one: Value) -> Value:
+def _vars(interp: Interpreter, *one: Value) -> Value:
     return interp.get_attr(one[0], "__dict__") if one else dict(_local(interp.here))
 
 
-def _dir(interp: Any, *one: Value) -> Value:
+def _dir(interp: Interpreter, *one: Value) -> Value:
     if not one:
         return sorted(_local(interp.here))
     value = one[0]
@@ -78,11 +81,11 @@ def _dir(interp: Any, *one: Value) -> Value:
     return first_unknown(value) or interp.run.unknown("the names of something")
 
 
-def _scope(interp: Any, scopes: tuple[Value, ...]) -> Scope:
+def _scope(interp: Interpreter, scopes: tuple[Value, ...]) -> Scope:
     """Return where code is run: the caller's place, or the dictionaries given."""
     found = [one for one in scopes if isinstance(one, dict)]
     if not found:
-        return interp.here  # type: ignore[no-any-return]
+        return interp.here
     scope = Scope(None, "module")
     scope.names = found[0]
     if len(found) > 1:
@@ -92,7 +95,7 @@ def _scope(interp: Any, scopes: tuple[Value, ...]) -> Scope:
     return scope
 
 
-def _code(interp: Any, text: Value, mode: str) -> Any:
+def _code(interp: Interpreter, text: Value, mode: str) -> Any:
     if not isinstance(text, str):
         return first_unknown(text) or interp.run.unknown("code that is not known")
     if len(text) > MAX_CODE:
@@ -103,7 +106,7 @@ def _code(interp: Any, text: Value, mode: str) -> Any:
         return interp.run.unknown("code that is not Python")
 
 
-def _eval(interp: Any, text: Value, *scopes: Value) -> Value:
+def _eval(interp: Interpreter, text: Value, *scopes: Value) -> Value:
     # The expression is followed like the rest of the script: nothing is executed.
     tree = _code(interp, text, "eval")
     if isinstance(tree, Unknown):
@@ -111,7 +114,7 @@ def _eval(interp: Any, text: Value, *scopes: Value) -> Value:
     return _placed(interp, tree, lambda: interp.eval(tree.body, _scope(interp, scopes)))
 
 
-def _exec(interp: Any, text: Value, *scopes: Value) -> Value:
+def _exec(interp: Interpreter, text: Value, *scopes: Value) -> Value:
     tree = _code(interp, text, "exec")
     if isinstance(tree, Unknown):
         interp.run.note_unknown(tree)
@@ -121,7 +124,7 @@ def _exec(interp: Any, text: Value, *scopes: Value) -> Value:
     )
 
 
-def _placed(interp: Any, tree: ast.AST, work: Callable[[], Value]) -> Value:
+def _placed(interp: Interpreter, tree: ast.AST, work: Callable[[], Value]) -> Value:
     """Follow code of a text as if it stood at the line that runs it."""
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):
@@ -134,7 +137,7 @@ def _placed(interp: Any, tree: ast.AST, work: Callable[[], Value]) -> Value:
         interp.depth -= 1
 
 
-def _import(interp: Any, name: Value) -> Value:
+def _import(interp: Interpreter, name: Value) -> Value:
     if not isinstance(name, str):
         return first_unknown(name) or interp.run.unknown("a module's name")
     found = interp.imports.module(name)
@@ -157,7 +160,7 @@ def _as(function: Value, kind: str) -> Value:
     return made
 
 
-def _type(interp: Any, *args: Value) -> Value:
+def _type(interp: Interpreter, *args: Value) -> Value:
     if len(args) == 3 and isinstance(args[0], str) and isinstance(args[2], dict):
         made = UserClass(args[0], tuple(class_bases(list(args[1]))), interp.run.line)
         made.attrs = dict(args[2])

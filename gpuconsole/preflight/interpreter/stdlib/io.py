@@ -6,18 +6,23 @@ Nothing is opened on behalf of a script but small files of its project, and thos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     Native,
     NativeClass,
     NativeFunction,
+    SomeBytes,
     Unknown,
     Value,
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib import json_yaml
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 UNREAD = "the contents of a file that the analysis does not read"
 UNREAD_LINE = "a line of a file that the analysis does not read"
@@ -47,7 +52,7 @@ class Stream(Native):
         """Open and close are free."""
         return lambda: None
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the lines that are left, or lines nobody knows; leaving early keeps the place."""
         text = self.whole(interp.run)
         if isinstance(text, Unknown) or text.count("\n", self.at) > json_yaml.MAX_LINES:
@@ -62,10 +67,13 @@ class Stream(Native):
         line, self.at = text[self.at : end], end
         return line
 
+    @exposed.method("read")
     def do_read(self, run: Run, size: Value = None, *_: Value) -> Value:
         """Give what is left, or so many characters of it."""
         text = self.whole(run)
         if isinstance(text, Unknown):
+            if self.binary:
+                return SomeBytes(text.file, text.line, text.reason, text.root)
             return text
         if isinstance(size, Unknown):
             return run.unknown("a part of a file", size)
@@ -74,6 +82,7 @@ class Stream(Native):
         all_of_it = begin == 0 and self.at == len(text) and not self.binary
         return text if all_of_it else self.given(text[begin : self.at])
 
+    @exposed.method("readlines")
     def do_readlines(self, run: Run, *_: Value) -> Value:
         """Give the lines that are left."""
         text = self.whole(run)
@@ -84,6 +93,7 @@ class Stream(Native):
         run.interp.tick(len(lines) // 16)
         return [self.given(one) for one in lines]
 
+    @exposed.method("readline")
     def do_readline(self, run: Run, *_: Value) -> Value:
         """Give the next line."""
         text = self.whole(run)
@@ -91,6 +101,7 @@ class Stream(Native):
             return run.unknown(UNREAD_LINE, text)
         return self.given(self._line(text))
 
+    @exposed.method("seek")
     def do_seek(self, run: Run, place: Value = 0, whence: Value = 0, *_: Value) -> Value:
         """Go to a place; to one that is not known by its number, to the end."""
         text = self.whole(run)
@@ -98,14 +109,14 @@ class Stream(Native):
         self.at = place if known else 0 if isinstance(text, Unknown) else len(text)
         return self.at
 
+    @exposed.method("tell")
     def do_tell(self, run: Run) -> Value:
         """Say where the script stands."""
         return self.at
 
+    @exposed.method("write", "close", "flush", "writelines", "truncate")
     def do_write(self, run: Run, *_: Value, **__: Value) -> None:
         """Write nothing."""
-
-    do_close = do_flush = do_writelines = do_truncate = do_write
 
 
 class Open(Stream):
@@ -134,6 +145,7 @@ class Open(Stream):
         text = self.whole(self.source) if self.source is not None else None
         return text.count("\n", self.at) + (text[-1:] != "\n") if isinstance(text, str) else None
 
+    @exposed.prop("name")
     def get_name(self, run: Run) -> Value:
         """Give the path."""
         return self.path
@@ -177,6 +189,7 @@ class StringIO(Stream):
         """Return the text."""
         return self.held if isinstance(self.held, str) else run.unknown(UNREAD, self.held)
 
+    @exposed.method("write")
     def do_write(self, run: Run, text: Value = "", *_: Value) -> None:
         """Write at the end; what is not text makes the whole unknown."""
         if isinstance(text, bytes):
@@ -188,6 +201,7 @@ class StringIO(Stream):
         else:
             self.held = run.unknown("text that the script writes", text)
 
+    @exposed.method("getvalue")
     def do_getvalue(self, run: Run) -> Value:
         """Give all that was written."""
         return self.given(self.held) if isinstance(self.held, str) else self.held

@@ -9,6 +9,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     NativeClass,
     NativeFunction,
+    SomeBytes,
     SomeInt,
     Unknown,
     UserClass,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
-    "dict": (dict,), "bool": (bool,), "set": (set,),
+    "dict": (dict,), "bool": (bool,), "set": (set,), "bytes": (bytes, SomeBytes),
 }  # fmt: skip
 
 
@@ -37,7 +38,7 @@ _ABSTRACT: dict[str, tuple[type, ...]] = {
 
 def _is_native(interp: Interpreter, value: Value, kind: NativeClass) -> bool:
     if kind.type is not Native:
-        return isinstance(value, kind.type)
+        return isinstance(value, kind.type) or kind.type in getattr(value, "also", ())
     if kind.name in ("object", "Any"):
         return True
     if kind.name == "Callable":
@@ -51,7 +52,7 @@ def is_instance(interp: Interpreter, value: Value, kinds: Value) -> Value:
     """Stand for `isinstance`; unknown where the value or a type is."""
     if isinstance(value, SomeInt) and getattr(kinds, "name", "") == "int":
         return True
-    if isinstance(value, Unknown):
+    if isinstance(value, Unknown) and not isinstance(value, SomeBytes):
         return value
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
         if isinstance(kind, NativeFunction) and kind.name in _TYPES:

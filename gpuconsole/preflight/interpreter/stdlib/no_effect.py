@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Function,
@@ -14,6 +14,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 SILENT = frozenset([
     "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "gc", "traceback",
@@ -46,19 +49,19 @@ class Silent(Native):
         """Give whatever is asked for."""
         return Silent()
 
-    def call(self, interp: Any, *args: Value, **__: Value) -> Value:
+    def call(self, interp: Interpreter, *args: Value, **__: Value) -> Value:
         """Give another; as a decorator, the function itself."""
         return args[0] if len(args) == 1 and isinstance(args[0], Function) else Silent()
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give something nobody knows."""
         yield interp.run.unknown("what a module of no effect on memory gives")
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give something nobody knows."""
         return interp.run.unknown("what a module of no effect on memory gives")
 
-    def operate(self, interp: Any, *_: Value, **__: Value) -> Value:
+    def operate(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
         """Give something nobody knows."""
         return interp.run.unknown("what a module of no effect on memory gives")
 
@@ -76,11 +79,11 @@ class Bar(Silent):
         """Keep the items."""
         self.items = iterable
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the items; the bar holds none of them."""
         return iter(interp.iterate(self.items))
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of items."""
         return interp.call(interp.builtins["len"], [self.items], {})
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     Native,
@@ -19,6 +20,9 @@ from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib import json_yaml, os_listing
 from gpuconsole.preflight.interpreter.stdlib.io import Open
 from gpuconsole.preflight.interpreter.stdlib.os_listing import ELSEWHERE
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 def nothing(run: Run, *_: Value, **__: Value) -> None:
@@ -40,7 +44,7 @@ class Place(Native):
         self.text = made if isinstance(made, str) else ""
         return made if isinstance(made, Unknown) else None
 
-    def operate(self, interp: Any, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(self, interp: Interpreter, kind: Any, other: Value, *, first: bool) -> Value:
         """Join with `/`."""
         made = joined(interp.run, self, other) if first else joined(interp.run, other, self)
         return Place(made) if isinstance(made, str) else made
@@ -49,10 +53,12 @@ class Place(Native):
         """Whether `==` holds."""
         return isinstance(other, Place) and other.text == self.text
 
+    @exposed.prop("parent")
     def get_parent(self, run: Run) -> Value:
         """Give the folder."""
         return Place(os.path.dirname(self.text) or ".")
 
+    @exposed.prop("parents")
     def get_parents(self, run: Run) -> Value:
         """Give the folders above, nearest first."""
         found = []
@@ -62,72 +68,79 @@ class Place(Native):
             found.append(Place(text))
         return found
 
+    @exposed.prop("name")
     def get_name(self, run: Run) -> Value:
         """Give the last part."""
         return os.path.basename(self.text)
 
+    @exposed.prop("stem")
     def get_stem(self, run: Run) -> Value:
         """Give the last part without its ending."""
         return os.path.splitext(os.path.basename(self.text))[0]
 
+    @exposed.prop("suffix")
     def get_suffix(self, run: Run) -> Value:
         """Give the ending."""
         return os.path.splitext(self.text)[1]
 
+    @exposed.prop("parts")
     def get_parts(self, run: Run) -> Value:
         """Give the parts."""
         return tuple(self.text.split("/"))
 
+    @exposed.method("resolve", "absolute", "expanduser")
     def do_resolve(self, run: Run, *_: Value, **__: Value) -> Value:
         """Make absolute."""
         return Place(absolute(run, self.text))
 
-    do_absolute = do_expanduser = do_resolve
-
+    @exposed.method("joinpath")
     def do_joinpath(self, run: Run, *parts: Value) -> Value:
         """Join."""
         made = joined(run, self, *parts)
         return Place(made) if isinstance(made, str) else made
 
+    @exposed.method("with_suffix")
     def do_with_suffix(self, run: Run, suffix: Value) -> Value:
         """Change the ending."""
         return Place(os.path.splitext(self.text)[0] + suffix)
 
+    @exposed.method("as_posix", "__str__", "__fspath__")
     def do_as_posix(self, run: Run) -> Value:
         """Give the text."""
         return self.text
 
-    do___str__ = do___fspath__ = do_as_posix
-
+    @exposed.method("exists", "is_file")
     def do_exists(self, run: Run) -> Value:
         """Whether it is there: known only of the project's files."""
         return exists(run, self.text)
 
-    do_is_file = do_exists
-
+    @exposed.method("open")
     def do_open(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Open."""
         made = Open()
         made.init(run, self.text, *args, **kwargs)
         return made
 
+    @exposed.method("read_text")
     def do_read_text(self, run: Run, encoding: Value = None, errors: Value = None) -> Value:
         """Give the contents."""
         return self.do_open(run, "r", -1, encoding, errors).do_read(run)
 
+    @exposed.method("mkdir", "write_text", "touch", "unlink", "rmdir")
     def do_mkdir(self, run: Run, *_: Value, **__: Value) -> None:
         """Write nothing."""
 
-    do_write_text = do_touch = do_unlink = do_rmdir = do_mkdir
-
+    @exposed.method("glob")
     def do_glob(self, run: Run, pattern: Value, *_: Value) -> Value:
         """Give the files below that match."""
         return _as_places(os_listing.found(run, joined(run, self, pattern), recursive=True))
 
+    @exposed.method("rglob")
     def do_rglob(self, run: Run, pattern: Value, *_: Value) -> Value:
         """Give the files at any depth that match."""
         return self.do_glob(run, joined(run, "**", pattern))
 
+    @exposed.method("iterdir")
     def do_iterdir(self, run: Run) -> Value:
         """Give what lies in the folder."""
         names = os_listing.listed(run, self.text)
@@ -135,10 +148,12 @@ class Place(Native):
             return names
         return [Place(os.path.join(self.text, one)) for one in names]
 
+    @exposed.method("is_dir")
     def do_is_dir(self, run: Run) -> Value:
         """Whether it is a folder: known only of the project's."""
         return os_listing.is_folder(run, self.text)
 
+    @exposed.method("relative_to")
     def do_relative_to(self, run: Run, other: Value) -> Value:
         """Give the path from another one on."""
         start = json_yaml.path_text(other)
@@ -146,29 +161,35 @@ class Place(Native):
         return Place(self.text[len(str(start).rstrip("/")) + 1 :]) if known else run.unknown(
             ELSEWHERE, other)  # fmt: skip
 
+    @exposed.method("with_name")
     def do_with_name(self, run: Run, name: Value) -> Value:
         """Change the last part."""
         made = joined(run, os.path.dirname(self.text), name)
         return Place(made) if isinstance(made, str) else made
 
+    @exposed.method("with_stem")
     def do_with_stem(self, run: Run, stem: Value) -> Value:
         """Change the last part, but for its ending."""
         return self.do_with_name(run, stem + os.path.splitext(self.text)[1])
 
+    @exposed.method("stat")
     def do_stat(self, run: Run, *_: Value) -> Value:
         """Give what nobody knows."""
         return run.unknown(ELSEWHERE)
 
+    @exposed.method("read_bytes")
     def do_read_bytes(self, run: Run) -> Value:
         """Give the contents."""
         return self.do_open(run, "rb").do_read(run)
 
     @staticmethod
+    @exposed.static("cwd")
     def static_cwd(run: Run) -> Value:
         """Give the folder that a job starts in."""
         return Place(str(run.interp.imports.project))
 
     @staticmethod
+    @exposed.static("home")
     def static_home(run: Run) -> Value:
         """Give what nobody knows."""
         return run.unknown(ELSEWHERE)
@@ -234,33 +255,38 @@ class Environ(Native):
 
     label = "os.environ"
 
+    @exposed.method("get")
     def do_get(self, run: Run, name: Value, default: Value = None) -> Value:
         """Give a variable or the default."""
         return self.attrs.get(name, default)
 
+    @exposed.method("setdefault")
     def do_setdefault(self, run: Run, name: Value, default: Value = None) -> Value:
         """Give a variable, set before where the script has not."""
         return self.attrs.setdefault(name, default)
 
+    @exposed.method("pop")
     def do_pop(self, run: Run, name: Value, default: Value = None) -> Value:
         """Take a variable out."""
         return self.attrs.pop(name, default)
 
+    @exposed.method("copy")
     def do_copy(self, run: Run) -> Value:
         """Give a copy."""
         return self
 
+    @exposed.method("update")
     def do_update(self, run: Run, values: Value) -> None:
         """Set many."""
         self.attrs.update(values)
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a variable."""
         if key in self.attrs:
             return self.attrs[key]
         return interp.run.unknown(f"the environment variable {key}")
 
-    def store(self, interp: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Interpreter, key: Value, value: Value) -> None:
         """Set a variable."""
         if isinstance(key, str):
             self.attrs[key] = value

@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import string_sets, strings
+from gpuconsole.preflight.interpreter.domain import exposed, string_sets, strings
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     Native,
@@ -20,6 +20,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
     first_unknown,
 )
 from gpuconsole.preflight.interpreter.machine.run import Run
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_PATTERN = 400
 MAX_WORK = 5 * 10**6
@@ -44,31 +47,37 @@ class Found(Native):
     def _ask(self, name: str, args: tuple[Value, ...]) -> Value:
         return getattr(self.found, name)(*args)
 
+    @exposed.method("group")
     def do_group(self, run: Run, *args: Value) -> Value:
         """Give a group."""
         return self._ask("group", args)
 
+    @exposed.method("groups")
     def do_groups(self, run: Run, *args: Value) -> Value:
         """Give all groups."""
         return self._ask("groups", args)
 
+    @exposed.method("groupdict")
     def do_groupdict(self, run: Run, *args: Value) -> Value:
         """Give the named groups."""
         return self._ask("groupdict", args)
 
+    @exposed.method("start")
     def do_start(self, run: Run, *args: Value) -> Value:
         """Give where it begins."""
         return self._ask("start", args)
 
+    @exposed.method("end")
     def do_end(self, run: Run, *args: Value) -> Value:
         """Give where it ends."""
         return self._ask("end", args)
 
+    @exposed.method("span")
     def do_span(self, run: Run, *args: Value) -> Value:
         """Give both."""
         return self._ask("span", args)
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a group."""
         return self._ask("group", (key,))
 
@@ -226,7 +235,7 @@ def _method(name: str) -> Callable[..., Value]:
 
 
 for _name in _SEARCHES:
-    setattr(Pattern, f"do_{_name}", _method(_name))
+    exposed.add(Pattern, "methods", _name, _method(_name))
 
 
 def _compile(run: Run, text: Value, flags: Value = 0) -> Value:

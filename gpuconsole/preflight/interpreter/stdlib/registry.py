@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuconsole.preflight.interpreter.domain import mappings
+from gpuconsole.preflight.interpreter.domain import exposed, mappings
 from gpuconsole.preflight.interpreter.domain.values import (
     Exit,
     Function,
@@ -38,6 +38,9 @@ from gpuconsole.preflight.interpreter.stdlib import csv as stdlib_csv
 from gpuconsole.preflight.interpreter.stdlib import io as stdlib_io
 from gpuconsole.preflight.interpreter.stdlib import re as stdlib_re
 from gpuconsole.preflight.interpreter.stdlib.json_yaml import load_json, load_yaml
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_FACTORIAL = 200
 MAX_BITS = 2**16
@@ -260,7 +263,7 @@ class Managed(Native):
         super().__init__()
         self.given: Value = None
 
-    def bound(self, interp: Any) -> Value:
+    def bound(self, interp: Interpreter) -> Value:
         """Give what the function yields."""
         return next(iter(interp.iterate(self.given)), None)
 
@@ -287,12 +290,14 @@ class Stack(no_effect.Silent):
         """Leave what the block entered when it ends."""
         return partial(self.do_close, run)
 
+    @exposed.method("enter_context")
     def do_enter_context(self, run: Run, context: Value) -> Value:
         """Enter one more."""
         value, leave = run.interp.entered(context)
         self.leaving.append(leave)
         return value
 
+    @exposed.method("close")
     def do_close(self, run: Run) -> None:
         """Leave them all."""
         while self.leaving:

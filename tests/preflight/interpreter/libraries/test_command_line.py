@@ -354,6 +354,9 @@ def test_a_document_that_explodes_is_given_up(project: Callable[..., Path]) -> N
         "from yacs.config import CfgNode as CN\n_C = CN()\n_C.train = CN()\n_C.train.batch = 1\n"
         "_C.model = CN(new_allowed=True)\n_C.model.width = 2\nc = _C.clone()\n"
         "c.merge_from_file('c.yaml')\nc.merge_from_list(['model.width', 40])\nc.freeze()",
+        "from yacs.config import CfgNode as CN\nclass A:\n    def __init__(self):\n"
+        "        self.held = CN(d)\n"
+        "    def __getattr__(self, name):\n        return self.held.__getattr__(name)\nc = A()",
     ],
 )
 def test_attribute_dictionaries(same: Same, text: str) -> None:

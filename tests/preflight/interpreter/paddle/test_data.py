@@ -119,7 +119,7 @@ CHAINS = [
     ("T.Compose([T.Pad((1, 2)), T.RandomRotation(10), T.ToTensor(data_format='HWC')])",
      ((8, 36, 34, 3), "float32")),
     ("T.Compose([T.Grayscale(), T.RandomResizedCrop((8, 12)), T.ToTensor(), T.Normalize(0.5)])",
-     ((8, 1, 8, 12), "float32")),
+     ((8, 3, 8, 12), "float32")),  # one number is taken three times, as Paddle takes it
     ("T.Normalize([127.5] * 3, [127.5] * 3, data_format='HWC')", ((8, 32, 32, 3), "float32")),
     ("lambda im: np.array(im).transpose(2, 0, 1) / 255.0", ((8, 3, 32, 32), "float64")),
 ]  # fmt: skip

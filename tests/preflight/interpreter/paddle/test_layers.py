@@ -102,6 +102,24 @@ def test_what_a_layer_tells() -> None:
     assert names["modes"] == [True, False, True]
 
 
+def test_pooling_layers_tell_their_arguments_as_in_paddle() -> None:
+    names = known("""
+    wide, line = nn.MaxPool2D(3, padding=1), nn.AvgPool1D(2, 4)
+    told = [wide.ksize, wide.stride, wide.padding, line.kernel_size, line.stride, line.padding]
+    """)
+    assert names["told"] == [3, None, 1, 2, 4, 0]
+
+
+def test_parameters_are_made_by_the_function_of_static_graphs_too() -> None:
+    names = known("""
+    from paddle.static import create_parameter
+    scale = create_parameter(shape=[3, 4], dtype="float32",
+                             default_initializer=nn.initializer.Normal(mean=0.0, std=0.1))
+    shape, trained = scale.shape, not scale.stop_gradient
+    """)
+    assert (names["shape"], names["trained"]) == ([3, 4], True)
+
+
 def test_hooks_are_called_until_they_are_removed() -> None:
     names = known("""
     seen = []

@@ -47,6 +47,21 @@ SIZED = 8 * 22 * 22
         "y, x = np.random.randint(0, img.shape[1] - 24), np.random.randint(0, img.shape[2] - 24)\n"
         "img = img[:, y:y + 24, x:x + 24].astype('float32')",
         "side = np.array([24, 24])\nimg = np.zeros((3, side[0], side[1]), 'float32')",
+        "img = cv2.imread(str(i)).astype('float32')\n"
+        "assert isinstance(img, np.ndarray)\n"
+        "img = cv2.resize(img, (24, 24)).transpose(2, 0, 1)",
+        "with open('/data/' + str(i), 'rb') as f:\n    img = f.read()\n"
+        "if isinstance(img, np.ndarray):\n    img = img.copy()\n"
+        "elif isinstance(img, bytes):\n"
+        "    img = cv2.imdecode(np.frombuffer(img, dtype='uint8'), 1)\n"
+        "assert img.shape[2] == 3\n"
+        "img = cv2.resize(img[:, :, ::-1], (24, 24)).transpose((2, 0, 1)).astype('float32')",
+        "img = paddle.vision.image_load(str(i)).convert('HSV')\n"
+        "img = img.transform(img.size, Image.AFFINE, (1, 0.2, 0, 0, 1, 0)).convert('RGB')\n"
+        "img = T.Compose([T.Resize((24, 24)), T.ToTensor()])(img)",
+        "h, s, v = cv2.split(cv2.cvtColor(cv2.imread(str(i)), cv2.COLOR_BGR2HSV))\n"
+        "img = cv2.merge((h, s, cv2.LUT(v, np.arange(256)))).astype('float32')\n"
+        "img = cv2.resize(img, (24, 24)).transpose(2, 0, 1)",
         "img = np.asarray(Image.open(str(i)).convert('RGB'))\n"
         "img = cv2.resize(img, (24, 24)).transpose(2, 0, 1).astype('float32')",
     ],

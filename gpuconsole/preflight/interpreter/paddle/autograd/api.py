@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     Unknown,
@@ -68,6 +69,7 @@ class Hook(Native):
         self.hooks: list[Value] = []
         self.function: Value = None
 
+    @exposed.method("remove")
     def do_remove(self, run: Run) -> Value:
         """Take the hook off."""
         if self.function in self.hooks:
@@ -96,20 +98,20 @@ class Context(Native):
 
     label = "PyLayerContext"
 
+    @exposed.method("save_for_backward")
     def do_save_for_backward(self, run: Run, *tensors: Value) -> None:
         """Keep tensors."""
         self.saved = tensors
 
+    @exposed.method("saved_tensor")
+    @exposed.prop("saved_tensors")
     def do_saved_tensor(self, run: Run) -> Value:
         """Give them back."""
         return getattr(self, "saved", ())
 
-    get_saved_tensors = do_saved_tensor
-
+    @exposed.method("mark_not_inplace", "mark_non_differentiable", "set_materialize_grads")
     def do_mark_not_inplace(self, run: Run, *_: Value) -> None:
         """Change no sizes."""
-
-    do_mark_non_differentiable = do_set_materialize_grads = do_mark_not_inplace
 
 
 class PyLayer(Native):
@@ -118,6 +120,7 @@ class PyLayer(Native):
     label = "PyLayer"
 
     @staticmethod
+    @exposed.of_class("apply")
     def class_apply(run: Run, cls: UserClass, *args: Value, **kwargs: Value) -> Value:
         """Run the user's forward without a graph, and hang the user's backward behind it."""
         context = Context()

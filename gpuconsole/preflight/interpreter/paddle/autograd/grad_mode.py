@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Function, Native, Value, Wrapped
 from gpuconsole.preflight.interpreter.machine.run import Run
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 class NoGrad(Native):
@@ -29,16 +33,18 @@ class NoGrad(Native):
         self.do___enter__(run)
         return partial(self.do___exit__, run)
 
+    @exposed.method("__enter__")
     def do___enter__(self, run: Run) -> None:
         """Switch, and keep what was before."""
         self.before = run.mode.grad_enabled
         run.mode.grad_enabled = self.enabled
 
+    @exposed.method("__exit__")
     def do___exit__(self, run: Run, *_: Value) -> None:
         """Switch back to what was before."""
         run.mode.grad_enabled = self.before
 
-    def call(self, interp: Any, function: Value) -> Value:
+    def call(self, interp: Interpreter, function: Value) -> Value:
         """`paddle.no_grad()(function)`."""
         return Wrapped(function, self)
 
@@ -57,6 +63,7 @@ class SetGradEnabled(NoGrad):
         self.enabled = mode is not False
         super().do___enter__(run)
 
+    @exposed.method("__enter__")
     def do___enter__(self, run: Run) -> None:
         """Stay as switched."""
 
@@ -68,7 +75,9 @@ def innermost(value: Value) -> Value:
     return value
 
 
-def within(interp: Any, target: Wrapped, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def within(
+    interp: Interpreter, target: Wrapped, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """Call a function in its context; a generator is in it from its first item to its end."""
     inside = innermost(target.function)
     function = getattr(inside, "function", inside)  # a method's
@@ -84,7 +93,7 @@ def within(interp: Any, target: Wrapped, args: list[Value], kwargs: dict[str, Va
         leave()
 
 
-def _kept(interp: Any, context: Native, walk: Iterator[Value]) -> Iterator[Value]:
+def _kept(interp: Interpreter, context: Native, walk: Iterator[Value]) -> Iterator[Value]:
     leave = interp.enter(context)
     try:
         yield from walk

@@ -6,13 +6,16 @@ give, read from its sources.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeClass, Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.io.dataset import Library
 from gpuconsole.preflight.interpreter.paddle.vision.transforms import Picture
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 Pixels = tuple[int | None, int | None, int]
 
@@ -37,7 +40,7 @@ class Pictures(Library):
             elif one in ("train", "test", "valid"):
                 self.mode = one
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give a transformed picture and its label."""
         run: Run = interp.run
         image: Value = Picture(*self.picture)
@@ -51,7 +54,7 @@ class Pictures(Library):
             return [image]
         return (image, Array(self.label_shape, "int64"))
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of samples."""
         size = self.sizes[0 if self.mode == "train" else 1]
         return size or interp.run.unknown("the size of a data set on disk")
@@ -60,7 +63,7 @@ class Pictures(Library):
 class Segmented(Pictures):
     """`VOC2012`: a picture and its map of classes; the transform is for the picture alone."""
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give a transformed picture and a map of an unknown size."""
         image, _ = super().sample(interp)
         return (image, Picture(None, None, 1))
@@ -81,7 +84,7 @@ class Texts(Library):
         self.grams = data_type
         self.options = options
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give a field each."""
         run: Run = interp.run
         made: list[Value] = []
@@ -92,7 +95,7 @@ class Texts(Library):
                 made.append(Array(shape, dtype))
         return tuple(made)
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of samples."""
         size = self.sizes[0 if self.mode == "train" else 1]
         return size or interp.run.unknown(f"the size of {self.label}")
@@ -101,7 +104,7 @@ class Texts(Library):
 class Grams(Texts):
     """`Imikolov`: n-grams of words, each a number, or whole sentences."""
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give as many numbers as the window is wide."""
         if self.grams == "NGRAM" and isinstance(self.window, int) and self.window > 0:
             return tuple(Array((), "int64") for _ in range(self.window))

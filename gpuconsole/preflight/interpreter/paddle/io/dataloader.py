@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.backends import terms
-from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
     Function,
@@ -42,6 +42,9 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, Te
 from gpuconsole.preflight.interpreter.paddle.vision.transforms import Picture
 from gpuconsole.preflight.trace import Storage
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
 MAX_FETCHES = 512
 USED_BATCHES = (
     "The loader's batches are single tensors: Paddle's reader lets used ones go only when Python's "
@@ -63,13 +66,13 @@ class Sampler(Native):
         self.attrs["data_source"] = source
         self.draws = num_samples
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of samples drawn."""
         if isinstance(self.draws, int) and not isinstance(self.draws, bool):
             return self.draws
         return interp.call(interp.builtins["len"], [self.source], {})
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the index of a sample, as often as there are samples."""
         own = self.cls.find("__iter__") if self.cls is not None else None
         if isinstance(own, Function):
@@ -98,14 +101,15 @@ class BatchSampler(Native):
         self.drop_last = drop_last
         self.attrs.update(batch_size=self.batch_size, drop_last=drop_last)
 
+    @exposed.method("set_epoch")
     def do_set_epoch(self, run: Run, *_: Value) -> None:
         """Change no sizes."""
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of batches."""
         return batches(interp, self.dataset, self.batch_size, self.drop_last)
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the indexes of a batch, as often as there are batches."""
         own = self.cls.find("__iter__") if self.cls is not None else None
         if isinstance(own, Function):
@@ -115,7 +119,7 @@ class BatchSampler(Native):
         one = [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
         yield from interp.iterate(lengths.opened(one, lengths.some(interp.run, "how many batches")))
 
-    def size(self, interp: Any) -> Value:
+    def size(self, interp: Interpreter) -> Value:
         """Return the number of samples in a batch."""
         own = self.cls.find("__iter__") if self.cls is not None else None
         if not isinstance(own, Function):
@@ -123,7 +127,7 @@ class BatchSampler(Native):
         return own_size(interp, self)
 
 
-def own_size(interp: Any, sampler: Value) -> Value:
+def own_size(interp: Interpreter, sampler: Value) -> Value:
     """Return the size of the batches that a sampler of the script's own gives."""
     given = sampler.attrs.get("batch_size") if isinstance(sampler, Native) else None
     if isinstance(given, int):
@@ -135,7 +139,9 @@ def own_size(interp: Any, sampler: Value) -> Value:
     return size if size is not None else interp.run.unknown("a sampler of its own")
 
 
-def batches(interp: Any, dataset: Value, batch_size: Value, drop_last: Value = False) -> Value:
+def batches(
+    interp: Interpreter, dataset: Value, batch_size: Value, drop_last: Value = False
+) -> Value:
     """Return how many batches a data set gives, or an unknown."""
     size = interp.call(interp.builtins["len"], [dataset], {})
     unknown = first_unknown(size, batch_size)
@@ -165,15 +171,15 @@ class Loader(Native):
             self.batch_size = own_size(run.interp, batch_sampler)
         self.place = (run.file, run.line)
 
-    def call(self, interp: Any) -> Value:
+    def call(self, interp: Interpreter) -> Value:
         """`loader()` is the loader."""
         return self
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of batches."""
         return batches(interp, self.dataset, self.batch_size, self.drop_last)
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give batches, closing a cycle whenever the next one is asked for after a step."""
         run: Run = interp.run
         run.progress.walking += 1
@@ -182,7 +188,7 @@ class Loader(Native):
         finally:
             run.progress.walking -= 1
 
-    def _epoch(self, interp: Any) -> Iterator[Value]:
+    def _epoch(self, interp: Interpreter) -> Iterator[Value]:
         run: Run = interp.run
         names = questions.loop_names(run.loop) if run.loop is not None else ()
         run.batch.loaders += 1
@@ -190,6 +196,10 @@ class Loader(Native):
         fed = run.batch.met or (batch, run.file, run.line)
         sample = interp.guard(lambda run: self._sample(interp), "a sample of the data set")
         ahead, left = self._ahead(interp, batch)
+        if run.on_cpu and run.program.draft is not None:
+            # Measured: what an executor was fed stays until its next run, and the reader has made
+            # one more by then.
+            ahead += 1
         waiting: deque[Value] = deque()
         around, run.batch.queue = run.batch.queue, Queue(ahead)
 
@@ -215,7 +225,10 @@ class Loader(Native):
         """Give the batches of an epoch, with so many waiting and so many after the first."""
         used: list[Storage] = []
         before, count = run.progress.backwards, 0
-        while not self._enough(run, count, before):
+        # A loop that begins when the memory of training is known evaluates: the graph of its first
+        # batch may live on while the second one's is made.
+        told = 2 if run.progress.is_steady else 1
+        while not self._enough(run, count, before, told):
             while len(waiting) <= min(ahead, left - count):
                 waiting.append(make())
             count += 1
@@ -226,12 +239,12 @@ class Loader(Native):
                     run.findings.notes.append(USED_BATCHES)
             yield waiting.popleft()
 
-    def _as_given(self, interp: Any) -> Iterator[Value]:
+    def _as_given(self, interp: Interpreter) -> Iterator[Value]:
         """Give samples as they are: without a batch size the data set makes the batches."""
         for one in interp.iterate(self.dataset):
             yield self._tensors(interp.run, one)
 
-    def _sample(self, interp: Any) -> Value:
+    def _sample(self, interp: Interpreter) -> Value:
         answers = interp.run.answers
         around, answers.sampling = answers.sampling, True
         try:
@@ -241,7 +254,7 @@ class Loader(Native):
         # Samples are gone once they are collated: one that is kept here must not hold memory.
         return sample if self.collate is not None else _weightless(sample)
 
-    def _present(self, interp: Any, batch: int) -> int:
+    def _present(self, interp: Interpreter, batch: int) -> int:
         """Return the size of a batch: no more than there are samples."""
         if self.drop_last is True or interp.run.setting.endless:
             return batch
@@ -251,7 +264,7 @@ class Loader(Native):
         interp.run.batch.short_epochs = True
         return size
 
-    def _ahead(self, interp: Any, batch: int) -> tuple[int, int]:
+    def _ahead(self, interp: Interpreter, batch: int) -> tuple[int, int]:
         """Return how many batches wait beside the current one, and how many follow the first.
 
         Measured: an epoch's first step has min(5, n - 1) of its n batches waiting, and later
@@ -279,10 +292,10 @@ class Loader(Native):
         plain = isinstance(sampler, BatchSampler) and sampler.cls is None
         return sampler.dataset if plain else None
 
-    def _enough(self, run: Run, count: int, before: int) -> bool:
+    def _enough(self, run: Run, count: int, before: int, told: int) -> bool:
         if count:
             run.close_cycle()
-        if count and run.progress.cycles >= CYCLES:
+        if count >= told and run.progress.is_steady:
             return True
         if count >= 2 and run.findings.blocking is not None:
             return True
@@ -313,7 +326,7 @@ class Loader(Native):
             raise Blocked(failed)
         return int(size)
 
-    def _batch(self, interp: Any, sample: Value, batch: int) -> Value:
+    def _batch(self, interp: Interpreter, sample: Value, batch: int) -> Value:
         run: Run = interp.run
         if self.collate is not None:
             made = interp.call(self.collate, [[sample] * batch], {})
@@ -348,7 +361,7 @@ class Loader(Native):
         return made
 
 
-def _length(interp: Any, source: Value) -> int | None:
+def _length(interp: Interpreter, source: Value) -> int | None:
     """Return how many samples there are, None where the script does not tell."""
     if source is None or isinstance(source, Unknown):
         return None

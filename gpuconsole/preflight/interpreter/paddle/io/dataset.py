@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -20,13 +20,16 @@ from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
 
 class Dataset(Native):
     """`paddle.io.Dataset` and `IterableDataset`: user classes derive from it."""
 
     label = "Dataset"
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Return one sample: what `__getitem__` gives for an index that nobody knows."""
         cls = self.cls
         run: Run = interp.run
@@ -45,11 +48,11 @@ class Dataset(Native):
 class Library(Dataset):
     """A data set of the library: it can be indexed and walked over as well."""
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a sample."""
         return self.sample(interp)
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give one sample, which stands for all."""
         yield self.sample(interp)
         size = self.count(interp)
@@ -59,7 +62,7 @@ class Library(Dataset):
         yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why),
                    self.sample(interp))  # fmt: skip
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of samples."""
         return interp.run.unknown("the size of a data set")
 
@@ -75,11 +78,11 @@ class TensorDataset(Library):
         if any(not isinstance(one, (Tensor, Array)) for one in self.tensors):
             raise TypeError("a TensorDataset of something else than tensors")
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give one row of each."""
         return tuple(Array(one.shape[1:], one.dtype) for one in self.tensors)
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of rows."""
         return self.tensors[0].shape[0]
 
@@ -96,11 +99,11 @@ class Subset(Library):
         known = indices is not None and not isinstance(indices, Unknown)
         self.size = run.interp.call(run.interp.builtins["len"], [indices], {}) if known else indices
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give a sample of it."""
         return sample_of(interp, self.dataset)
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of samples."""
         return super().count(interp) if self.size is None else self.size
 
@@ -114,11 +117,11 @@ class Concatenated(Library):
         """Keep the data sets."""
         self.datasets = list(run.interp.iterate(datasets))
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give a sample of the first."""
         return sample_of(interp, self.datasets[0])
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Sum of the numbers of samples."""
         sizes = [interp.call(interp.builtins["len"], [one], {}) for one in self.datasets]
         return first_unknown(*sizes) or sum(sizes)
@@ -133,7 +136,7 @@ class Composed(Library):
         """Keep the data sets."""
         self.datasets = list(run.interp.iterate(datasets))
 
-    def sample(self, interp: Any) -> Value:
+    def sample(self, interp: Interpreter) -> Value:
         """Give the fields of a sample of each."""
         fields: list[Value] = []
         for one in self.datasets:
@@ -141,19 +144,19 @@ class Composed(Library):
             fields.extend(sample if isinstance(sample, (list, tuple)) else [sample])
         return tuple(fields)
 
-    def count(self, interp: Any) -> Value:
+    def count(self, interp: Interpreter) -> Value:
         """Number of samples of each."""
         return interp.call(interp.builtins["len"], [self.datasets[0]], {})
 
 
-def first_of(interp: Any, items: Value) -> Value:
+def first_of(interp: Interpreter, items: Value) -> Value:
     """Return the first item of a walk."""
     for one in interp.iterate(items):
         return lengths.likeness(one)
     return interp.run.unknown("a sample of a data set that gives none")
 
 
-def sample_of(interp: Any, dataset: Value) -> Value:
+def sample_of(interp: Interpreter, dataset: Value) -> Value:
     """Return one sample of anything that serves as a data set."""
     if isinstance(dataset, Dataset):
         return dataset.sample(interp)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import MISSING, Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 class Ordered(Layer):
@@ -25,7 +29,7 @@ class Ordered(Layer):
             del self.attrs[name]
         self.attrs.update({str(place): one for place, one in enumerate(members)})
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Index, slice, or take by name."""
         if isinstance(key, str):
             return self.attrs[key]
@@ -37,19 +41,20 @@ class Ordered(Layer):
         made.refill(found)
         return made
 
-    def store(self, interp: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Interpreter, key: Value, value: Value) -> None:
         """Replace a member."""
         self.attrs[key if isinstance(key, str) else self.held()[key]] = value
 
-    def count(self, interp: Any) -> int:
+    def count(self, interp: Interpreter) -> int:
         """Return how many members there are."""
         return len(self.held())
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the members."""
         for name in self.held():
             yield self.attrs[name]
 
+    @exposed.method("append")
     def do_append(self, run: Run, member: Value) -> Value:
         """Add one."""
         if isinstance(member, Unknown):
@@ -57,12 +62,14 @@ class Ordered(Layer):
         self.attrs[str(len(self.held()))] = member
         return self
 
+    @exposed.method("extend")
     def do_extend(self, run: Run, members: Value) -> Value:
         """Add several."""
         for one in run.interp.iterate(members):
             self.do_append(run, one)
         return self
 
+    @exposed.method("insert")
     def do_insert(self, run: Run, index: int, member: Value) -> Value:
         """Add one before a place."""
         members = [self.attrs[name] for name in self.held()]
@@ -70,6 +77,7 @@ class Ordered(Layer):
         self.refill(members)
         return self
 
+    @exposed.method("pop")
     def do_pop(self, run: Run, index: int = -1) -> Value:
         """Take one out."""
         members = [self.attrs[name] for name in self.held()]
@@ -95,7 +103,9 @@ class Sequential(Ordered):
                 run.block(layer)
             self.attrs[str(one[0]) if named else str(place)] = layer
 
-    def pass_on(self, interp: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    def pass_on(
+        self, interp: Interpreter, args: tuple[Value, ...], kwargs: dict[str, Value]
+    ) -> Value:
         """Run the layers one after the other."""
         if self.cls is not None and self.cls.find("forward") is not MISSING:
             return super().pass_on(interp, args, kwargs)
@@ -140,6 +150,7 @@ class LayerDict(Layer):
         """Take the members by name."""
         self.do_update(run, next(iter(named.values()), None) if members is None else members)
 
+    @exposed.method("update")
     def do_update(self, run: Run, members: Value) -> None:
         """Add from a mapping or from pairs."""
         if isinstance(members, LayerDict):
@@ -147,19 +158,19 @@ class LayerDict(Layer):
         for name, one in dict(members or {}).items():
             self.attrs[str(name)] = one
 
-    def item(self, interp: Any, key: Value) -> Value:
+    def item(self, interp: Interpreter, key: Value) -> Value:
         """Take by name."""
         return self.attrs[key]
 
-    def store(self, interp: Any, key: Value, value: Value) -> None:
+    def store(self, interp: Interpreter, key: Value, value: Value) -> None:
         """Set by name."""
         self.attrs[key] = value
 
-    def count(self, interp: Any) -> int:
+    def count(self, interp: Interpreter) -> int:
         """Return how many members there are."""
         return len(self.attrs)
 
-    def iterate(self, interp: Any) -> Iterator[Value]:
+    def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the names."""
         yield from list(self.attrs)
 
@@ -167,22 +178,27 @@ class LayerDict(Layer):
         """Tell whether there is a member of this name."""
         return key in self.attrs
 
+    @exposed.method("keys")
     def do_keys(self, run: Run) -> Value:
         """Give the names."""
         return list(self.attrs)
 
+    @exposed.method("values")
     def do_values(self, run: Run) -> Value:
         """Give the members."""
         return list(self.attrs.values())
 
+    @exposed.method("items")
     def do_items(self, run: Run) -> Value:
         """Give names and members."""
         return list(self.attrs.items())
 
+    @exposed.method("pop")
     def do_pop(self, run: Run, key: Value) -> Value:
         """Take one out."""
         return self.attrs.pop(key)
 
+    @exposed.method("clear")
     def do_clear(self, run: Run) -> None:
         """Take all out."""
         self.attrs.clear()

@@ -51,6 +51,13 @@ ORDERS = {
     "Dropout3D": ("p", "data_format"), "CTCLoss": ("blank", "reduction"),
 }  # fmt: skip
 """Arguments of layers whose functions take theirs in another order."""
+_POOLING = {"kernel_size": None, "stride": None, "padding": 0}
+KEPT: dict[str, dict[str, Value]] = {
+    f"{kind}Pool{rank}D": _POOLING for kind in ("Max", "Avg") for rank in (1, 2, 3)
+}
+"""Arguments of layers that are attributes too, in their order, each with its default."""
+_ADAPTIVE = {"AdaptiveAvgPool2D": "NCHW", "AdaptiveAvgPool3D": "NCDHW"}
+"""Layers that keep their size in attributes of their own, and the order of axes that they have."""
 
 
 def functional(run: Run, name: str, *args: Value, **kwargs: Value) -> Value:
@@ -74,6 +81,16 @@ class Called(Layer):
         if names is not None:
             args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
         self.args, self.kwargs = args, kwargs
+        if self.label in _ADAPTIVE:
+            size = args[0] if args else kwargs.get("output_size")
+            order = kwargs.get("data_format", _ADAPTIVE[self.label])
+            self.attrs.update(_output_size=size, _data_format=order, _name=None)
+        kept = KEPT.get(self.label)
+        if kept is not None:
+            given = {**kept, **dict(zip(kept, args, strict=False)), **kwargs}
+            self.attrs.update({name: given[name] for name in kept})
+            if not self.label.endswith("1D"):
+                self.attrs["ksize"] = self.attrs.pop("kernel_size")
 
     def forward(self, run: Run, *inputs: Value) -> Value:
         """Call the function with the inputs and the kept arguments."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     BoundMethod,
@@ -25,6 +26,9 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     as_shape,
 )
 
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
 
 class Layer(Branch):
     """`paddle.nn.Layer`; `before` and `after` are its hooks, `kept` the names of its buffers."""
@@ -37,15 +41,17 @@ class Layer(Branch):
         self.training = True
         self.path = ""
 
+    @exposed.prop("training")
     def get_training(self, run: Run) -> Value:
         """Give the mode."""
         return self.training
 
+    @exposed.setter("training")
     def set_training(self, value: Value) -> None:
         """Set the mode."""
         self.training = value is True
 
-    def call(self, interp: Any, *args: Value, **kwargs: Value) -> Value:
+    def call(self, interp: Interpreter, *args: Value, **kwargs: Value) -> Value:
         """Run the layer's forward."""
         run: Run = interp.run
         unknown = next((one for one in args if isinstance(one, Unknown)), None)
@@ -84,7 +90,7 @@ class Layer(Branch):
         if run.mode.grad_enabled and any(one.trainable for _, one in self.parameters()):
             run.block(out)
 
-    def prepared(self, interp: Any, args: tuple[Value, ...]) -> tuple[Value, ...]:
+    def prepared(self, interp: Interpreter, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the inputs as the hooks before a forward pass leave them."""
         for hook in self.before:
             given = interp.call(hook, [self, args], {})
@@ -108,10 +114,16 @@ class Layer(Branch):
         kind = self.cls.name if self.cls is not None else self.label
         run.tape.layers[self.path] = LayerCall(kind, *place, tuple(map(int, shape)), own, flops)
 
-    def pass_on(self, interp: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    def pass_on(
+        self, interp: Interpreter, args: tuple[Value, ...], kwargs: dict[str, Value]
+    ) -> Value:
         """Run the forward that the script or Paddle defines."""
         run: Run = interp.run
         forward = self.cls.find("forward") if self.cls is not None else MISSING
+        own = self.attrs.get("forward")
+        if isinstance(own, (BoundMethod, Function)):
+            # An object's own attribute comes before its class's.
+            return interp.call(own, list(args), kwargs)
         if isinstance(forward, Function):
             return interp.call(BoundMethod(forward, self), list(args), kwargs)
         if forward is not MISSING:
@@ -134,99 +146,116 @@ class Layer(Branch):
 
     # -- what scripts ask
 
+    @exposed.prop("_sub_layers")
     def get__sub_layers(self, run: Run) -> Value:
         """Give the direct sublayers by name."""
         return {name: one for name, one in self.members() if isinstance(one, Layer)}
 
+    @exposed.prop("_parameters")
     def get__parameters(self, run: Run) -> Value:
         """Give the own parameters by name."""
         return dict(self.parameters(below=False))
 
+    @exposed.prop("_buffers")
     def get__buffers(self, run: Run) -> Value:
         """Give the own buffers by name."""
         return dict(self.buffers(below=False))
 
+    @exposed.prop("_dtype")
     def get__dtype(self, run: Run) -> Value:
         """Give the type of new parameters."""
         return run.mode.dtype
 
+    @exposed.method("parameters")
     def do_parameters(self, run: Run, include_sublayers: Value = True) -> Value:
         """Give all parameters."""
         return [one for _, one in self.parameters(include_sublayers is not False)]
 
+    @exposed.method("named_parameters")
     def do_named_parameters(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
                             **_: Value) -> Value:  # fmt: skip
         """Give all parameters by name."""
         return list(self.parameters(include_sublayers is not False, str(prefix)))
 
+    @exposed.method("buffers")
     def do_buffers(self, run: Run, include_sublayers: Value = True) -> Value:
         """Give all buffers."""
         return [one for _, one in self.buffers(include_sublayers is not False)]
 
+    @exposed.method("named_buffers")
     def do_named_buffers(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
                          **_: Value) -> Value:  # fmt: skip
         """Give all buffers by name."""
         return list(self.buffers(include_sublayers is not False, str(prefix)))
 
+    @exposed.method("sublayers")
     def do_sublayers(self, run: Run, include_self: Value = False) -> Value:
         """Give all layers below."""
         return [one for _, one in self.walk() if include_self is True or one is not self]
 
+    @exposed.method("named_sublayers")
     def do_named_sublayers(self, run: Run, prefix: Value = "", include_self: Value = False,
                            **_: Value) -> Value:  # fmt: skip
         """Give all layers below by name."""
         return [(name, one) for name, one in self.walk(prefix=str(prefix))
                 if include_self is True or one is not self]  # fmt: skip
 
+    @exposed.method("modules")
     def do_modules(self, run: Run) -> Value:
         """Give this layer and all below."""
         return self.do_sublayers(run, True)
 
+    @exposed.method("named_modules")
     def do_named_modules(self, run: Run, *_: Value) -> Value:
         """Give this layer and all below by name."""
         return list(self.walk())
 
+    @exposed.method("children")
     def do_children(self, run: Run) -> Value:
         """Give the direct sublayers."""
         return [one for _, one in self.children()]
 
+    @exposed.method("named_children")
     def do_named_children(self, run: Run) -> Value:
         """Give the direct sublayers by name."""
         return list(self.children())
 
+    @exposed.method("full_name")
     def do_full_name(self, run: Run) -> Value:
         """Give a name that tells the class."""
         kind = self.cls.name if self.cls is not None else self.label
         return f"{kind.lower()}_0"
 
+    @exposed.method("train")
     def do_train(self, run: Run, mode: Value = True) -> Value:
         """Switch to training."""
         for _, one in self.walk():
             one.training = mode is not False
         return self
 
+    @exposed.method("eval")
     def do_eval(self, run: Run) -> Value:
         """Switch to evaluation."""
         return self.do_train(run, False)
 
+    @exposed.method("add_sublayer")
     def do_add_sublayer(self, run: Run, name: Value, sublayer: Value) -> Value:
         """Add a sublayer."""
         self.attrs[name if isinstance(name, str) else f"layer{len(self.attrs)}"] = sublayer
         return sublayer
 
+    @exposed.method("add_module", "register_module")
     def do_add_module(self, run: Run, name: Value, module: Value) -> Value:
         """Add a sublayer, by its other name."""
         return self.do_add_sublayer(run, name, module)
 
-    do_register_module = do_add_module
-
+    @exposed.method("add_parameter", "register_parameter")
     def do_add_parameter(self, run: Run, name: Value, parameter: Value) -> Value:
         """Add a parameter."""
         self.attrs[str(name)] = parameter
         return parameter
 
-    do_register_parameter = do_add_parameter
-
+    @exposed.method("register_buffer")
     def do_register_buffer(
         self, run: Run, name: Value, tensor: Value = None, persistable: Value = True
     ) -> None:
@@ -234,6 +263,7 @@ class Layer(Branch):
         self.kept.append(str(name))
         self.attrs[str(name)] = tensor
 
+    @exposed.method("create_parameter")
     def do_create_parameter(self, run: Run, shape: Value, attr: Value = None, dtype: Value = None,
                             is_bias: Value = False, *_: Value, **__: Value) -> Value:  # fmt: skip
         """Make a parameter; none where its attribute is False."""
@@ -248,13 +278,13 @@ class Layer(Branch):
             one.stop_gradient = True
         return one
 
+    @exposed.method("create_tensor", "create_variable")
     def do_create_tensor(self, run: Run, name: Value = None, persistable: Value = None,
                          dtype: Value = None) -> Value:  # fmt: skip
         """Make an empty variable."""
         return run.tensor((0,), as_name(dtype))
 
-    do_create_variable = do_create_tensor
-
+    @exposed.method("apply")
     def do_apply(self, run: Run, fn: Value) -> Value:
         """Call a function on each layer, innermost first; what it draws has no part in memory."""
         blocking = run.findings.blocking
@@ -263,56 +293,61 @@ class Layer(Branch):
         run.findings.blocking = blocking
         return self
 
+    @exposed.method("state_dict", "to_static_state_dict")
     def do_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
         """Give parameters and buffers by name."""
         return dict([*self.parameters(), *self.buffers()])
 
-    do_to_static_state_dict = do_state_dict
-
+    @exposed.method("set_state_dict", "load_dict", "set_dict", "load_state_dict")
     def do_set_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
         """Load weights: no sizes change."""
         return ([], [])
 
-    do_load_dict = do_set_dict = do_load_state_dict = do_set_state_dict
-
+    @exposed.method("forward")
     def do_forward(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Run the forward pass alone, without hooks."""
         return self.pass_on(run.interp, args, kwargs)
 
+    @exposed.method("extra_repr")
     def do_extra_repr(self, run: Run) -> Value:
         """Give no more text."""
         return ""
 
+    @exposed.method("get_parameter")
     def do_get_parameter(self, run: Run, target: Value) -> Value:
         """Give a parameter by its path."""
         return dict(self.parameters())[target]
 
+    @exposed.method("get_buffer")
     def do_get_buffer(self, run: Run, target: Value) -> Value:
         """Give a buffer by its path."""
         return dict(self.buffers())[target]
 
+    @exposed.method("get_sublayer", "get_submodule")
     def do_get_sublayer(self, run: Run, target: Value) -> Value:
         """Give a layer below by its path."""
         return dict(self.walk())[target]
 
-    do_get_submodule = do_get_sublayer
-
+    @exposed.method("requires_grad_")
     def do_requires_grad_(self, run: Run, requires_grad: Value = True) -> Value:
         """Train all parameters, or none."""
         for _, one in self.parameters():
             one.stop_gradient = requires_grad is False
         return self
 
+    @exposed.method("clear_gradients")
     def do_clear_gradients(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, or let them go."""
         if set_to_zero is False:
             for _, one in self.parameters():
                 one.grad = None
 
+    @exposed.method("zero_grad")
     def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:
         """Let the gradients go, or zero them."""
         self.do_clear_gradients(run, set_to_none is False)
 
+    @exposed.method("to")
     def do_to(self, run: Run, device: Value = None, dtype: Value = None, blocking: Value = None,
               **_: Value) -> Value:  # fmt: skip
         """Move (there is one device) and cast the parameters and buffers that are floats."""
@@ -324,45 +359,47 @@ class Layer(Branch):
                     one.storage = run.storage(one.nbytes, "parameters")
         return self
 
+    @exposed.method("astype")
     def do_astype(self, run: Run, dtype: Value = None) -> Value:
         """Cast."""
         return self.do_to(run, None, dtype)
 
+    @exposed.method("float")
     def do_float(self, run: Run, *_: Value) -> Value:
         """Cast to single precision."""
         return self.do_to(run, None, "float32")
 
+    @exposed.method("float16", "half")
     def do_float16(self, run: Run, *_: Value) -> Value:
         """Cast to half precision."""
         return self.do_to(run, None, "float16")
 
-    do_half = do_float16
-
+    @exposed.method("bfloat16")
     def do_bfloat16(self, run: Run, *_: Value) -> Value:
         """Cast to brain floats."""
         return self.do_to(run, None, "bfloat16")
 
+    @exposed.method("double")
     def do_double(self, run: Run, *_: Value) -> Value:
         """Cast to double precision."""
         return self.do_to(run, None, "float64")
 
+    @exposed.method("cuda", "cpu", "npu", "xpu")
     def do_cuda(self, run: Run, *_: Value, **__: Value) -> Value:
         """Move: there is one device."""
         return self
 
-    do_cpu = do_npu = do_xpu = do_cuda
-
+    @exposed.method("register_forward_pre_hook")
     def do_register_forward_pre_hook(self, run: Run, hook: Value, *_: Value) -> Value:
         """Call a function before each forward pass."""
         self.before.append(hook)
         return Registered(self.before, hook)
 
+    @exposed.method("register_forward_post_hook", "register_forward_hook")
     def do_register_forward_post_hook(self, run: Run, hook: Value, *_: Value) -> Value:
         """Call a function after each forward pass."""
         self.after.append(hook)
         return Registered(self.after, hook)
-
-    do_register_forward_hook = do_register_forward_post_hook
 
     def weight(
         self, run: Run, name: str, shape: tuple[int, ...], attr: Value = None
@@ -392,6 +429,7 @@ class Registered(Native):
         super().__init__()
         self.hooks, self.hook = hooks, hook
 
+    @exposed.method("remove")
     def do_remove(self, run: Run) -> None:
         """Call the function no more."""
         if self.hook in self.hooks:

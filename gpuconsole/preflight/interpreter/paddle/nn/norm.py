@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
@@ -84,6 +85,7 @@ class SyncBatchNorm(Normed):
     label = "BatchNorm"
 
     @staticmethod
+    @exposed.static("convert_sync_batchnorm")
     def static_convert_sync_batchnorm(run: Run, layer: Value) -> Value:
         """Exchange figures between cards: the sizes stay."""
         run.findings.flags.add("distributed")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 class Attr(Native):
@@ -17,5 +20,5 @@ class Attr(Native):
         """Keep whether the parameter is trained."""
         self.frozen = trainable is False
 
-    def call(self, interp: Any, *_: Value) -> None:
+    def call(self, interp: Interpreter, *_: Value) -> None:
         """Initialisers can be called on a parameter."""

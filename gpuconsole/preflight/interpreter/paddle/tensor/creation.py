@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
 
 from gpuconsole.preflight.interpreter.domain import int_bounds
@@ -22,6 +24,9 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     Tensor,
     as_shape,
 )
+
+MOST_TOLD = 64
+"""Numbers of `linspace` that are computed."""
 
 
 def dtype_of(run: Run, value: Value, default: str = "") -> str:
@@ -127,7 +132,25 @@ def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype
 
 
 def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
-    """`paddle.linspace`."""
+    """`paddle.linspace`: a few numbers, such as rates of layers, are told."""
+    made = run.tensor((num,))
+    if isinstance(start, (int, float)) and isinstance(stop, (int, float)) and 1 < num <= MOST_TOLD:
+        made.numbers = tuple(
+            _single(start + (stop - start) * place / (num - 1)) for place in range(num)
+        )
+    return made
+
+
+def _single(number: float) -> float:
+    """Return a number as `float32` holds it."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def logspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
+    """`paddle.logspace`."""
     return run.tensor((num,))
 
 
@@ -176,7 +199,7 @@ def triu_indices(run: Run, row: int, col: Value = None, offset: int = 0, *_: Val
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "to_tensor": to_tensor, "full": filled(), "randint": randint, "normal": normal,
     "uniform": uniform, "arange": arange, "range": arange, "linspace": linspace,
-    "logspace": linspace, "eye": eye, "randperm": randperm, "randint_like": randint_like,
+    "logspace": logspace, "eye": eye, "randperm": randperm, "randint_like": randint_like,
     "multinomial": multinomial, "tril_indices": tril_indices, "triu_indices": triu_indices,
     **{name: varargs() for name in ("zeros", "ones", "empty", "rand", "randn",
                                     "standard_normal")},

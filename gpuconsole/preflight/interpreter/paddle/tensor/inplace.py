@@ -50,6 +50,7 @@ def _row(name: str) -> str:
 
 def _put(x: Tensor, made: Tensor) -> Tensor:
     """Give a tensor the block and the history of another."""
+    x.numbers = None
     x.storage, x.node, x.slot = made.storage, made.node, made.slot
     x.stop_gradient, x.strided = made.stop_gradient, made.strided
     return x
@@ -68,6 +69,7 @@ def _within(run: Run, row: str, x: Tensor, other: Tensor | None) -> Tensor:
 
 def filled(run: Run, x: Tensor, *_: Value, **__: Value) -> Tensor:
     """`x.zero_()`, `x.fill_(v)`, `x.normal_()`: the block stays."""
+    x.numbers = None
     return x
 
 
@@ -101,6 +103,7 @@ def placed(name: str) -> Callable[..., Value]:
 def along(run: Run, x: Tensor, indices: Tensor, values: Value, axis: Value, *args: Value,
           **kwargs: Value) -> Tensor:  # fmt: skip
     """`x.put_along_axis_(…)`."""
+    x.numbers = None
     if not run.mode.grad_enabled or not (x.needs_grad or _needing([values])):
         return x
     put = sourced("tensor", "put_along_axis")
@@ -119,6 +122,7 @@ def _needing(values: Value) -> bool:
 
 
 def _before(x: Tensor) -> Tensor:
+    x.numbers = None
     before = Tensor(x.shape, x.dtype, x.storage)
     before.node, before.slot, before.stop_gradient = x.node, x.slot, x.stop_gradient
     return before

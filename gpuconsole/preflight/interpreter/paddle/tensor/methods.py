@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     ShapeFault,
     Value,
@@ -35,7 +36,10 @@ def _number(run: Run, x: Tensor, *_: Value) -> Value:
 def _numpy(run: Run, x: Tensor, *_: Value) -> Array:
     # On the CPU the copy, of all that a view looks at, is Paddle's own memory and lives as long as
     # the array (measured).
-    return Array(x.shape, x.dtype, keeps=run.storage(x.storage.nbytes) if run.on_cpu else None)
+    keeps = run.storage(x.storage.nbytes) if run.on_cpu else None
+    if x.numbers is None:
+        return Array(x.shape, x.dtype, keeps=keeps)
+    return Array(x.shape, x.dtype, list(x.numbers) if x.shape else x.numbers[0], keeps)
 
 
 def _tolist(run: Run, x: Tensor) -> Value:
@@ -66,6 +70,7 @@ def _clear_gradient(run: Run, x: Tensor, set_to_zero: Value = True) -> None:
 
 
 def _set_value(run: Run, x: Tensor, value: Value) -> None:
+    x.numbers = None
     shape = getattr(value, "shape", x.shape)
     if shape != x.shape:
         raise ShapeFault(f"set_value of {list(shape)} into {list(x.shape)}", shape, x.shape)
@@ -116,7 +121,9 @@ def _as_type(name: str) -> Callable[..., Value]:
 
 
 def _item(run: Run, x: Tensor, *_: Value) -> Value:
-    return run.number("a number out of a tensor")
+    if x.numbers is not None and not x.shape:
+        return x.numbers[0]
+    return _number(run, x)
 
 
 def _nothing(run: Run, x: Tensor, *_: Value) -> None:
@@ -178,7 +185,7 @@ PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
 
 
 def install() -> None:
-    """Give tensors their methods: the look-up asks for `do_` and `get_` names."""
+    """Give tensors their methods and properties."""
 
     def method(call: Callable[..., Value]) -> Callable[..., Value]:
         return lambda self, run, *args, **kwargs: call(run, self, *args, **kwargs)
@@ -187,6 +194,6 @@ def install() -> None:
         return lambda self, run: call(run, self)
 
     for name, call in METHODS.items():
-        setattr(Tensor, "do_" + name, method(call))
+        exposed.add(Tensor, "methods", name, method(call))
     for name, read in PROPERTIES.items():
-        setattr(Tensor, "get_" + name, prop(read))
+        exposed.add(Tensor, "properties", name, prop(read))

@@ -122,6 +122,8 @@ def item(run: Run, target: Tensor, key: Value) -> Tensor:
     if not pick.picks:
         part = ops.sliced(run, target, pick.shape, strided=pick.strided or target.strided)
         part.high = int_bounds.at_most(target.high)
+        if target.numbers is not None and isinstance(key, int) and type(key) is not bool:
+            part.numbers = target.numbers[key : key + 1 or None]
         return part
     first = pick.picks[0]
     if not isinstance(first, Tensor):
@@ -132,6 +134,7 @@ def item(run: Run, target: Tensor, key: Value) -> Tensor:
 
 def store(run: Run, target: Tensor, key: Value, value: Value) -> None:
     """Run `target[key] = value`: in place; gradients flow to what was there and to the value."""
+    target.numbers = None
     pick = picked(target.shape, key)
     if isinstance(value, (Tensor, Array)) and not pick.masked:
         joined = broadcast(pick.shape, value.shape)
@@ -148,6 +151,9 @@ def store(run: Run, target: Tensor, key: Value, value: Value) -> None:
     before = Tensor(target.shape, target.dtype, target.storage)
     before.node, before.slot, before.stop_gradient = target.node, target.slot, False
     saved = [one.storage for one in pick.picks if isinstance(one, Tensor)]
+    if inputs[1:]:
+        # The kernel keeps what it wrote, a strided view as a copy in order.
+        saved += ops.contiguous(run, inputs[1:]) or [inputs[1].storage]
     ops.attach(run, [before, *inputs[1:]], [target], saved, "new", piece if not inputs[1:] else 0)
 
 

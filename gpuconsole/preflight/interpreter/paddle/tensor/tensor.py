@@ -20,8 +20,8 @@ class Tensor(Native):
     """A tensor as the script sees it. Views share the storage of what they look at."""
 
     label = "Tensor"
-    __slots__ = ("dtype", "grad", "high", "hooks", "name", "node", "rows", "shape", "slot",
-                 "stop_gradient", "storage", "strided", "trainable")  # fmt: skip
+    __slots__ = ("dtype", "grad", "high", "hooks", "name", "node", "numbers", "rows",
+                 "shape", "slot", "stop_gradient", "storage", "strided", "trainable")  # fmt: skip
 
     def __init__(
         self, shape: tuple[int, ...], dtype: str, storage: Storage, *, stop_gradient: bool = True
@@ -40,6 +40,12 @@ class Tensor(Native):
         self.hooks: list[Value] | None = None
         self.name = ""
         self.high: int | None = None
+        self.numbers: tuple[float, ...] | None = None
+        """The few numbers in it along its one axis, or its only one, where they are known."""
+
+    def forget(self) -> None:
+        """Forget the numbers: something else was written into it."""
+        self.numbers = None
 
     @property
     def nbytes(self) -> int:

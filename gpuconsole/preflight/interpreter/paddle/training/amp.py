@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
 from gpuconsole.preflight.interpreter.machine.modes import Amp
 from gpuconsole.preflight.interpreter.machine.run import Run
@@ -67,37 +68,44 @@ class GradScaler(Native):
         """Keep whether it is on: on the CPU it never is."""
         self.on = enable is not False and active(run)
 
+    @exposed.method("scale")
     def do_scale(self, run: Run, loss: Value) -> Value:
         """Multiply the loss."""
         return ops.unary(run, "scale", loss) if self.on and isinstance(loss, Tensor) else loss
 
+    @exposed.method("step")
     def do_step(self, run: Run, optimizer: Value) -> None:
         """Unscale in place and step."""
         if isinstance(optimizer, Optimizer):
             optimizer.do_step(run)
 
+    @exposed.method("minimize")
     def do_minimize(self, run: Run, optimizer: Value, *_: Value, **__: Value) -> None:
         """Step."""
         self.do_step(run, optimizer)
 
+    @exposed.method("update")
     def do_update(self, run: Run) -> None:
         """Change no sizes."""
 
+    @exposed.method(
+        "unscale_", "load_state_dict", "set_init_loss_scaling", "set_incr_every_n_steps",
+    )  # fmt: skip
     def do_unscale_(self, run: Run, *_: Value) -> None:
         """Work in place."""
 
-    do_load_state_dict = do_set_init_loss_scaling = do_set_incr_every_n_steps = do_unscale_
-
+    @exposed.method("get_init_loss_scaling")
+    @exposed.prop("_scale")
     def do_get_init_loss_scaling(self, run: Run) -> Value:
         """Give the scale."""
         return run.number("the scale of a loss")
 
-    get__scale = do_get_init_loss_scaling
-
+    @exposed.method("is_enable")
     def do_is_enable(self, run: Run) -> Value:
         """Tell whether it is on."""
         return self.on
 
+    @exposed.method("state_dict")
     def do_state_dict(self, run: Run) -> Value:
         """Give what would be saved."""
         return run.unknown("the saved state of a scaler")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     Native,
@@ -71,17 +72,15 @@ class Environment(Native):
 
     label = "ParallelEnv"
 
+    @exposed.prop("rank", "local_rank", "device_id", "dev_id")
     def get_rank(self, run: Run) -> Value:
         """Give the rank."""
         return 0
 
-    get_local_rank = get_device_id = get_dev_id = get_rank
-
+    @exposed.prop("world_size", "nranks")
     def get_world_size(self, run: Run) -> Value:
         """Give how many processes there are."""
         return world(run)
-
-    get_nranks = get_world_size
 
 
 def _functions(table: dict[str, Callable[..., Value]]) -> dict[str, Value]:
@@ -101,6 +100,10 @@ _RANKS: dict[str, Callable[..., Value]] = {
 }  # fmt: skip
 
 
+class Fleet(Quiet):
+    """`fleet.Fleet`: no optimizer or network of one process is one."""
+
+
 def _fleet() -> Namespace:
     return Namespace("paddle.distributed.fleet", {
         **_functions({
@@ -111,6 +114,7 @@ def _fleet() -> Namespace:
         }),
         **{name: NativeClass(Quiet, name) for name in (
             "DistributedStrategy", "UserDefinedRoleMaker", "PaddleCloudRoleMaker")},
+        "Fleet": NativeClass(Fleet, "Fleet"),
         "utils": Namespace("paddle.distributed.fleet.utils", _functions(_RECOMPUTE)),
         "recompute": NativeFunction(recompute.recompute, "recompute"),
     })  # fmt: skip

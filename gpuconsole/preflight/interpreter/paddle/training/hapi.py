@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Function,
     Native,
@@ -73,6 +74,7 @@ class Model(Native):
         self.cast: AutoCast | None = None
         self.scaler: GradScaler | None = None
 
+    @exposed.method("prepare")
     def do_prepare(self, run: Run, optimizer: Value = None, loss: Value = None,
                    metrics: Value = None, amp_configs: Value = None) -> None:  # fmt: skip
         """Keep optimizer, loss, metrics, and how precision is mixed."""
@@ -88,23 +90,26 @@ class Model(Native):
         if level == "O2":
             decorate(run, self.network, optimizer, "O2")
 
+    @exposed.method("parameters")
     def do_parameters(self, run: Run, *_: Value, **__: Value) -> Value:
         """Give the network's parameters."""
         return self.network.do_parameters(run)
 
+    @exposed.prop("network")
     def get_network(self, run: Run) -> Value:
         """Give the network."""
         return self.network
 
+    @exposed.method("summary")
     def do_summary(self, run: Run, input_size: Value = None, dtype: Value = None) -> Value:
         """Print a table, for which a forward is run where a size is given."""
         return summary(run, self.network, input_size, dtype) if input_size is not None else {}
 
+    @exposed.method("save", "load")
     def do_save(self, run: Run, *_: Value, **__: Value) -> None:
         """Save nothing."""
 
-    do_load = do_save
-
+    @exposed.method("fit")
     def do_fit(self, run: Run, train_data: Value = None, eval_data: Value = None,
                batch_size: Value = 1, epochs: Value = 1, *_: Value,
                accumulate_grad_batches: Value = 1, **__: Value) -> None:  # fmt: skip
@@ -135,6 +140,7 @@ class Model(Native):
         loader.init(run, data, batch_size=batch_size)
         return loader
 
+    @exposed.method("train_batch")
     def do_train_batch(self, run: Run, inputs: Value, labels: Value = None,
                        update: Value = True) -> Value:  # fmt: skip
         """Train on one batch."""
@@ -180,12 +186,14 @@ class Model(Native):
             found = run.interp.call(run.interp.get_attr(metric, "compute"), [*outputs, *labels], {})
             run.interp.call(run.interp.get_attr(metric, "update"), _listed(found), {})
 
+    @exposed.method("evaluate")
     def do_evaluate(self, run: Run, eval_data: Value = None, batch_size: Value = 1, *_: Value,
                     **__: Value) -> Value:  # fmt: skip
         """Run over a data set without gradients, with loss and metrics."""
         self._walk(run, eval_data, batch_size, self.do_eval_batch)
         return run.unknown("what an evaluation measures")
 
+    @exposed.method("predict")
     def do_predict(self, run: Run, test_data: Value = None, batch_size: Value = 1, *_: Value,
                    **__: Value) -> Value:  # fmt: skip
         """Run over a data set without gradients; the outputs become NumPy arrays."""
@@ -197,6 +205,7 @@ class Model(Native):
             parts = _flat(batch)
             each(run, parts[: self.inputs], parts[self.inputs :])
 
+    @exposed.method("eval_batch")
     def do_eval_batch(self, run: Run, inputs: Value, labels: Value = None) -> Value:
         """Evaluate one batch."""
         leave = NoGrad().enter(run)
@@ -211,6 +220,7 @@ class Model(Native):
         leave()
         return [run.number("the loss")]
 
+    @exposed.method("predict_batch")
     def do_predict_batch(self, run: Run, inputs: Value) -> Value:
         """Predict one batch."""
         leave = NoGrad().enter(run)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 class Quiet(Native):
@@ -14,14 +18,13 @@ class Quiet(Native):
 
     label = "object"
 
-    def call(self, interp: Any, *_: Value, **__: Value) -> Value:
+    def call(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
         """Give nothing."""
         return None
 
+    @exposed.method("add_scalar", "close")
     def do_add_scalar(self, run: Run, *_: Value, **__: Value) -> None:
         """Write a figure."""
-
-    do_close = do_add_scalar
 
 
 class Metric(Native):
@@ -29,19 +32,21 @@ class Metric(Native):
 
     label = "Metric"
 
+    @exposed.method("compute")
     def do_compute(self, run: Run, *args: Value) -> Value:
         """Hand on what `update` takes."""
         return args
 
+    @exposed.method("update", "accumulate")
     def do_update(self, run: Run, *_: Value, **__: Value) -> Value:
         """Take the figures of a batch."""
         return run.number("a figure that depends on data")
 
-    do_accumulate = do_update
-
+    @exposed.method("reset")
     def do_reset(self, run: Run) -> None:
         """Begin anew."""
 
+    @exposed.method("name")
     def do_name(self, run: Run) -> Value:
         """Give the name."""
         return "metric"
@@ -59,6 +64,7 @@ class Accuracy(Metric):
         )
         self.count = max(counts, default=1)
 
+    @exposed.method("compute")
     def do_compute(self, run: Run, pred: Tensor, label: Value = None, *_: Value) -> Value:
         """Compare; the sorted values and places exist for a moment, the places while compared."""
         order = run.tensor(pred.shape, "int64")

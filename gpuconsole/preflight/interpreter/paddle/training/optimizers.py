@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Blocked, Native, Value, first_unknown
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
 from gpuconsole.preflight.interpreter.paddle.training.grad_clip import Clip, decayed, decays
 from gpuconsole.preflight.trace import Storage
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
 class Kind(NamedTuple):
@@ -110,6 +114,7 @@ class Optimizer(Native):
                 seen.setdefault(id(one), one)
         return list(seen.values())
 
+    @exposed.method("step")
     def do_step(self, run: Run, closure: Value = None) -> None:
         """Update: make the state on the first step, and what the step needs for a moment.
 
@@ -200,6 +205,7 @@ class Optimizer(Native):
         largest = max((one.nbytes for one in cut), default=0)
         self.owned.append(run.storage(2 * largest, "parameters"))
 
+    @exposed.method("minimize")
     def do_minimize(self, run: Run, loss: Tensor, *_: Value, **__: Value) -> Value:
         """Step (the loss has been run backward by the script)."""
         if run.program.drafting is not None:
@@ -219,10 +225,12 @@ class Optimizer(Native):
         run.stepped()
         run.progress.steps_of[self.number] += 1
 
+    @exposed.method("backward")
     def do_backward(self, run: Run, loss: Value, *_: Value, **__: Value) -> Value:
         """Give the gradients there are: in dynamic mode nothing is run backward here."""
         return [(one, one.grad) for one in self.parameters() if one.grad is not None]
 
+    @exposed.method("apply_gradients")
     def do_apply_gradients(self, run: Run, params_grads: Value) -> None:
         """Update with given gradients."""
         pairs = [tuple(one) for one in params_grads]
@@ -233,6 +241,7 @@ class Optimizer(Native):
         self.update(run, [(p, g) for p, g in pairs
                           if isinstance(p, Parameter) and isinstance(g, Tensor)])  # fmt: skip
 
+    @exposed.method("clear_grad", "clear_gradients")
     def do_clear_grad(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, which keeps their memory, or let them go; rows always go."""
         for one in self.parameters():
@@ -241,32 +250,34 @@ class Optimizer(Native):
 
     do_clear_gradients = do_clear_grad
 
+    @exposed.method("zero_grad")
     def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:
         """Let the gradients go, or zero them."""
         self.do_clear_grad(run, set_to_none is False)
 
+    @exposed.method("get_lr")
     def do_get_lr(self, run: Run) -> Value:
         """Give the rate."""
         return self.rate if isinstance(self.rate, float) else run.number("the learning rate")
 
+    @exposed.method("set_lr", "set_state_dict", "set_lr_scheduler", "load_state_dict", "set_dict")
     def do_set_lr(self, run: Run, *_: Value, **__: Value) -> None:
         """Change nothing in size."""
 
-    do_set_state_dict = do_set_lr_scheduler = do_load_state_dict = do_set_dict = do_set_lr
-
+    @exposed.method("state_dict")
     def do_state_dict(self, run: Run) -> Value:
         """Give what would be saved."""
         return run.unknown("the saved state of an optimizer")
 
+    @exposed.prop("_learning_rate")
     def get__learning_rate(self, run: Run) -> Value:
         """Give the rate or scheduler."""
         return self.rate if self.rate is not None else Scheduler()
 
+    @exposed.prop("_parameter_list", "_param_groups")
     def get__parameter_list(self, run: Run) -> Value:
         """Give the parameters."""
         return self.parameters()
-
-    get__param_groups = get__parameter_list
 
 
 class SecondOrder(Optimizer):
@@ -275,6 +286,7 @@ class SecondOrder(Optimizer):
     name = "SGD"
     label = "LBFGS"
 
+    @exposed.method("step")
     def do_step(self, run: Run, closure: Value = None) -> None:
         """Say that the memory depends on how the search goes."""
         raise Blocked(run.unknown(
@@ -288,25 +300,26 @@ class Scheduler(Native):
 
     label = "scheduler"
 
+    @exposed.method("step", "set_state_dict", "load_state_dict", "set_dict")
     def do_step(self, run: Run, *_: Value, **__: Value) -> None:
         """Change no sizes."""
 
-    do_set_state_dict = do_load_state_dict = do_set_dict = do_step
-
+    @exposed.method("get_lr", "get_last_lr")
+    @exposed.prop("last_lr", "base_lr", "gamma")
     def do_get_lr(self, run: Run) -> Value:
         """Give the rate."""
         return run.number("the learning rate")
 
-    do_get_last_lr = get_last_lr = get_base_lr = get_gamma = do_get_lr
-
+    @exposed.prop("last_epoch")
     def get_last_epoch(self, run: Run) -> Value:
         """Give how often it was stepped."""
         return run.number("the steps of a learning-rate scheduler")
 
-    def call(self, interp: Any, *_: Value) -> Value:
+    def call(self, interp: Interpreter, *_: Value) -> Value:
         """Give the rate."""
         return self.do_get_lr(interp.run)
 
+    @exposed.method("state_dict")
     def do_state_dict(self, run: Run) -> Value:
         """Give what would be saved."""
         return run.unknown("the saved state of a scheduler")

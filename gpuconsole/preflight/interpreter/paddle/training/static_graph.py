@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     Native,
@@ -68,6 +69,7 @@ class Program(Native):
         self.optimizer: Optimizer | None = None
         self.inputs: dict[str, Tensor] = {}
 
+    @exposed.method("clone")
     def do_clone(self, run: Run, for_test: Value = False) -> Value:
         """Copy, without what trains where it is for a test."""
         made = Program()
@@ -77,15 +79,15 @@ class Program(Native):
             made.loss, made.optimizer = self.loss, self.optimizer
         return made
 
+    @exposed.method("global_block")
     def do_global_block(self, run: Run) -> Value:
         """Give itself: blocks are not told apart."""
         return self
 
+    @exposed.method("all_parameters", "list_vars")
     def do_all_parameters(self, run: Run) -> Value:
         """Give the parameters that its loss reaches."""
         return parameters_of(self.loss) if self.loss is not None else []
-
-    do_list_vars = do_all_parameters
 
 
 class Draft:
@@ -185,9 +187,11 @@ class Executor(Native):
     def init(self, run: Run, *_: Value) -> None:
         """There is one device."""
 
+    @exposed.method("close")
     def do_close(self, run: Run) -> None:
         """Change no sizes."""
 
+    @exposed.method("run")
     def do_run(self, run: Run, program: Value = None, feed: Value = None, fetch_list: Value = None,
                *_: Value, **__: Value) -> Value:  # fmt: skip
         """Run a program: the startup program makes what persists, any other is replayed."""
@@ -400,8 +404,8 @@ def _not_followed(name: str) -> Callable[..., Value]:
     return call
 
 
-def namespace() -> Namespace:
-    """Return `paddle.static`."""
+def namespace(more: dict[str, Callable[..., Value]]) -> Namespace:
+    """Return `paddle.static`; `more` are functions that live elsewhere."""
     nn: dict[str, Callable[..., Value]] = {
         "fc": fc, "conv2d": conv2d, "batch_norm": batch_norm, "layer_norm": layer_norm,
         "embedding": embedding, "sparse_embedding": embedding,
@@ -414,6 +418,7 @@ def namespace() -> Namespace:
         **dict.fromkeys(("save", "load", "save_inference_model", "set_program_state"), _nothing),
         **{name: _not_followed(name) for name in (
             "append_backward", "gradients", "load_inference_model", "ExponentialMovingAverage")},
+        **more,
     }  # fmt: skip
     return Namespace("paddle.static", {
         **{name: NativeFunction(call, name) for name, call in interp.items()},

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
+    Bound,
     Function,
     Namespace,
     Native,
@@ -20,11 +22,18 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.libraries.cv2 import Photo, unknown_side
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import broadcast
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 TURNS = (2, 4, 5, 6)
 """Of `Image.transpose`: by 90 and 270 degrees, and along the diagonals."""
-CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4, "1": 1, "P": 1, "CMYK": 4}
+CHANNELS = {
+    "RGB": 3, "L": 1, "RGBA": 4, "1": 1, "P": 1, "CMYK": 4, "HSV": 3, "YCbCr": 3, "LAB": 3, "LA": 2,
+    "I": 1, "F": 1,
+}  # fmt: skip
 
 
 ONE_CHANNEL = (
@@ -75,23 +84,29 @@ class Picture(Native):
         width = self.width if self.width == other.width else None
         return Picture(height, width, self.channels)
 
+    @exposed.prop("size")
     def get_size(self, run: Run) -> Value:
         """Give (width, height)."""
         if self.sides is None:
-            self.sides = (unknown_side(run) if self.width is None else self.width,
-                          unknown_side(run) if self.height is None else self.height)  # fmt: skip
+            self.sides = (
+                unknown_side(run, "width") if self.width is None else self.width,
+                unknown_side(run, "height") if self.height is None else self.height,
+            )
         return self.sides
 
+    @exposed.method("convert")
     def do_convert(self, run: Run, mode: Value = "RGB") -> Value:
         """Change the channels."""
         return Picture(self.height, self.width, CHANNELS.get(mode))
 
+    @exposed.method("resize")
     def do_resize(self, run: Run, size: Value, *_: Value, **__: Value) -> Value:
         """Resize to (width, height)."""
         if first_unknown(size) is not None:
             return Picture(None, None, self.channels)
         return Picture(size[1], size[0], self.channels)
 
+    @exposed.method("crop")
     def do_crop(self, run: Run, box: Value = None) -> Value:
         """Cut out (left, upper, right, lower)."""
         if box is None:
@@ -103,37 +118,49 @@ class Picture(Native):
             return Picture(None, None, self.channels)
         return Picture(int(sides[0]), int(sides[1]), self.channels)
 
+    @exposed.method("rotate")
     def do_rotate(self, run: Run, angle: Value = 0, *_: Value, expand: Value = False,
                   **__: Value) -> Value:  # fmt: skip
         """Turn; a picture that grows with it has an unknown size."""
         return Picture(None, None, self.channels) if expand not in (False, 0, None) else self
 
+    @exposed.method("transpose")
     def do_transpose(self, run: Run, method: Value = 0) -> Value:
         """Flip, or turn by right angles."""
         return Picture(self.width, self.height, self.channels) if method in TURNS else self
 
+    @exposed.method("transform")
+    def do_transform(self, run: Run, size: Value, *_: Value, **__: Value) -> Value:
+        """Shear, turn or move into a picture of (width, height)."""
+        if size is self.sides:
+            return self
+        return self.do_resize(run, size)
+
+    @exposed.method("split")
     def do_split(self, run: Run) -> Value:
         """Give a picture for each channel."""
         return tuple(Picture(self.height, self.width, 1) for _ in range(self.channels or 1))
 
+    @exposed.prop("width")
     def get_width(self, run: Run) -> Value:
         """Give the width."""
         return self.get_size(run)[0]
 
+    @exposed.prop("height")
     def get_height(self, run: Run) -> Value:
         """Give the height."""
         return self.get_size(run)[1]
 
+    @exposed.prop("mode")
     def get_mode(self, run: Run) -> Value:
         """Give the mode."""
         modes = {1: "L", 3: "RGB", 4: "RGBA"}
         return modes.get(self.channels or 0) or run.unknown("the mode of a picture on disk")
 
+    @exposed.method("copy", "close", "filter", "load", "point", "save", "paste", "enhance")
     def do_copy(self, run: Run, *_: Value, **__: Value) -> Value:
         """Copy or filter without changing the size."""
         return self
-
-    do_close = do_filter = do_load = do_point = do_save = do_paste = do_enhance = do_copy
 
 
 def opened(run: Run, *_: Value) -> Value:
@@ -141,8 +168,15 @@ def opened(run: Run, *_: Value) -> Value:
     return Picture()
 
 
+def loaded(run: Run, *_: Value, **__: Value) -> Value:
+    """`paddle.vision.image_load`: a picture of the library that the script chose."""
+    return Photo() if run.image_backend == "cv2" else Picture()
+
+
 def from_array(run: Run, array: Value, *_: Value, **__: Value) -> Value:
     """`Image.fromarray`."""
+    if isinstance(array, Photo):
+        return Picture(None, None, array.channels or 1)
     shape = array.shape
     return Picture(shape[0], shape[1], shape[2] if len(shape) > 2 else 1)
 
@@ -162,6 +196,7 @@ def pil() -> Namespace:
             "BICUBIC": 3,
             "LANCZOS": 1,
             "ANTIALIAS": 1,
+            "AFFINE": 0,
             "FLIP_LEFT_RIGHT": 0,
             "FLIP_TOP_BOTTOM": 1,
             "ROTATE_90": 2,
@@ -185,13 +220,19 @@ def pil() -> Namespace:
             ("Brightness", "Color", "Contrast", "Sharpness"), NativeFunction(keep, "enhance"))),
         "ImageFilter": Namespace("PIL.ImageFilter", dict.fromkeys(
             ("GaussianBlur", "BoxBlur", "BLUR"), NativeFunction(keep, "filter"))),
-        "ImageDraw": Silent(), "ImageFont": Silent(),
+        "ImageDraw": Silent(), "ImageFont": Silent(), "__version__": "12.0.0",
     })  # fmt: skip
+
+
+class Planes(Array):
+    """What `ToTensor` gives: a picture with its channels first, as transforms take tensors."""
 
 
 def _picture(value: Value) -> Picture:
     if isinstance(value, Picture):
         return value
+    if isinstance(value, Planes) and len(value.shape) == 3:
+        return Picture(value.shape[1], value.shape[2], value.shape[0])
     if isinstance(value, Photo):
         return Picture(None, None, value.channels or 1)
     shape = value.shape
@@ -205,6 +246,8 @@ def _wrap(value: Value, made: Picture) -> Value:
     if isinstance(value, Photo) and (made.height is None or made.width is None):
         return Photo(made.channels, value.dtype)
     pixels = made.pixels()
+    if isinstance(value, Planes):
+        return Planes((made.channels or 1, *pixels[:2]), value.dtype)
     if isinstance(value, Photo):
         return Array(pixels, value.dtype)
     if len(value.shape) == 3 and len(pixels) == 2:
@@ -222,7 +265,7 @@ class Transform(Native):
         """Keep the arguments."""
         self.args, self.kwargs = args, kwargs
 
-    def call(self, interp: Any, value: Value) -> Value:
+    def call(self, interp: Interpreter, value: Value) -> Value:
         """Transform."""
         if isinstance(value, Unknown):
             return value
@@ -234,7 +277,7 @@ class BaseTransform(Native):
 
     label = "BaseTransform"
 
-    def call(self, interp: Any, value: Value) -> Value:
+    def call(self, interp: Interpreter, value: Value) -> Value:
         """Transform a picture, or the picture at the front of a sample."""
         apply = self.cls.find("_apply_image") if self.cls is not None else None
         if not isinstance(apply, Function):
@@ -252,9 +295,9 @@ class Compose(Native):
 
     def init(self, run: Run, transforms: Value, *_: Value) -> None:
         """Keep the parts."""
-        self.parts = list(transforms)
+        self.parts = self.attrs["transforms"] = list(transforms)
 
-    def call(self, interp: Any, value: Value) -> Value:
+    def call(self, interp: Interpreter, value: Value) -> Value:
         """Apply the parts in order."""
         for one in self.parts:
             value = interp.call(one, [value], {})
@@ -320,7 +363,7 @@ def to_tensor(run: Run, value: Value, data_format: Value = "CHW", *_: Value,
     dtype = value.dtype if isinstance(value, Array) and value.dtype != "uint8" else "float32"
     if data_format == "HWC":
         return Array((height, width, old.channels or 1), dtype)
-    return Array((old.channels or 1, height, width), dtype)
+    return Planes((old.channels or 1, height, width), dtype)
 
 
 def transposed(run: Run, value: Value, order: Value = (2, 0, 1), *_: Value, **__: Value) -> Value:
@@ -333,18 +376,24 @@ def transposed(run: Run, value: Value, order: Value = (2, 0, 1), *_: Value, **__
 
 def normalized(run: Run, value: Value, mean: Value = 0.0, std: Value = 1.0,
                data_format: Value = "CHW", *_: Value, **__: Value) -> Value:  # fmt: skip
-    """`Normalize`: keeps the axes as they are; a picture becomes a channels-last array."""
+    """Return what `Normalize` makes: pixels less one mean a channel, broadcast as NumPy does it.
+
+    The means have the shape [C, 1, 1] (CHW) or [1, 1, C] (HWC), so a picture without an axis of
+    channels gets one in front (paddle.vision.transforms.functional_cv2.normalize).
+    """
     shape, _dtype = shape_of(value)
     count = len(mean) if isinstance(mean, (list, tuple)) else 3
-    axis = 0 if data_format == "CHW" else -1
-    if len(shape) == 3 and count != 1 and shape[axis] not in (1, count):
+    channels = (count, 1, 1) if data_format == "CHW" else (1, 1, count)
+    known = all(isinstance(one, int) and not isinstance(one, Bound) for one in shape)
+    made = broadcast(shape, channels) if known else shape
+    if made is None:
         raise ShapeFault(
             f"Normalize with {count} channel values and data_format {data_format} "
             f"gets {list(shape)}",
             shape,
             (count,),
         )
-    return Array(shape, "float32")
+    return (Planes if isinstance(value, Planes) else Array)(made, "float32")
 
 
 CHANGES: dict[str, Callable[..., Value]] = {

@@ -1,0 +1,50 @@
+"""How the user is told of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.sessions import drive
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+
+@click.command()
+@click.option(
+    "--test", "try_it", is_flag=True, help="Send a message now, to the first receiver that works."
+)
+@common
+def notify(try_it: bool) -> int:
+    """Show how you are notified about your jobs, or send a test message.
+
+    The receivers are listed under `notify:` in your settings. With a lab's queue the service sends,
+    within the lab's policy. Only the host of an address is shown, as the address is often a secret.
+    """
+
+    async def work(session: Session) -> tuple[list[str], list[str], str, list[str]]:
+        from gpuconsole.session.messages.courier import named
+
+        wanted = session.settings.notify
+        way, failed = await session.send_test_message() if try_it else ("", [])
+        return [named(one) for one in wanted.ways], list(wanted.about), way, failed
+
+    ways, about, way, failed = drive(work, fleet=False)
+    if options().as_json:
+        print_document({"ways": ways, "about": about, "sent_by": way or None, "failed": failed})
+        return 0
+    if not ways:
+        note("You are not notified. Name receivers under `notify: {ways: ...}` in your settings.")
+        return 0
+    for one in ways:
+        print(one)
+    note(f"You are notified about: {', '.join(about)}.")
+    for one in failed:
+        note(f"Failed: {one}")
+    if way:
+        note(f"Sent by {way}.")
+    return 0

@@ -1,0 +1,51 @@
+"""How long a job may run: its own time limit and the lab's, of which the shorter holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration
+from gpuconsole.errors import UsageError
+
+WARNING_SHARE = 0.25
+"""Of a limit: a job is warned no sooner than that before its end, however long the lab's warning
+is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """The longest that an attempt may run (s), and by whose word."""
+
+    seconds: float
+    lab: bool
+
+    @property
+    def words(self) -> str:
+        """The limit for a sentence."""
+        return f"the {'lab' if self.lab else 'job'}'s limit of {format_duration(self.seconds)}"
+
+    def warns_at(self, before_s: float) -> float:
+        """Return after how many seconds of running the user is warned."""
+        return self.seconds - min(before_s, WARNING_SHARE * self.seconds)
+
+
+def time_limit(task: Task, lab_s: float | None) -> TimeLimit | None:
+    """Return what holds for a task where the lab's limit is `lab_s`; None for no limit."""
+    own = task.time_limit_s
+    if own is not None and (lab_s is None or own <= lab_s):
+        return TimeLimit(own, lab=False)
+    return None if lab_s is None else TimeLimit(lab_s, lab=True)
+
+
+def require_time_limit(task: Task, lab_s: float | None) -> None:
+    """Raise UsageError for a task that asks for a longer run than the lab lets any job have."""
+    own = task.time_limit_s
+    if own is not None and lab_s is not None and own > lab_s:
+        raise UsageError(
+            "Time limit is too long",
+            f"{clean(task.name, 128)} asks for {format_duration(own)}, and no job of this lab may"
+            f" run longer than {format_duration(lab_s)}.",
+            "Ask for less; with checkpoints a job can go on in another one.",
+        )

@@ -1,0 +1,1 @@
+"""Which sleeping hosts are worth waking, and which images are fetched ahead."""

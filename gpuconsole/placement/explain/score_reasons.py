@@ -1,0 +1,143 @@
+"""Why a place was chosen: the terms of its score as sentences, with the sum at the end."""
+
+from __future__ import annotations
+
+from gpuconsole.core.fleet import Device
+from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.placement.engine.board import Board, Cell, Spot
+from gpuconsole.placement.engine.job_profile import Profile
+from gpuconsole.placement.engine.scores import TERMS, Scorer
+from gpuconsole.placement.engine.search import Chosen, Pick
+from gpuconsole.placement.engine.topology import link_quality
+from gpuconsole.placement.model import Candidate
+
+
+def candidate(found: Pick, made: Profile, board: Board) -> Candidate:
+    """Return a pick with a sentence for each part of its score."""
+    reasons = [_need(found, made)]
+    if found.shared:
+        reasons.append(_shared_text(found))
+    else:
+        reasons += _terms(found, made, board)
+    if len({id(cell.site) for cell, _ in found.chosen}) > 1:
+        reasons.insert(1, _gang_text(found))
+    if made.policy.note:
+        reasons.insert(len(reasons) - 1, made.policy.note)
+    return Candidate(board.places(_by_site(found)), found.score, tuple(reasons), found.shared)
+
+
+def _by_site(found: Pick) -> Chosen:
+    """Join the cells of one host."""
+    joined: dict[int, tuple[Cell, list[Spot]]] = {}
+    for cell, spots in found.chosen:
+        joined.setdefault(cell.site.place, (cell, []))[1].extend(spots)
+    return tuple(
+        (cell, tuple(sorted(spots, key=lambda spot: spot.order))) for cell, spots in joined.values()
+    )
+
+
+def _terms(found: Pick, made: Profile, board: Board) -> list[str]:
+    cell = found.chosen[-1][0]
+    scorer = Scorer(made, board, len(found.chosen[0][1]))
+    assert cell.shelf is not None
+    values = scorer.terms(cell.shelf, found.links)
+    texts = _sentences(found, made, scorer)
+    reasons, shares = [], []
+    for term in TERMS:
+        weight, value = scorer.weights[term], values[term]
+        if weight and (texts[term] or value * weight):
+            if texts[term] and f"{texts[term]}." not in reasons:
+                reasons.append(f"{texts[term]}.")
+            shares.append(f"{term} {value * weight:.2f}")
+    correction = scorer.correction(cell.shelf)
+    if correction:
+        shares.append(f"learned {correction:+.2f}")
+    if not any(scorer.weights.values()):
+        reasons.append("It comes first in the order of the inventory.")
+    if shares:
+        reasons.append(f"Score {found.score:.2f} = {' + '.join(shares)}.")
+    return reasons
+
+
+def _need(found: Pick, made: Profile) -> str:
+    cell, spots = found.chosen[0]
+    need = made.request.need_mib
+    if need is None:
+        return "The estimate is unknown, so it gets the empty device to itself."
+    usable = made.usable_mib(cell.kind, cell.spare_mib if not found.shared else float("inf"))
+    each = " on each device" if made.request.devices > 1 else ""
+    return (
+        f"Needs up to {format_mib(need)}{each}; {format_mib(usable)} may be used"
+        f" ({made.threshold:.0%} of {format_mib(spots[0].device.memory_total_mib)} at most)."
+    )
+
+
+def _shared_text(found: Pick) -> str:
+    holder = found.chosen[0][0].holder
+    assert holder is not None
+    return (
+        f"No whole device is free; {holder.name} ({holder.job}) of {holder.user} shares this one,"
+        f" needs up to {format_mib(holder.need_mib)} and keeps it about"
+        f" {holder.utilization or 0:.0f} % busy."
+    )
+
+
+def _gang_text(found: Pick) -> str:
+    hosts = [cell.site.host.name for cell, _ in found.chosen]
+    return f"No host has enough devices free; it spreads over {', '.join(hosts)}."
+
+
+def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
+    """Return a sentence for each term, "" where it says nothing about this choice."""
+    cell, spots = found.chosen[0]
+    view, site, need = made.views[cell.kind], cell.site, made.request.need_mib
+    chosen = [spot.device for _, each in found.chosen for spot in each]
+    beside = next((device for device in chosen if device.processes), chosen[0])
+    names = made.request.task.preferred_devices
+    left = made.usable_mib(cell.kind, cell.spare_mib) - (need or 0.0)
+    price = site.host.price_per_hour
+    cost = "No price is known" if price is None else f"Costs {price:g} per device and hour"
+    rest = site.free.get(cell.kind, 0) - len(spots)
+    return {
+        "idle": _idle_text(beside, len(chosen)),
+        "fit": "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused",
+        "balance": f"{site.in_use} of {site.size} devices of {site.host.name} in use",
+        "pack": f"{site.in_use} of {site.size} devices of {site.host.name} in use",
+        "fragments": f"Leaves {rest} free together there" if rest else "Leaves no odd rest there",
+        "preferred": ""
+        if view.rank is None
+        else f"Number {view.rank + 1} of {len(names)} preferred devices",
+        "speed": _speed_text(view.rate, made),
+        "length": "",
+        "links": _links_text(chosen),
+        "domestic": "Made in China" if view.spec is not None and view.spec.domestic else "",
+        "bulk": "",
+        "price": "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}",
+    }
+
+
+def _speed_text(rate: float, made: Profile) -> str:
+    if not rate or made.request.rates is not None:
+        return ""
+    if made.measures_steps:
+        step, best = format_step(1.0 / rate), format_step(1.0 / made.best_rate)
+        return f"A step takes about {step} here, {best} on the fastest choice"
+    return f"{rate:g} TFLOPS where the fastest choice has {made.best_rate:g}"
+
+
+def _idle_text(device: Device, count: int) -> str:
+    if not device.processes:
+        return "Nobody works on it" if count == 1 else "Nobody works on them"
+    users = ", ".join(sorted({process.user or "somebody" for process in device.processes}))
+    work = "" if device.utilization is None else f", {device.utilization:.0f}% busy"
+    return f"{users} has processes on gpu {device.index}{work}"
+
+
+def _links_text(devices: list[Device]) -> str:
+    if len(devices) < 2:
+        return ""
+    chosen = {device.uuid for device in devices}
+    kinds = {peer.kind for device in devices for peer in device.peers if peer.uuid in chosen}
+    if not kinds:
+        return "The links between the devices are not known"
+    return f"The devices reach each other by {', '.join(sorted(kinds, key=link_quality))}"

@@ -1,0 +1,1 @@
+"""When jobs end and start, what is free, and what would change if."""

@@ -1,0 +1,107 @@
+"""When waiting jobs should start: the engine run forward over the jobs that run and wait now."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.placement.engine import queue_pass
+from gpuconsole.placement.engine.board import Board
+from gpuconsole.placement.engine.expected_end import expected_end
+from gpuconsole.placement.engine.job_profile import Profile, profile
+from gpuconsole.placement.engine.queue_order import EVEN, USUAL_S, Shares, ordered
+from gpuconsole.placement.engine.queue_pass import Failures
+from gpuconsole.placement.model import FREE, Holder, Policy, Request, Rules
+
+HORIZON_S = 30 * 86400.0
+"""A start further away than this is not worth a figure."""
+TOGETHER = 0.02
+"""Ends closer than this share of the time ahead are looked at together: they are guesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """When and where a waiting job should start."""
+
+    starts_at: float
+    hosts: tuple[str, ...]
+    guess: bool
+    """Whether the length of a job before it is not known and was taken as usual."""
+
+
+def forecast(
+    requests: Sequence[Request],
+    snapshot: FleetSnapshot,
+    holders: Mapping[str, Holder],
+    policy: Policy | Mapping[str, Policy],
+    now: float,
+    rules: Rules = FREE,
+    *,
+    lab: Policy | None = None,
+    shares: Shares = EVEN,
+) -> dict[str, Expected]:
+    """Return by job when it should start, for all that should within the horizon.
+
+    Running jobs end as predicted; one of which nothing is known runs as long again as it has, and
+    a waiting one as long as usual. Nobody submits anything more, which favours all alike.
+    """
+    mode = policy if isinstance(policy, Policy) else lab or Policy()
+    board = Board.of(snapshot, holders)
+    ends = [(expected_end(holder, now), job) for job, holder in _running(board).items()]
+    heapq.heapify(ends)
+    guess = any(holder.ends_at is None for holder in _running(board).values())
+    waiting = ordered(requests, mode, now, shares)
+    found: dict[str, Expected] = {}
+    profiles: dict[str, Profile] = {}
+
+    def seen(request: Request) -> Profile:
+        made = profiles.get(request.job)
+        if made is None or (made.preference_ends or math.inf) <= moment:
+            own = policy if isinstance(policy, Policy) else policy[request.job]
+            made = profiles[request.job] = profile(request, board, own, moment, rules)
+        return made
+
+    moment, failures = now, Failures()
+    while waiting:
+        outcome = queue_pass.run(
+            board, waiting, policy, moment, rules, lab=mode, failures=failures, profiles=seen
+        )
+        for start in outcome.started:
+            request = start.request
+            hosts = tuple(dict.fromkeys(cell.site.host.name for cell, _ in start.pick.chosen))
+            sure = moment == now or not guess
+            found[request.job] = Expected(moment, hosts, not sure)
+            guess = guess or request.run_time_s is None
+            heapq.heappush(ends, (moment + (request.run_time_s or USUAL_S), request.job))
+        waiting = outcome.blocked
+        insists = (profiles[request.job].preference_ends for request in waiting
+                   if request.job in profiles)  # fmt: skip
+        wakes = min((end for end in insists if end is not None and end > moment), default=math.inf)
+        if min(wakes, ends[0][0] if ends else math.inf) > now + HORIZON_S:
+            break
+        moment = wakes if not ends or wakes < ends[0][0] else _release(board, ends, now)
+        failures.clear()
+    return found
+
+
+def _release(board: Board, ends: list[tuple[float, str]], now: float) -> float:
+    """Give back what ends next; return when the last of it does."""
+    first = ends[0][0]
+    until = first + TOGETHER * (first - now)
+    moment = first
+    while ends and ends[0][0] <= until:
+        moment, job = heapq.heappop(ends)
+        board.release(job)
+    return moment
+
+
+def _running(board: Board) -> dict[str, Holder]:
+    return {
+        job: cell.holder
+        for job, cells in board.held.items()
+        for cell in cells
+        if cell.holder is not None and cell.holder.job == job
+    }

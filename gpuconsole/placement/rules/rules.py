@@ -1,0 +1,121 @@
+"""The rules of a lab as the engine asks for them: quotas, windows, and which image runs where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.fleet import Host
+from gpuconsole.core.units import parse_time
+from gpuconsole.placement.elastic.wake import interruptible_fault
+from gpuconsole.placement.engine.queue_pass import sweep_key
+from gpuconsole.placement.model import Request, Ruling
+from gpuconsole.placement.rules.fair_share import Usage
+from gpuconsole.placement.rules.quotas import Limits, Quota, Use, Window
+
+if TYPE_CHECKING:
+    from gpuconsole.config import LabSettings
+
+Suits = Callable[[Request, Host], str]
+"""Says why a host cannot run a job's image, or ""."""
+
+
+def any_image(request: Request, host: Host) -> str:
+    """Let every host run every image."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LabRules:
+    """What a lab forbids at one moment."""
+
+    limits: Limits
+    use: Use
+    now: float
+    suits: Suits = any_image
+    _hosts: dict[tuple[str, str, float | None, str], Ruling | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def job(self, request: Request, held: Mapping[str, int]) -> Ruling | None:
+        """Return why a job may not start at all now: see `Rules`."""
+        task = request.task
+        if task.sweep and task.at_most is not None:
+            running = held.get(sweep_key(request.user, task.sweep), 0)
+            if running >= task.at_most:
+                return Ruling("sweep", _full_sweep(task.sweep, task.at_most, running))
+        never = self.limits.never(request)
+        found = never or self.limits.refused(request, self.use, self.now, held)
+        return None if found is None else Ruling("quota", found.sentence)
+
+    def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
+        """Return why a job may not use a host: see `Rules`. Where a window is for a model, a host
+        that has one such device is kept whole."""
+        taken_away = interruptible_fault(request.task.checkpoint_dir, host)
+        if taken_away:
+            return Ruling("interruptible", taken_away)
+        crowded = self.limits.crowded(request, host.name, own, count)
+        if crowded is not None:
+            return Ruling("quota", crowded.sentence)
+        key = (request.job, host.name, request.run_time_s, request.task.image)
+        if key not in self._hosts:
+            self._hosts[key] = self._suits_and_free(request, host)
+        return self._hosts[key]
+
+    def _suits_and_free(self, request: Request, host: Host) -> Ruling | None:
+        unsuited = self.suits(request, host)
+        if unsuited:
+            return Ruling("image", unsuited)
+        kinds = frozenset((device.model, device.memory_total_mib) for device in host.devices)
+        kept = self.limits.kept(request, host.name, lambda name: _has(kinds, name), self.now)
+        return None if kept is None else Ruling("window", kept.sentence)
+
+
+def _full_sweep(sweep: str, at_most: int, running: int) -> str:
+    jobs = "1 job runs" if running == 1 else f"{running} jobs run"
+    return f"Its sweep {sweep} may have {at_most} at once, and {jobs}."
+
+
+@lru_cache(maxsize=4096)
+def _has(kinds: frozenset[tuple[str, float | None]], name: str) -> bool:
+    catalogue = Catalogue.load()
+    return any(catalogue.matches(name, model, total) for model, total in kinds)
+
+
+def limits_of(settings: LabSettings) -> Limits:
+    """Return the limits that a lab's settings name."""
+    quotas = tuple(
+        Quota(
+            name=one.user or one.account,
+            kind="user" if one.user else "account",
+            devices=one.devices,
+            device_hours=one.device_hours,
+            period=one.per,
+        )
+        for one in settings.quotas
+    )
+    windows = tuple(
+        Window(
+            name=one.name,
+            begins_at=parse_time(one.begins),
+            ends_at=parse_time(one.ends),
+            repeat=one.repeat or "",
+            hosts=one.hosts,
+            models=one.models,
+            users=one.users,
+            accounts=one.accounts,
+            labels=one.labels,
+            clear_s=one.clear,
+        )
+        for one in settings.windows
+    )
+    return Limits(quotas, windows, settings.max_devices_per_host)
+
+
+def usage_of(settings: LabSettings) -> Usage:
+    """Return an account of use, empty yet, with the shares that a lab's settings name."""
+    shares = settings.shares
+    return Usage(settings.half_life, shares.users, shares.accounts)

@@ -1,0 +1,1 @@
+"""How many devices a job gets when its task leaves that open."""

@@ -1,0 +1,157 @@
+"""Turns of a training loop in which it does something else than in the first ones.
+
+`if epoch % 5 == 4: evaluate(...)` or `layer.trainable = epoch >= 3` need memory that two steps do
+not show. Where such a test depends on the loop's counter alone, the first turn at which it comes
+out differently is followed too, and the one after it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain.values import Scope, Value
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
+MAX_TURNS = 6
+"""Turns followed for this in one run, in all loops together."""
+FIRST_TURNS = 24
+"""Turns looked at one by one; beyond them those near the numbers that the tests name."""
+MAX_TESTS = 8
+_PLAIN = (
+    ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Attribute,
+    ast.Load, ast.operator, ast.cmpop, ast.boolop, ast.unaryop,
+)  # fmt: skip
+"""What a test may be made of: evaluating it changes nothing."""
+_QUIET = frozenset({
+    "print", "info", "debug", "warning", "log", "write", "flush", "format", "item", "float", "int",
+    "str", "len", "round", "save", "join", "time", "strftime", "add_scalar", "set_description",
+    "set_postfix", "append", "update", "numpy", "mean", "sum", "exit", "perf_counter", "state_dict",
+    "makedirs", "exists", "get_lr", "avg", "average", "mkdir", "dump",
+})  # fmt: skip
+"""Calls that a loop makes now and then to report or to store: they need no memory of a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """The counter of a loop: its name and its values, so far as they are known."""
+
+    name: str
+    values: range
+
+    @classmethod
+    def of(cls, node: ast.For | ast.AsyncFor, walked: Value) -> Counter | None:
+        """Return the counter of `for i in range(n)` or `for i, x in enumerate(...)`, else None."""
+        target = node.target
+        if getattr(walked, "label", "") == "tqdm":
+            walked = getattr(walked, "items", None)
+        if isinstance(walked, range) and isinstance(target, ast.Name):
+            return cls(target.id, walked)
+        call = node.iter
+        is_counted = (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "enumerate"
+            and len(call.args) == 1
+            and not call.keywords
+        )
+        if is_counted and isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name):
+            return cls(target.elts[0].id, range(2**31))
+        return None
+
+
+def rare_turns(
+    interp: Interpreter, node: ast.For | ast.AsyncFor, scope: Scope, counter: Counter, turns: int
+) -> Iterator[int]:
+    """Give values of the counter at which a test of the loop comes out as in no turn before.
+
+    `turns` is how many were followed. Each value is followed by the next one: what begins in a
+    turn, such as the states of an optimizer, is whole in the turn after it.
+    """
+    tests = _tests(node.body, counter.name)
+    if not tests:
+        return
+    seen = [{_truth(interp, test, scope, counter.name, value) for value in counter.values[:turns]}
+            for test in tests]  # fmt: skip
+    for value in _candidates(interp, tests, scope, counter, turns):
+        truths = [_truth(interp, test, scope, counter.name, value) for test in tests]
+        if all(truth is None or truth in known for truth, known in zip(truths, seen, strict=True)):
+            continue
+        for truth, known in zip(truths, seen, strict=True):
+            known.add(truth)
+        yield value
+        if value + counter.values.step in counter.values:
+            yield value + counter.values.step
+
+
+def _candidates(
+    interp: Interpreter, tests: Sequence[ast.expr], scope: Scope, counter: Counter, turns: int
+) -> list[int]:
+    """Return the counter's values that are worth a look, in order, none that was followed."""
+    near = {
+        number + by
+        for test in tests
+        for part in ast.walk(test)
+        if isinstance(part, ast.Constant | ast.Name | ast.Attribute)
+        and counter.name not in _names(part)
+        and isinstance(number := interp.eval(part, scope), int)
+        for by in (-2, -1, 0, 1)
+    }
+    first = set(counter.values[: turns + FIRST_TURNS])
+    followed = set(counter.values[:turns])
+    return sorted({one for one in near if one in counter.values} | first - followed - {None})
+
+
+def _tests(body: Sequence[ast.stmt], name: str) -> list[ast.expr]:
+    """Return the tests in a loop's body that rest on its counter and decide about memory."""
+    found: list[ast.expr] = []
+    for statement in body:
+        for inner in ast.walk(statement):
+            if isinstance(inner, ast.If):
+                tests = [inner.test] if _matters([*inner.body, *inner.orelse]) else []
+            elif isinstance(inner, ast.Assign):
+                tests = [one for one in ast.walk(inner.value) if isinstance(one, ast.Compare)]
+            else:
+                continue
+            found += [test for test in tests if name in _names(test) and _is_plain(test)]
+    return found[:MAX_TESTS]
+
+
+def _matters(body: Sequence[ast.stmt]) -> bool:
+    """Tell whether statements may need memory of a device: they do more than report."""
+    for statement in body:
+        for inner in ast.walk(statement):
+            if isinstance(inner, ast.Call):
+                function = inner.func
+                called = getattr(function, "attr", getattr(function, "id", ""))
+                if called not in _QUIET:
+                    return True
+            elif isinstance(inner, ast.Assign) and any(
+                isinstance(target, ast.Attribute) for target in inner.targets
+            ):
+                return True
+    return False
+
+
+def _is_plain(test: ast.expr) -> bool:
+    return all(isinstance(inner, _PLAIN) for inner in ast.walk(test))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+def _truth(interp: Interpreter, test: ast.expr, scope: Scope, name: str, value: int) -> bool | None:
+    """Return what a test is where the counter has a value; None where that is not known."""
+    before = scope.names.get(name)
+    scope.names[name] = value
+    try:
+        if any(scope.find(one) is None for one in _names(test)):
+            return None
+        return interp.truth(interp.eval(test, scope))
+    finally:
+        scope.names[name] = before

@@ -1,0 +1,123 @@
+"""Arithmetic with the numbers of small arrays, where a script states them.
+
+Widths, depths and splits are often computed with NumPy from a few numbers that are written out.
+What is computed here is exact: where a result could differ from NumPy's, there is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import struct
+from collections.abc import Callable, Sequence
+
+from gpuconsole.preflight.interpreter.domain.values import Bound, Value
+from gpuconsole.preflight.interpreter.numpy.array import MAX_DATA, Array
+
+Number = int | float
+LARGEST = 2**31
+"""Beyond this whole numbers of 32 bits would overflow: nothing is computed there."""
+_PACKED = {"float32": "f", "float16": "e"}
+_WHOLE = ("int64", "int32")
+
+OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}  # fmt: skip
+UNARY: dict[type[ast.unaryop], Callable[[Number], Number]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos,
+}  # fmt: skip
+PAIRWISE: dict[str, Callable[[Number, Number], Number]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "divide": operator.truediv, "floor_divide": operator.floordiv, "mod": operator.mod,
+    "remainder": operator.mod, "maximum": max, "minimum": min, "power": operator.pow,
+}  # fmt: skip
+
+
+def of(value: Value) -> Number | list[Number] | None:
+    """Return the number or the row of numbers that a value is known to be; None if it is not."""
+    data: Value = value.data if isinstance(value, Array) else value
+    if _plain(data):
+        number: Number = data
+        return number
+    if isinstance(data, (list, tuple)) and len(data) <= MAX_DATA and all(map(_plain, data)):
+        return list(data)
+    return None
+
+
+def _plain(value: Value) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, (bool, Bound))
+    return whole or isinstance(value, float)
+
+
+def paired(
+    compute: Callable[[Number, Number], Number] | None, left: Value, right: Value, dtype: str
+) -> Value:
+    """Return the numbers of an operation on two values; None where they are not known."""
+    one, other = of(left), of(right)
+    if compute is None or one is None or other is None:
+        return None
+    if not isinstance(one, list) and not isinstance(other, list):
+        return _first(stored([one], [other], compute, dtype))
+    size = max(len(side) if isinstance(side, list) else 1 for side in (one, other))
+    rows = [side if isinstance(side, list) else [side] for side in (one, other)]
+    if any(len(row) not in (1, size) for row in rows):
+        return None
+    first, second = (row * size if len(row) == 1 else row for row in rows)
+    return stored(first, second, compute, dtype)
+
+
+def stored(
+    first: Sequence[Number],
+    second: Sequence[Number],
+    compute: Callable[[Number, Number], Number],
+    dtype: str,
+) -> list[Number] | None:
+    """Return what a function makes of pairs of numbers, as an array of a type holds it."""
+    try:
+        return held([compute(a, b) for a, b in zip(first, second, strict=True)], dtype)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def held(numbers: Sequence[Number], dtype: str) -> list[Number] | None:
+    """Return numbers as an array of a type holds them; None where it might not."""
+    if dtype in _WHOLE:
+        whole = [one for one in numbers if isinstance(one, int) and abs(one) < LARGEST]
+        return list(whole) if len(whole) == len(numbers) else None
+    if dtype != "float64" and dtype not in _PACKED:
+        return None
+    try:
+        found = [float(one) for one in numbers]
+        if dtype in _PACKED:
+            found = [struct.unpack(_PACKED[dtype], struct.pack(_PACKED[dtype], one))[0]
+                     for one in found]  # fmt: skip
+    except (OverflowError, TypeError):
+        return None
+    return list(found) if all(map(math.isfinite, found)) else None
+
+
+def mapped(compute: Callable[[Number], Number] | None, value: Value, dtype: str) -> Value:
+    """Return the numbers of a function of each item; None where they are not known."""
+    known = of(value)
+    if compute is None or known is None:
+        return None
+    row = known if isinstance(known, list) else [known]
+    found = stored(row, row, lambda one, _: compute(one), dtype)
+    return found if isinstance(known, list) else _first(found)
+
+
+def cast(value: Value, dtype: str) -> Value:
+    """Return the numbers of an array as another type holds them; None where that is not known."""
+    return mapped(int if dtype in _WHOLE else float, value, dtype)
+
+
+def counts(numbers: Sequence[Number]) -> list[int]:
+    """Return how often each different number occurs, in their order."""
+    return [list(numbers).count(one) for one in sorted(set(numbers))]
+
+
+def _first(row: list[Number] | None) -> Value:
+    return None if row is None else row[0]

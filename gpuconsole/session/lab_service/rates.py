@@ -1,0 +1,73 @@
+"""How much an account may ask for, so that one that asks without end stops nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from gpuconsole.errors import RefusedError
+
+PER_SECOND = 50.0
+"""Requests of an account, over time; a console makes a few a minute, and four a second for each log
+that is followed."""
+AT_ONCE = 600.0
+"""Requests that an account may make at once after it has made none: as many as it may have
+connections (`connections.MOST`), when all its consoles connect again, and more."""
+_MOST_ACCOUNTS = 10_000
+
+
+class Rates:
+    """Counts the requests of accounts; `clock` gives seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._left: dict[int, tuple[float, float]] = {}
+        """The requests that an account may still make, and when that was so."""
+
+    def take(self, uid: int) -> None:
+        """Count a request. RefusedError where the account has made too many."""
+        now = self._clock()
+        left, then = self._left.get(uid, (AT_ONCE, now))
+        left = min(AT_ONCE, left + (now - then) * PER_SECOND) - 1
+        if left < 0:
+            raise RefusedError(
+                "Too many requests",
+                f"An account has {PER_SECOND:g} requests a second; yours has made more.",
+                "Wait a few seconds. A script that asks in a loop should use `gpuconsole wait`.",
+            )
+        self._left[uid] = (left, now)
+        if len(self._left) > _MOST_ACCOUNTS:
+            self._forget(now)
+
+    def _forget(self, now: float) -> None:
+        """Forget accounts that could make all requests again."""
+        for uid, (left, then) in tuple(self._left.items()):
+            if left + (now - then) * PER_SECOND >= AT_ONCE:
+                del self._left[uid]
+
+
+class Underway:
+    """Counts what is being done for each account."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+
+    def of(self, uid: int) -> int:
+        """Return how much is being done for an account."""
+        return self._counts[uid]
+
+    def total(self) -> int:
+        """Return how much is being done for all accounts."""
+        return self._counts.total()
+
+    @contextlib.contextmanager
+    def one_more(self, uid: int) -> Iterator[None]:
+        """Count one more for an account while the context is open."""
+        self._counts[uid] += 1
+        try:
+            yield
+        finally:
+            self._counts[uid] -= 1
+            if not self._counts[uid]:
+                del self._counts[uid]

@@ -1,0 +1,92 @@
+"""Packed projects that callers send: bounded on their way, and read to their end before use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from aiohttp import BodyPartReader
+
+from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.units import MIB
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.remote.packed_project import require_bounded
+from gpuconsole.state.filesystem import make_folder
+
+MOST_UPLOADS = 4
+"""Projects that an account may send at once."""
+_MOST_READ = 2
+"""Projects of all accounts that are read at once: logs and reports need threads too."""
+_PREFIX = ".upload-"
+"""How the names of projects begin that are still being received."""
+
+
+class Uploads:
+    """Receives projects into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sending: Counter[int] = Counter()
+        self._reading = asyncio.Semaphore(_MOST_READ)
+
+    def clear(self) -> None:
+        """Remove what a service left that was killed: nobody else would ever do so."""
+        for left in self._folder.glob(f"{_PREFIX}*"):
+            left.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def turn(self, caller: Caller) -> Iterator[None]:
+        """Let an account send a few projects at once: each takes space on the disk."""
+        if self._sending[caller.uid] >= MOST_UPLOADS:
+            raise RefusedError("Too many submissions at once", "Wait for the others to end.")
+        self._sending[caller.uid] += 1
+        try:
+            yield
+        finally:
+            self._sending[caller.uid] -= 1
+            if not self._sending[caller.uid]:
+                del self._sending[caller.uid]
+
+    @contextlib.asynccontextmanager
+    async def received(self, part: object, limit_mib: float) -> AsyncIterator[Path]:
+        """Give the file that a request's part `bundle` is written to; it is removed unless it was
+        moved. UsageError for one that is no packed project, or has more than so much."""
+        if not isinstance(part, BodyPartReader) or part.name != "bundle":
+            raise UsageError("Wrong request", "It has no packed project.")
+        make_folder(self._folder)
+        handle, name = tempfile.mkstemp(dir=self._folder, prefix=_PREFIX)
+        bundle, size, limit = Path(name), 0, int(limit_mib * MIB)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                while chunk := await part.read_chunk(256 * 1024):
+                    size += len(chunk)
+                    if size > limit:
+                        raise UsageError(
+                            "Project is too large",
+                            f"The lab takes {limit // MIB} MiB packed.",
+                            "Leave data out with a .gitignore, or mount it.",
+                        )
+                    await asyncio.to_thread(file.write, chunk)
+            async with self._reading:
+                await asyncio.to_thread(require_bounded, bundle, limit_mib)
+            yield bundle
+        finally:
+            await asyncio.to_thread(bundle.unlink, missing_ok=True)
+
+
+async def read_document(part: object, name: str, most: int) -> bytes:
+    """Return the part of a request that has its document. UsageError for another, and for one of
+    more than `most` bytes."""
+    if not isinstance(part, BodyPartReader) or part.name != name:
+        raise UsageError("Wrong request", f"It begins with no {name}.")
+    data = bytearray()
+    while chunk := await part.read_chunk():
+        data += chunk
+        if len(data) > most:
+            raise UsageError("Request is too large", f"It has more than {most} bytes.")
+    return bytes(data)

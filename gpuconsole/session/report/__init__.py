@@ -1,0 +1,1 @@
+"""Device-hours, use, energy and cost of jobs: measured while they run, added up for reports."""

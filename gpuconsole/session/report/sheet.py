@@ -1,0 +1,28 @@
+"""A report as CSV, for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from gpuconsole.session.report.model import UsageReport
+
+
+def csv_text(made: UsageReport) -> str:
+    """Return the rows of a report as CSV with a line of names; figures as in `as_json`."""
+    rows = made.as_json()["rows"]
+    names = list(rows[0]) if rows else [*made.query.by, *made.total.as_json()]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "currency"])
+    for row in rows:
+        writer.writerow([*(_cell(row[name]) for name in names), _cell(made.currency)])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Return what stands in a cell: a spreadsheet must not take a name for a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
+        return f"'{value}"
+    return "" if value is None else value

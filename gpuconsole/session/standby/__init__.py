@@ -1,0 +1,1 @@
+"""Two heads for the lab's queue: one leads, the other follows its journal and may take over."""

@@ -1,0 +1,92 @@
+"""`SimulatedHosts`: a lab without hardware, behind the same port as the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuconsole.core.containers import Engine
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, HostState
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.simulated_lab.engine import SimulatedEngine, unreachable
+from gpuconsole.simulated_lab.host import SimulatedHost, phase_of
+from gpuconsole.simulated_lab.power import SimulatedPower, sleeping_site
+from gpuconsole.simulated_lab.sites import build_sites
+from gpuconsole.simulated_lab.time import LabTime
+
+IMAGES = {
+    "npu": "paddle-npu:cann800-ubuntu20-npu-910b-base-aarch64-gcc84",
+    "xpu": "paddle-xpu:ubuntu20-x86_64-gcc84-py310",
+    "dcu": "paddle-dcu:dtk24.04.1-kylinv10-gcc82-py310",
+}
+"""What hosts with devices other than NVIDIA's are set up with."""
+
+
+class SimulatedHosts:
+    """Implements `core.containers.Hosts`: a pure function of seed and time, and of what is run.
+
+    Every time it reports is on `clock`; inside, the lab lives `speed` seconds for each of them.
+    """
+
+    def __init__(
+        self,
+        hosts: int = 6,
+        seed: int = 7,
+        *,
+        clock: Callable[[], float],
+        speed: float = 1.0,
+        elastic: bool = False,
+    ) -> None:
+        """Open the lab now; `elastic` adds a host that sleeps."""
+        self.time = LabTime(clock, clock(), speed)
+        self._hosts = tuple(
+            SimulatedHost(site, seed, self.time, phase_of(number))
+            for number, site in enumerate(build_sites(hosts, seed))
+        )
+        if elastic:
+            site = sleeping_site(seed)
+            self._hosts += (SimulatedHost(site, seed, self.time, phase_of(len(self._hosts))),)
+        self.power = SimulatedPower(self._hosts[hosts:])
+        self._by_name = {host.site.name: host for host in self._hosts}
+        self._snapshot = FleetSnapshot(simulated=True)
+
+    def default_image(self, host: str) -> str:
+        """Return an image made for the devices of a host; "" for the usual one."""
+        found = self._by_name.get(host)
+        return IMAGES.get(found.site.kind.card.backend, "") if found is not None else ""
+
+    async def start(self) -> None:
+        """Nothing to connect: the lab is there from its opening."""
+
+    async def close(self) -> None:
+        """Nothing to end: containers live only as long as this object."""
+
+    def snapshot(self) -> FleetSnapshot:
+        """Return the present picture; the same object while no host's frame is new."""
+        now, old = self.time.clock(), self._snapshot
+        hosts = tuple(host.frame(now) for host in self._hosts)
+        if len(old.hosts) != len(hosts) or any(
+            new is not known for new, known in zip(hosts, old.hosts, strict=True)
+        ):
+            self._snapshot = FleetSnapshot(old.revision + 1, now, hosts, simulated=True)
+        return self._snapshot
+
+    async def engine(self, host: str) -> Engine:
+        """Return the engine of a host; UnreachableError while it is out of sight."""
+        found = self._by_name.get(host)
+        if found is None:
+            raise UsageError(
+                "There is no such host",
+                f"The simulated lab has no host named {host}.",
+                f"It has {', '.join(list(self._by_name)[:6])}.",
+            )
+        if found.state_at(self.time.now()) is HostState.DOWN:
+            raise unreachable(found)
+        return SimulatedEngine(found)
+
+    async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
+        """End a process: simulated ones obey every signal."""
+        found = self._by_name[host]
+        if found.state_at(self.time.now()) is HostState.DOWN:
+            raise unreachable(found)
+        if not found.end(lambda load: load.pid == process.pid):
+            raise RefusedError("It has ended already", f"{host} has no process {process.pid}.")

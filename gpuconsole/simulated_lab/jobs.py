@@ -1,0 +1,104 @@
+"""The jobs with which the demo opens: submitted like anyone's, so that every state is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from gpuconsole.core.jobs import Job, Task
+from gpuconsole.simulated_lab.plan import NEED_ENV, NEED_PER_SAMPLE_ENV
+
+RIVALS = ("chen", "wang")
+"""Users who compete with whoever opens the demo."""
+
+
+class Submits(Protocol):
+    """What the demo needs of a session."""
+
+    async def submit(self, task: Task, *, force: bool = False) -> Job:
+        """Preflight a task and queue it."""
+        ...
+
+
+def example(name: str) -> Path:
+    """Return the path of a script that ships with the console."""
+    return Path(str(resources.files("gpuconsole"))) / "data" / "examples" / name
+
+
+_BASE = ("--hidden", "768", "--layers", "12", "--heads", "12", "--length", "256")
+_LARGE = ("--hidden", "1024", "--layers", "12", "--heads", "16", "--length", "512")
+
+
+def main_task() -> Task:
+    """Return the demo's main job: a small convolutional network that fits anywhere."""
+    return _task("mnist-cnn", "mnist_cnn.py", "--steps", "120")
+
+
+def demo_tasks() -> tuple[Task, ...]:
+    """Return the tasks with which the demo opens, in the order in which they are submitted."""
+    return (
+        replace(_task("smoke-test", "mnist_cnn.py", "--steps", "40"), priority=5),
+        replace(
+            _task(
+                "encoder-base", "text_encoder.py", *_BASE, "--batch-size", "32", "--steps", "2000"
+            ),
+            preferred_devices=("A100-SXM4-40GB",),
+        ),
+        _task("encoder-large", "text_encoder.py", *_LARGE, "--batch-size", "16", "--steps", "900"),
+        # Its estimate is right for what the script says, and what it takes is far more: 26.4 GiB
+        # with batch size 32, 19.9 GiB with 24.
+        replace(
+            _task("runs-out", "text_encoder.py", *_BASE, "--batch-size", "32", "--steps", "60"),
+            labels={"pool": "dev"},
+            env={NEED_ENV: "500", NEED_PER_SAMPLE_ENV: "830"},
+        ),
+        replace(_task("on-ascend", "mnist_cnn.py", "--steps", "1500"), backend="npu"),
+        replace(
+            _task("eight-cards", "text_encoder.py", *_BASE, "--batch-size", "64"),
+            devices=8,
+            labels={"pool": "train"},
+        ),
+        # Fits nowhere: it waits, and says why.
+        _task("too-big", "too_big.py"),
+        *_sweep(),
+        # The host of this one falls out of sight for a minute now and then.
+        replace(
+            _task("on-a-shaky-host", "mnist_cnn.py", "--steps", "600"),
+            labels={"pool": "serve"},
+            priority=-10,
+        ),
+    )
+
+
+def rival_tasks(user: str) -> tuple[Task, ...]:
+    """Return the tasks of another user, who wants the devices of the demo's own sweep too."""
+    return _sweep(f"{user}-sweep", ("0.2", "0.02", "0.002", "0.0002"))
+
+
+def _sweep(
+    name: str = "sweep", rates: tuple[str, ...] = ("0.3", "0.1", "0.03", "0.01", "0.003", "0.001")
+) -> tuple[Task, ...]:
+    """Return a sweep that is longer than its devices are many: the rest waits, with a start."""
+    return tuple(
+        replace(
+            _task(f"{name}[lr={rate}]", "mnist_cnn.py", "--steps", "240", "--lr", rate),
+            backend="npu",
+            exclusive=True,
+            sweep=name,
+            run_time_s=90.0,
+        )
+        for rate in rates
+    )
+
+
+async def submit_demo_jobs(queue: Submits, rival: str = "") -> tuple[Job, ...]:
+    """Queue the demo's jobs, or those of a rival."""
+    tasks = rival_tasks(rival) if rival else demo_tasks()
+    return tuple([await queue.submit(task, force=True) for task in tasks])
+
+
+def _task(name: str, script: str, *args: str) -> Task:
+    path = example(script)
+    return Task(name=name, script=str(path), args=args, project=str(path.parent))

@@ -1,0 +1,185 @@
+"""What a simulated container will do: derived from the job itself, then fixed when it starts.
+
+Nothing of the job's code runs. Its length comes from its arguments, its memory from its estimate;
+whether it runs out of memory is decided by what the device has left, as on a real card.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import random
+import re
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.units import GIB_IN_MIB
+
+ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"
+"""The estimate's upper bound per device, which the dispatcher hands to a container."""
+NEED_ENV = "GPUCONSOLE_SIMULATED_NEED_MIB"
+"""What a job really takes per device, for a job whose estimate is to be wrong."""
+NEED_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_NEED_PER_SAMPLE_MIB"
+"""What each sample of its batch takes beside that."""
+DEFAULT_NEED_MIB = 6144.0
+_BOUND_SHARE = 0.93
+"""A sound upper bound lies above what a job takes."""
+_STEP_S = 0.5
+"""Lab seconds of a training step on an RTX 3090."""
+STARTUP_S = 2.5
+"""From the container's start to the first step: interpreter, imports, context."""
+_STEP_OPTIONS = re.compile(r"--(?:max[-_])?(?:steps|iters|iterations)(?:=(\d+))?")
+_BATCH_OPTIONS = re.compile(r"--batch[-_]size(?:=(\d+))?")
+_EPOCH_OPTIONS = re.compile(r"--(?:num[-_])?epochs(?:=(\d+))?")
+_STEPS_PER_EPOCH = 60
+_DEFAULT_STEPS = 120
+_MAX_STEPS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A container's whole life, in lab seconds from its start."""
+
+    label: str
+    steps: int
+    step_s: float
+    need_mib: float
+    exit_code: int
+    dies_after: int | None
+    """The step in which it runs out of memory or fails; None when it finishes."""
+    last_words: str = ""
+
+    @property
+    def duration_s(self) -> float:
+        """Lab seconds from start to exit."""
+        if self.dies_after is not None:
+            return STARTUP_S + self.dies_after * self.step_s
+        return STARTUP_S + self.steps * self.step_s + 0.5
+
+    def step_at(self, age_s: float) -> int:
+        """Return how many steps are done after `age_s`."""
+        last = self.steps if self.dies_after is None else self.dies_after
+        return max(0, min(last, math.floor((age_s - STARTUP_S) / self.step_s)))
+
+    def loss(self, step: int) -> float:
+        """Return the loss that the log shows for a step."""
+        noise = random.Random(f"{self.label}:{step}").uniform(-0.04, 0.04)
+        return max(0.01, 0.18 + 2.12 * math.exp(-3.2 * step / self.steps) + noise)
+
+    def lines(self, since: int, age_s: float) -> list[str]:
+        """Return the log's lines from number `since` that are written by `age_s`."""
+        lines = ["SIMULATED: nothing of this script is run"] if age_s >= 0.5 else []
+        if lines:
+            lines += [
+                f"step={step}/{self.steps} loss={self.loss(step):.4f}"
+                for step in range(max(1, since), self.step_at(age_s) + 1)
+            ]
+            lines = lines[1:] if since else lines
+        return lines
+
+
+def plan_for(
+    spec: ContainerSpec, label: str, speed: float, available_mib: Sequence[float], fault: str
+) -> Plan:
+    """Fix what a container does. `available_mib` is what each of its devices has left.
+
+    `fault` is Python's own message when the script cannot even be read, "" otherwise.
+    """
+    need = _need_mib(spec)
+    steps = _steps(spec.command)
+    step_s = _STEP_S / max(0.1, speed)
+    if fault:
+        return Plan(label, steps, step_s, 0.0, 1, 0, fault)
+    short = next((left for left in available_mib if need > left), None)
+    if short is None:
+        return Plan(label, steps, step_s, need, 0, None)
+    return Plan(label, steps, step_s, short, 1, min(steps, 3), out_of_memory(need, short))
+
+
+def out_of_memory(need_mib: float, available_mib: float) -> str:
+    """Return the text with which Paddle names an allocation that failed."""
+    # The last tensor that did not fit is a tenth of the need; what is left is less than that.
+    wanted = max(64.0, need_mib * 0.1)
+    left = max(0.0, min(wanted * 0.6, available_mib * 0.02))
+    return (
+        "----------------------\n"
+        "Error Message Summary:\n"
+        "----------------------\n"
+        "ResourceExhaustedError: \n\n"
+        f"Out of memory error on GPU 0. Cannot allocate {_human(wanted)} memory on GPU 0, "
+        f"{_human(available_mib - left)} memory has been allocated and available memory is only "
+        f"{_human(left)}.\n\n"
+        "Please check whether there is any other process using GPU 0.\n"
+        "1. If yes, please stop them, or start PaddlePaddle on another GPU.\n"
+        "2. If no, please decrease the batch size of your model. "
+    )
+
+
+PROJECT = "/workspace"
+"""Where the code lies in a container."""
+
+
+def script_fault(bundle: Path, command: Sequence[str], folder: str = PROJECT) -> str:
+    """Return Python's message when the bundle lacks the script or it is no Python, else "".
+    `folder` is where the command starts."""
+    script = next((word for word in command if word.endswith(".py")), "")
+    if not script:
+        return ""
+    with tarfile.open(bundle) as archive:
+        names = {member.name.removeprefix("./"): member for member in archive if member.isreg()}
+        wanted = posixpath.relpath(posixpath.join(folder, script), PROJECT)
+        member = names.get(wanted)
+        content = archive.extractfile(member) if member is not None else None
+        if content is None:
+            return f"python: can't open file '{script}': [Errno 2] No such file or directory"
+        try:
+            compile(content.read(), wanted, "exec")
+        except (SyntaxError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _need_mib(spec: ContainerSpec) -> float:
+    real = _number(spec.env.get(NEED_ENV))
+    if real is not None:
+        per_sample = _number(spec.env.get(NEED_PER_SAMPLE_ENV)) or 0.0
+        return real + per_sample * (_option(spec.command, _BATCH_OPTIONS) or 0)
+    estimate = _number(spec.env.get(ESTIMATE_ENV))
+    return DEFAULT_NEED_MIB if estimate is None else estimate * _BOUND_SHARE
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _steps(command: Sequence[str]) -> int:
+    steps = _option(command, _STEP_OPTIONS)
+    if steps is None:
+        epochs = _option(command, _EPOCH_OPTIONS)
+        steps = _DEFAULT_STEPS if epochs is None else epochs * _STEPS_PER_EPOCH
+    return max(1, min(steps, _MAX_STEPS))
+
+
+def _option(command: Sequence[str], pattern: re.Pattern[str]) -> int | None:
+    for word, following in zip(command, (*command[1:], ""), strict=True):
+        match = pattern.fullmatch(word)
+        if match is not None:
+            value = match.group(1) or following
+            return int(value) if value.isdecimal() and len(value) < 9 else None
+    return None
+
+
+def _human(size_mib: float) -> str:
+    """Write a size as Paddle's HumanReadableSize does: six decimals, no blank."""
+    if size_mib >= GIB_IN_MIB:
+        return f"{size_mib / GIB_IN_MIB:.6f}GB"
+    if size_mib >= 1.0:
+        return f"{size_mib:.6f}MB"
+    return f"{size_mib * 1024:.6f}KB" if size_mib * 1024 >= 1 else f"{size_mib * 1048576:.6f}B"

@@ -1,0 +1,1 @@
+"""Small files beside the journal: answers, consent, images, secrets, recorded measurements."""

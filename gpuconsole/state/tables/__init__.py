@@ -1,0 +1,1 @@
+"""The journal's tables: how rows are written, read and decoded."""

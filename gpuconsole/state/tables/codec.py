@@ -1,0 +1,106 @@
+"""Tasks and attempts as JSON text in the journal.
+
+Reading is tolerant: a field that this version does not know is ignored, one that is missing takes
+its default, so a journal survives both an upgrade and a field added within a schema version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from gpuconsole.core.edits import Edit
+from gpuconsole.core.jobs import Member, Mount, SmallerBatch, Task
+
+_TASK_TUPLES = ("args", "ship", "preferred_devices", "after")
+_TASK_FIELDS = tuple(field.name for field in fields(Task))
+_MEMBER_FIELDS = tuple(field.name for field in fields(Member))
+
+
+def dump_task(task: Task) -> str:
+    """Return a task as one line of JSON; of its secrets the names alone."""
+    document = {name: getattr(task, name) for name in _TASK_FIELDS}
+    document["mounts"] = [
+        {"source": mount.source, "target": mount.target, "read_only": mount.read_only}
+        for mount in task.mounts
+    ]
+    document["edits"] = [
+        {"file": edit.file, "line": edit.line, "old": edit.old, "new": edit.new}
+        for edit in task.edits
+    ]
+    document["smaller"] = [
+        {"size": one.size, "was": one.was, "args": one.args, "estimate_mib": one.estimate_mib}
+        for one in task.smaller
+    ]
+    for name in ("env", "labels", "anti_labels", "assumptions"):
+        document[name] = dict(document[name])
+    document["secrets"] = dict.fromkeys(task.secrets, "")
+    return json.dumps(document, separators=(",", ":"))
+
+
+def load_task(text: str) -> Task:
+    """Return the task of a line of JSON. ValueError when it is not one."""
+    document = json.loads(text)
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise ValueError("a task in the journal is damaged")
+    known = {name: document[name] for name in _TASK_FIELDS if name in document}
+    for name in _TASK_TUPLES:
+        if name in known:
+            known[name] = tuple(known[name])
+    known["mounts"] = tuple(
+        Mount(mount["source"], mount["target"], bool(mount.get("read_only", True)))
+        for mount in known.get("mounts", ())
+    )
+    known["edits"] = tuple(
+        Edit(edit["file"], int(edit["line"]), edit["old"], edit["new"])
+        for edit in known.get("edits", ())
+    )
+    known["smaller"] = tuple(
+        SmallerBatch(int(one["size"]), int(one["was"]), tuple(one["args"]), one.get("estimate_mib"))
+        for one in known.get("smaller", ())
+    )
+    return Task(**known)
+
+
+def dump_members(members: tuple[Member, ...]) -> str:
+    """Return the other hosts of a gang as JSON."""
+    document = [{name: getattr(member, name) for name in _MEMBER_FIELDS} for member in members]
+    return json.dumps(document, separators=(",", ":"))
+
+
+def load_members(text: str) -> tuple[Member, ...]:
+    """Return the other hosts of a gang. ValueError when the text is damaged."""
+    document = json.loads(text)
+    if not isinstance(document, list):
+        raise ValueError("an attempt in the journal is damaged")
+    return tuple(_member(written) for written in document)
+
+
+def _member(written: Mapping[str, Any]) -> Member:
+    known = {name: written[name] for name in _MEMBER_FIELDS if name in written}
+    for name in ("device_uuids", "device_indexes"):
+        known[name] = tuple(known[name])
+    return Member(**known)
+
+
+def dump_document(document: Mapping[str, Any] | None) -> str | None:
+    """Return a JSON document as text, None as None."""
+    return None if document is None else json.dumps(document, separators=(",", ":"))
+
+
+def load_document(text: str | None) -> dict[str, Any] | None:
+    """Return the document of a text; anything but an object is None."""
+    document = json.loads(text) if text else None
+    return document if isinstance(document, dict) else None
+
+
+def dump_list(items: tuple[str, ...] | tuple[int, ...]) -> str:
+    """Return a flat tuple as JSON."""
+    return json.dumps(items, separators=(",", ":"))
+
+
+def load_list(text: str) -> tuple[Any, ...]:
+    """Return a flat tuple from JSON."""
+    return tuple(json.loads(text))

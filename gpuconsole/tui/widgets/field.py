@@ -1,0 +1,39 @@
+"""A line to type into that acts on keys in the order in which they were typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual import events
+from textual.binding import Binding
+from textual.widgets import Input
+
+_EDITING: Mapping[str, str] = {
+    key: one.action
+    for one in Input.BINDINGS
+    if isinstance(one, Binding)
+    for key in one.key.split(",")
+}
+"""What Input itself does at a key. What it inherits, such as scrolling at `down`, it leaves to the
+form around it."""
+
+
+class Field(Input):
+    """An `Input` whose editing keys act at once.
+
+    Textual acts on a bound key, such as backspace, only once it has climbed to the app, while
+    letters go into the field directly: of what is typed in one burst, the letters after a backspace
+    came before it.
+    """
+
+    def edits(self, key: str) -> bool:
+        """Tell whether the field itself does something at a key that is no letter."""
+        return key in _EDITING
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.is_printable or not self.edits(event.key):
+            # Textual calls the handler of Input after this one.
+            return
+        event.stop()
+        event.prevent_default()
+        await self.run_action(_EDITING[event.key])

@@ -1,0 +1,229 @@
+"""Estimated starts by running the engine forward, and what a change would do to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
+from gpuconsole.core.jobs import Task
+from gpuconsole.placement import Holder, Request, named_policy
+from gpuconsole.placement.engine.queue_order import USUAL_S
+from gpuconsole.placement.forecast.start_times import HORIZON_S, Expected, forecast
+from gpuconsole.placement.forecast.what_if import (
+    compare,
+    sentences,
+    wanted_labels,
+    with_devices,
+    with_labels_named,
+    with_priority,
+    without_host,
+)
+
+NOW = 1_000.0
+RTX = "NVIDIA GeForce RTX 3090"
+BY_AGE = replace(named_policy(), order="fifo")
+
+
+def host(name: str, devices: int) -> Host:
+    cards = (
+        Device(f"{name}-{index}", index, RTX, memory_total_mib=24576.0, memory_used_mib=1.0)
+        for index in range(devices)
+    )
+    return Host(name, HostState.UP, devices=tuple(cards))
+
+
+def fleet(*hosts: Host) -> FleetSnapshot:
+    return FleetSnapshot(1, NOW, hosts)
+
+
+def wants(job: str, devices: int = 1, seconds: float | None = 100.0, age: float = 0.0) -> Request:
+    task = Task(job, run_time_s=seconds)
+    return Request(job, task, 8000.0, devices, NOW - age, user="ann", run_time_s=seconds)
+
+
+def held(job: str, ends: float | None) -> Holder:
+    return Holder(job, job, "bob", NOW - 500, ends)
+
+
+def starts(found: dict[str, Expected]) -> dict[str, float]:
+    return {job: expected.starts_at - NOW for job, expected in found.items()}
+
+
+def test_jobs_start_as_those_before_them_end() -> None:
+    """One card, held for 50 s: then two jobs of 100 s each, one after the other."""
+    queue = [wants("a", age=9), wants("b", age=8)]
+    found = forecast(queue, fleet(host("h", 1)), {"h-0": held("x", NOW + 50)}, BY_AGE, NOW)
+    assert starts(found) == {"a": 50.0, "b": 150.0}
+    assert found["a"].hosts == ("h",)
+    assert not found["a"].guess
+
+
+def test_a_short_job_passes_and_a_long_one_does_not_delay_the_first() -> None:
+    """Two cards, one busy for 200 s. The pair waits for both; 150 s fit before it, 250 s do not."""
+    queue = [wants("pair", 2, age=9), wants("long", 1, 250, age=8), wants("short", 1, 150, age=7)]
+    found = forecast(queue, fleet(host("h", 2)), {"h-0": held("x", NOW + 200)}, BY_AGE, NOW)
+    assert starts(found) == {"short": 0.0, "pair": 200.0, "long": 300.0}
+
+
+def test_what_is_not_known_makes_later_starts_a_guess() -> None:
+    queue = [wants("a", seconds=None, age=9), wants("b", age=8)]
+    found = forecast(queue, fleet(host("h", 1)), {}, BY_AGE, NOW)
+    assert starts(found) == {"a": 0.0, "b": USUAL_S}
+    assert (found["a"].guess, found["b"].guess) == (False, True)
+
+
+def test_what_never_fits_has_no_start() -> None:
+    found = forecast([wants("a", 4)], fleet(host("h", 2)), {}, BY_AGE, NOW)
+    assert found == {}
+
+
+def test_a_drained_host_delays_what_would_have_run_there() -> None:
+    snapshot = fleet(host("h", 1), host("g", 1))
+    queue = [wants("a", age=9), wants("b", age=8)]
+    before = forecast(queue, snapshot, {}, BY_AGE, NOW)
+    after = forecast(queue, without_host(snapshot, "g"), {}, BY_AGE, NOW)
+    found = compare(queue, before, after, NOW)
+    assert [(moved.job, moved.before, moved.after) for moved in found.moved] == [
+        ("b", NOW, NOW + 100)
+    ]
+    assert (found.mean_before_s, found.mean_after_s, found.waiting) == (0.0, 50.0, 2)
+    with pytest.raises(KeyError):
+        without_host(snapshot, "nowhere")
+
+
+def test_jobs_without_an_estimate_are_counted_and_told() -> None:
+    """Two cards: a pair can start on them, four together never could."""
+    snapshot = fleet(host("h", 2))
+    queue = [wants("pair", 2), wants("four", 4)]
+    before = forecast(queue, snapshot, {}, BY_AGE, NOW)
+    same = compare(queue, before, before, NOW)
+    assert sentences("priority pair 5", same) == [
+        "priority pair 5: 2 jobs wait; 0 would start at another time.",
+        "1 of them has no estimate: no start within 30 days can be foreseen.",
+    ]
+    more = forecast(queue, with_devices(snapshot, 4, "RTX_3090"), {}, BY_AGE, NOW)
+    found = compare(queue, before, more, NOW)
+    assert (found.untold_before, found.untold_after) == (1, 0)
+    assert sentences("add 4 RTX_3090", found)[1] == (
+        "Without the change 1 of them has no estimate, with it 0:"
+        " no start within 30 days can be foreseen of those."
+    )
+
+
+def test_nothing_is_foreseen_beyond_the_horizon() -> None:
+    """One card: held for a day less than the horizon, then by a job that runs for two."""
+    queue = [wants("a", seconds=2 * 86400.0, age=9), wants("b", age=8)]
+    held_long = {"h-0": held("x", NOW + HORIZON_S - 86400.0)}
+    found = forecast(queue, fleet(host("h", 1)), held_long, BY_AGE, NOW)
+    assert set(found) == {"a"}
+
+
+def test_a_lab_that_nobody_has_seen_is_said_so() -> None:
+    snapshot = fleet(Host("h", HostState.CONNECTING))
+    queue = [wants("a")]
+    none = forecast(queue, snapshot, {}, BY_AGE, NOW)
+    blind = compare(queue, none, none, NOW, seen=False)
+    assert sentences("drain h", blind) == [
+        "drain h: 1 job waits; no host has shown its devices yet.",
+        "It has no estimate: no start within 30 days can be foreseen.",
+    ]
+    more = forecast(queue, with_devices(snapshot, 1, "RTX_4090"), {}, BY_AGE, NOW)
+    new = sentences("add 1 RTX_4090", compare(queue, none, more, NOW, seen=False))
+    assert new[:2] == [
+        "add 1 RTX_4090: 1 job waits; 1 would start at another time.",
+        "This is of new devices alone: no host has shown its devices yet.",
+    ]
+
+
+def test_new_devices_are_taken_from_the_fleet_or_from_the_catalogue() -> None:
+    snapshot = fleet(host("h", 1))
+    queue = [wants(f"j{number}", age=9 - number) for number in range(3)]
+    more = with_devices(snapshot, 9, "RTX_3090")
+    assert [len(each.devices) for each in more.hosts] == [1, 8, 1]
+    assert set(starts(forecast(queue, more, {}, BY_AGE, NOW)).values()) == {0.0}
+    known = with_devices(snapshot, 4, "RTX_4090").hosts[1].devices[0]
+    assert "4090" in known.model
+    assert known.memory_total_mib == pytest.approx(24 * 1024)
+    with pytest.raises(KeyError):
+        with_devices(snapshot, 1, "Abacus 9000")
+
+
+def test_new_hosts_have_the_labels_that_waiting_jobs_ask_for() -> None:
+    queue = [
+        replace(one, task=replace(one.task, labels=labels))
+        for one, labels in (
+            (wants("a"), {"pool": "train"}),
+            (wants("b"), {"pool": "train", "rack": "r1"}),
+            (wants("c"), {"pool": "small"}),
+        )
+    ]
+    snapshot = fleet()
+    labels = wanted_labels(queue)
+    assert labels == {"pool": "train", "rack": "r1"}
+    more = forecast(queue, with_devices(snapshot, 2, "RTX_3090", labels), {}, BY_AGE, NOW)
+    assert set(more) == {"a", "b"}
+    found = with_labels_named(compare(queue, {}, more, NOW), labels, queue)
+    told = sentences("add 2 RTX_3090", found)
+    assert "The new hosts are given the labels pool=train, rack=r1." in told
+    assert "They lack labels that other jobs ask for: pool=small." in told
+    assert wanted_labels([wants("d")]) == {}
+
+
+def test_a_raised_priority_goes_first() -> None:
+    queue = [wants("a", age=9), wants("b", age=8)]
+    raised = with_priority(queue, "b", 5)
+    found = forecast(raised, fleet(host("h", 1)), {}, BY_AGE, NOW)
+    assert starts(found) == {"b": 0.0, "a": 100.0}
+    with pytest.raises(KeyError):
+        with_priority(queue, "c", 1)
+
+
+def test_a_gang_waits_for_the_hosts_that_are_free_soonest() -> None:
+    """One host is full for ten days, two others have four cards each, one of them busy for 1 h."""
+    snapshot = fleet(host("big", 8), host("a", 4), host("b", 4))
+    long = {f"big-{number}": held("long", NOW + 864_000) for number in range(8)}
+    busy = {"a-0": held("short", NOW + 3600)}
+    task = Task("gang", hosts=2)
+    gang = Request("gang", task, 8000.0, 8, NOW - 9, user="ann", run_time_s=100.0)
+    queue = [gang, wants("other", seconds=500_000.0)]
+    found = forecast(queue, snapshot, {**long, **busy}, BY_AGE, NOW)
+    assert starts(found)["gang"] == 3600.0
+    assert found["gang"].hosts == ("a", "b")
+
+
+def test_a_job_stops_insisting_on_what_it_prefers() -> None:
+    task = Task("t", preferred_devices=("A100",), preference_timeout_s=600.0)
+    fast = Host("a", HostState.UP, devices=(
+        Device("a-0", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960.0, memory_used_mib=1.0),
+    ))  # fmt: skip
+    snapshot = fleet(fast, host("h", 1))
+    request = Request("t", task, 8000.0, 1, NOW, user="ann", run_time_s=60.0)
+    found = forecast([request], snapshot, {"a-0": held("x", NOW + 90_000)}, BY_AGE, NOW)
+    assert starts(found) == {"t": 600.0}
+    assert found["t"].hosts == ("h",)
+
+
+def test_what_a_job_holds_goes_with_it_and_what_others_hold_stays() -> None:
+    mine = DeviceProcess(1, "bob", 20000.0, container_id="c" * 64)
+    theirs = DeviceProcess(2, "eve", 9000.0)
+    total = {"memory_total_mib": 24576.0, "utilization": 90.0}
+    snapshot = fleet(
+        Host("a", HostState.UP, devices=(
+            Device("a-0", 0, RTX, memory_used_mib=20100.0, processes=(mine,), **total),
+        )),
+        Host("b", HostState.UP, devices=(
+            Device("b-0", 0, RTX, memory_used_mib=23000.0, processes=(mine, theirs), **total),
+        )),
+    )  # fmt: skip
+    holders = {"a-0": held("x", NOW + 100), "b-0": held("y", NOW + 50)}
+    exclusive = Request("e", Task("e", exclusive=True), 8000.0, 1, NOW, run_time_s=60.0)
+    large = Request("l", Task("l"), 16000.0, 1, NOW - 1, run_time_s=60.0)
+    small = Request("s", Task("s"), 8000.0, 1, NOW - 2, run_time_s=60.0)
+    found = forecast([exclusive], snapshot, holders, BY_AGE, NOW)
+    assert (starts(found), found["e"].hosts) == ({"e": 100.0}, ("a",))
+    found = forecast([large], snapshot, holders, BY_AGE, NOW)
+    assert (starts(found), found["l"].hosts) == ({"l": 100.0}, ("a",))
+    found = forecast([small], snapshot, holders, BY_AGE, NOW)
+    assert (starts(found), found["s"].hosts) == ({"s": 50.0}, ("b",))

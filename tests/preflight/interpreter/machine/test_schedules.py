@@ -1,0 +1,94 @@
+"""Turns of a training loop that do something else than the first ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuconsole.preflight import Analysis
+
+Scan = Callable[..., Analysis]
+LOOP = """
+import paddle
+net = paddle.nn.Sequential(paddle.nn.Linear(64, 256), paddle.nn.ReLU(), paddle.nn.Linear(256, 10))
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+def evaluate(rows):
+    with paddle.no_grad():
+        return float(net(paddle.rand([rows, 64])).mean())
+for turn in range(20):
+    net(paddle.rand([32, 64])).mean().backward()
+    opt.step()
+    opt.clear_grad()
+    {rest}
+"""
+
+
+def peak(scan: Scan, text: str) -> float:
+    memory = scan(text).estimate(backend="cpu").memory
+    assert memory is not None
+    return memory.tensors_peak_mib
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "turn == 7",
+        "turn % 10 == 9",
+        "(turn + 1) % 5 == 0",
+        "turn > 0 and not turn % 4",
+        "turn > 15",
+    ],
+)
+def test_an_evaluation_in_a_later_turn_counts(scan: Scan, test: str) -> None:
+    rare = peak(scan, LOOP.format(rest=f"if {test}: evaluate(4096)"))
+    assert rare == peak(scan, LOOP.format(rest="evaluate(4096)"))
+    assert rare > 2 * peak(scan, LOOP.format(rest=""))
+
+
+def test_a_turn_that_never_comes_does_not_count(scan: Scan) -> None:
+    never = LOOP.format(rest="if turn == 20: evaluate(4096)")
+    assert peak(scan, never) == peak(scan, LOOP.format(rest=""))
+
+
+def test_layers_that_are_trained_from_a_turn_on_have_gradients_and_states(scan: Scan) -> None:
+    frozen = LOOP.replace("for turn in range(20):", "for turn in range(20):\n    freeze(turn)")
+    frozen = frozen.replace("def evaluate", (
+        "def freeze(turn):\n    pass\ndef evaluate"))  # fmt: skip
+    late = LOOP.replace(
+        "for turn in range(20):",
+        "for turn in range(20):\n    net[0].weight.stop_gradient = turn < 12",
+    )
+    assert peak(scan, late.format(rest="")) == peak(scan, frozen.format(rest=""))
+    always = late.replace("turn < 12", "True")
+    assert peak(scan, always.format(rest="")) < peak(scan, late.format(rest=""))
+
+
+def test_a_report_now_and_then_is_not_followed(scan: Scan) -> None:
+    """A loop that only prints has nothing that needs memory: no further turn is walked."""
+    outcome = scan(LOOP.format(rest="if turn % 10 == 9: print(turn)")).outcome(None, "cpu")
+    plain = scan(LOOP.format(rest="")).outcome(None, "cpu")
+    assert len(outcome.trace.events) == len(plain.trace.events)
+
+
+def test_a_later_turn_that_cannot_be_followed_leaves_the_answer(scan: Scan) -> None:
+    estimate = scan(
+        LOOP.format(rest="if turn == 7: evaluate(paddle.nothing_like_it(net) + [1])")
+    ).estimate(backend="cpu")
+    assert estimate.memory is not None
+    assert not estimate.errors
+
+
+def test_a_queue_is_followed_until_it_is_full(scan: Scan) -> None:
+    queue = LOOP.replace(
+        "    net(paddle.rand([32, 64])).mean().backward()",
+        "    out = net(paddle.rand([32, 64]))\n    bank = [*bank[-2:], out.detach()]\n"
+        "    out.mean().backward()",
+    ).replace("for turn", "bank = []\nfor turn")
+    estimate = scan(queue.format(rest="")).estimate(backend="cpu")
+    assert estimate.memory is not None
+    assert "grows" not in estimate.flags
+    held = scan(queue.replace("bank[-2:]", "bank[-1:]").format(rest="")).estimate(backend="cpu")
+    assert held.memory is not None
+    more = estimate.memory.tensors_peak_mib - held.memory.tensors_peak_mib
+    assert more * 2**20 == pytest.approx(32 * 10 * 4, abs=4)

@@ -1,0 +1,122 @@
+"""Batches that a loader's reader holds ready, held against Paddle's own allocator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.core.units import MIB
+from gpuconsole.preflight import measured, request
+from tests.waiting import DEADLINE_S
+
+pytestmark = pytest.mark.real
+SCRIPT = """
+import time
+
+import numpy as np
+import paddle
+
+
+class Rows(paddle.io.Dataset):
+    def __getitem__(self, index):
+        return np.zeros((16384,), "float32"), np.zeros((1,), "int64")
+
+    def __len__(self):
+        return {rows}
+
+
+net = paddle.nn.Linear(16384, 4)
+sgd = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+loader = paddle.io.DataLoader(Rows(), batch_size=10{how})
+
+
+def learn(x, y):
+    {wait}
+    loss = paddle.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    sgd.step()
+    sgd.clear_grad()
+
+
+{loop}
+"""
+BATCH = 10 * (16384 * 4 + 8)
+"""Bytes."""
+PLAIN = "for x, y in loader:\n    learn(x, y)\n"
+LEFT = "for _ in range(4):\n    x, y = next(iter(loader))\n    learn(x, y)\n"
+SETTLED = """held, since = None, time.monotonic()
+    while time.monotonic() - since < 1.0:
+        # Its readers have fetched what they hold ready once nothing has changed for a second.
+        now = paddle.base.core.host_memory_stat_current_value("Allocated", 0)
+        held, since = now, since if now == held else time.monotonic()
+        time.sleep(0.01)"""
+TOLD = """
+from paddle.base import core
+print(core.host_memory_stat_peak_value("Allocated", 0))
+"""
+
+
+def _script(how: str, loop: str, rows: int, wait: str) -> str:
+    return SCRIPT.format(how=f", {how}" if how else "", loop=loop, rows=rows, wait=wait)
+
+
+def _truth(text: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", text + TOLD], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    return int(done.stdout.splitlines()[-1])
+
+
+def _told(tmp_path: Path, text: str) -> measured.Measured:
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    question: Any = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    return measured.load(json.loads(done.stdout.splitlines()[-1])["document"])
+
+
+def _mib(one: measured.Measured) -> float:
+    memory = one.estimate(10, backend="cpu").memory
+    assert memory is not None
+    return memory.tensors_peak_mib
+
+
+@pytest.mark.parametrize(
+    ("how", "loop", "rows"),
+    [
+        ("prefetch_factor=5, reader_buffer_size=4", PLAIN, 100),
+        ("reader_buffer_size=1, use_buffer_reader=False", PLAIN, 80),
+        ("", LEFT, 80),
+    ],
+)
+def test_what_readers_hold_ready_is_told(tmp_path: Path, how: str, loop: str, rows: int) -> None:
+    truth = _truth(_script(how, loop, rows, SETTLED))
+    told = _mib(_told(tmp_path, _script(how, loop, rows, "pass"))) * MIB
+    # The last batch may still be held while a new reader fetches.
+    assert truth - 1024 <= told <= truth + 1.01 * BATCH
+
+
+def test_a_reader_that_has_fetched_all_lets_go_of_the_rest(tmp_path: Path) -> None:
+    text = LEFT.replace("(4)", "(3)")
+    truth = _truth(_script("", text, 20, SETTLED))
+    told = _mib(_told(tmp_path, _script("", text, 20, "pass"))) * MIB
+    # On a busy machine a reader that was left ends when the next has begun.
+    assert truth - 2.01 * BATCH <= told <= truth + 1.01 * BATCH
+
+
+def test_epochs_that_are_left_before_their_end_are_said_to_keep_batches(tmp_path: Path) -> None:
+    left = _told(tmp_path, _script("", LEFT, 80, "pass"))
+    assert "grows" in left.flags
+    assert any("left before their end" in one and ", 5 with" in one for one in left.notes)
+    whole = _told(tmp_path, _script("", PLAIN, 80, "pass"))
+    assert "grows" not in whole.flags

@@ -1,0 +1,85 @@
+"""The demo's jobs, driven by the real queue and placement: every kind of end is seen."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.jobs import JobState
+from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.session.session import Session
+from gpuconsole.simulated_lab.jobs import RIVALS, demo_tasks, submit_demo_jobs
+from tests.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def states(session: Session) -> dict[str, JobState]:
+    return {job.task.name: job.state for job in session.jobs()}
+
+
+def held_by(session: Session, name: str) -> float:
+    """Return the memory that a job's container holds, as the frames tell it, in MiB."""
+    attempt = session.job(name).attempt
+    return sum(
+        process.memory_mib or 0.0
+        for host in session.snapshot().hosts
+        for device in host.devices
+        for process in device.processes
+        if attempt is not None and process.container_id == attempt.container_id
+    )
+
+
+async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_path: Path) -> None:
+    lab = DemoOptions(speed=20.0)
+    async with open_session(None, tmp_path / "state", demo=lab) as session:
+        jobs = await submit_demo_jobs(session.queue)
+        assert len(jobs) == len(demo_tasks())
+        wanted = {
+            "smoke-test": JobState.SUCCEEDED,
+            "runs-out": JobState.OOM,
+            "encoder-base": JobState.RUNNING,
+            "eight-cards": JobState.QUEUED,
+            "too-big": JobState.QUEUED,
+        }
+        # More jobs of the sweep than devices: the last one is told when it should start.
+        last = session.job("sweep[lr=0.001]").id
+
+        async def foreseen() -> bool:
+            return last in await session.foresight.renew()
+
+        await until(foreseen)
+        await until(lambda: wanted.items() <= states(session).items())
+        assert "Out of memory" in session.job("runs-out").cause
+        assert "8" in session.why_now("eight-cards").reason
+        assert session.why_now("too-big").options
+        held = await until(lambda: held_by(session, "encoder-base"), "the container in a frame")
+        estimate = session.job("encoder-base").estimate_mib
+        assert estimate is not None
+        assert 0 < held <= estimate
+
+
+async def test_three_users_compete_for_the_same_devices_in_the_demo(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with open_session(None, state, demo=DemoOptions(speed=20.0)) as session:
+        await submit_demo_jobs(session.queue)
+        for rival in RIVALS:
+            other = DemoOptions(speed=20.0, user=rival)
+            async with open_session(None, state, demo=other, dispatch=False) as theirs:
+                await submit_demo_jobs(theirs.queue, rival)
+
+        def sweeps(*wanted: JobState) -> list[str]:
+            jobs = (job for job in session.jobs() if job.task.sweep)
+            return [job.user for job in jobs if not wanted or job.state in wanted]
+
+        assert {"chen", "wang", session.user} == set(sweeps())
+
+        # Who came first has most of the jobs, and does not go first with all of them.
+        def turns() -> list[str]:
+            started = set(sweeps(JobState.RUNNING, JobState.SUCCEEDED))
+            return sweeps(JobState.QUEUED) if {"chen", "wang"} <= started else []
+
+        assert session.user in await until(turns)
+        assert JobState.FAILED not in {job.state for job in session.jobs()}

@@ -1,0 +1,73 @@
+"""Toasts stand at the bottom right, one for a cause, and never on a screen's header."""
+
+from __future__ import annotations
+
+import pytest
+from textual.geometry import Region
+from textual.widgets._toast import Toast
+
+from gpuconsole.core.events import Event
+from gpuconsole.core.jobs import JobState
+from gpuconsole.errors import ConsoleError
+from tests.tui.console import Driven, opened
+from tests.tui.fake import NOW, FakeSession, job
+
+SIZES = [(80, 24), (120, 36), (200, 60)]
+LONG = "A sentence that is long enough to need several lines of a narrow toast. " * 3
+
+
+async def shown(console: Driven, count: int) -> list[Toast]:
+    await console.until(lambda: len(console.app.screen.query(Toast)) == count, "toasts")
+    return list(console.app.screen.query(Toast))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_toasts_leave_the_header_free(size: tuple[int, int]) -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
+    async with opened(session, size) as console:
+        before = console.text.splitlines()[:3]
+        for number in range(8):
+            console.app.notify(f"{number}: {LONG}", title=f"Cause {number}", markup=False)
+        toasts = await shown(console, 2)
+
+        def places() -> list[Region]:
+            return [console.app.screen.find_widget(toast).visible_region for toast in toasts]
+
+        # Both are whole, the newest below.
+        await console.until(
+            lambda: all(place.y >= 3 and place.height >= 4 for place in places()), "laid out"
+        )
+        assert places() == [toast.region for toast in toasts]
+        assert all(place.bottom <= size[1] - 1 for place in places())
+        assert all(place.right >= size[0] - 3 for place in places())
+        assert console.text.splitlines()[:3] == before
+
+
+async def test_a_cause_has_one_toast_and_all_are_kept() -> None:
+    async with opened(FakeSession()) as console:
+        kept = len(console.app.messages)
+        for number in range(4):
+            console.app.tell_error(ConsoleError("Host is away", "a100-01 does not answer."))
+            console.app.notify(f"{number}", title="Saved", markup=False)
+        await shown(console, 2)
+        assert "Host is away (4 times)" in console.text
+        assert len(console.app.messages) == kept + 8
+
+
+async def test_a_lost_host_is_one_toast() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.UNKNOWN),))
+    async with opened(session, (80, 24)) as console:
+        for event in (
+            Event("host", "a100-01", "a100-01 is down. No route to host.", NOW, "error"),
+            Event("job", "ana-0001", "resnet: its host is away.", NOW, "warning"),
+            Event("incident", "a100-01", "a100-01: host unreachable", NOW, "error"),
+        ):
+            for listener in session.listeners:
+                listener(event)
+            await console.told(event.message.partition(": ")[0])
+        await console.told("host unreachable")
+        (toast,) = await shown(console, 1)
+        place = console.app.screen.find_widget(toast).visible_region
+        assert place.y >= 3
+        assert place.right >= 77
+        assert len([one for one in console.app.messages if one.severity != "information"]) == 3
