@@ -217,8 +217,13 @@ async def test_marks_gather_jobs_for_one_verb() -> None:
         await console.until(lambda: "marked" not in console.text)
         await console.press("A")
         await console.shows("5 marked")
+        # The one that ran out of memory is offered a smaller batch size.
         await console.press("r")
-        await console.told("2 of 2 jobs are queued again.")
+        await console.told("vit is queued again.")
+        await console.shows("Try gpt again with batch size 32?")
+        await console.press("y")
+        await console.told("gpt is queued again with batch size 32.")
+        assert session.named("retry") == [("retry", "ana-0001"), ("retry", "ana-0004", 32)]
         await console.press("A", "g", "space", "slash")
         await console.type("state:oom")
         await console.until(lambda: "marked" not in console.text)

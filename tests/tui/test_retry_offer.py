@@ -30,7 +30,12 @@ async def test_the_offered_batch_fits(
         def state() -> JobState:
             return session.job(job.id).state
 
-        await console.until(lambda: state() is JobState.OOM, "out of memory")
+        def shown() -> JobState | None:
+            """What the screens know of it: they are painted once a second."""
+            jobs = (each for each in console.app.picture.jobs if each.id == job.id)
+            return next((each.state for each in jobs), None)
+
+        await console.until(lambda: shown() is JobState.OOM, "out of memory")
         # A busy machine may have needed more than one to come so far.
         before = len(session.job(job.id).attempts)
         await console.press(*FROM[screen])

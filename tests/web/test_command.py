@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import sys
 
 import pytest
@@ -20,8 +21,8 @@ def test_without_its_extra_it_says_what_to_install(
         lambda name, package=None: None if name == "textual_serve" else found(name, package),
     )
     assert main(["serve", "--demo"]) == 2
-    command = capsys.readouterr().err.partition("Run: ")[2].replace("\n", " ")
-    assert command.split()[:4] == [sys.executable, "-m", "pip", "install"]
+    command = shlex.split(capsys.readouterr().err.partition("Run: ")[2].replace("\n", " "))
+    assert command[:4] == [sys.executable, "-m", "pip", "install"]
     assert "textual-serve==1.1.3" in command
 
 

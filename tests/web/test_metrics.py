@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -350,8 +351,8 @@ def test_without_its_extra_it_says_what_to_install(
 
     monkeypatch.setattr(scraping, "find_spec", lambda name: None)
     assert main(["metrics", "--demo"]) == 2
-    command = capsys.readouterr().err.partition("Run: ")[2].replace("\n", " ")
-    assert command.split()[:4] == [sys.executable, "-m", "pip", "install"]
+    command = shlex.split(capsys.readouterr().err.partition("Run: ")[2].replace("\n", " "))
+    assert command[:4] == [sys.executable, "-m", "pip", "install"]
     assert "prometheus-client>=0.21" in command
 
 
