@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import watched
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
+from gpuconsole.preflight.interpreter.machine import control_flow
 from gpuconsole.preflight.interpreter.machine.imports import Importer
 from tests.waiting import BOUNDED_S
 
@@ -167,6 +169,23 @@ def test_super_without_an_object_is_unknown(write: Callable[..., Path]) -> None:
              "        super().__init__()", "def no_object(): pass",
              "Net.__init__(no_object)")  # fmt: skip
     assert analyse(write("\n".join(lines))).mishaps() == ()
+
+
+def test_a_loop_that_nothing_leaves_is_given_up_early(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+    follow = control_flow._turn
+
+    def counted(*given: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        return follow(*given)
+
+    monkeypatch.setattr(control_flow, "_turn", counted)
+    path = write("n = 0\nwhile True:\n    n = max(n, 0) + 1\n")
+    assert "too long to follow" in analyse(path).estimate().unknowns[0].reason
+    assert turns == control_flow.MAX_ENDLESS
 
 
 def test_definitions_without_end_are_given_up(write: Callable[..., Path]) -> None:

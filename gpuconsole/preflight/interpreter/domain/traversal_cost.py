@@ -7,6 +7,7 @@ inside one call that nothing can interrupt: a list that holds another twice, six
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import chain
 
 from gpuconsole.preflight.interpreter.domain.values import Value
@@ -33,13 +34,55 @@ def is_container(value: Value) -> bool:
 
 
 def weight(*values: Value) -> int:
-    """Return how many items an operation on values looks at; more than `MOST` where it is more."""
-    pending = [one for one in values if isinstance(one, CONTAINERS)]
+    """Return how many items an operation on values looks at; more than `MOST` where it is more.
+
+    Each container is opened once, however often it is met: what it holds is known from then on. One
+    that holds itself has no end.
+    """
     total = 0
-    while pending and total <= MOST:
-        one = pending.pop()
-        total += len(one) + _OF_ITSELF
-        if total <= MOST:
-            parts = chain(one, one.values()) if isinstance(one, dict) else one
-            pending.extend([part for part in parts if isinstance(part, CONTAINERS)])
+    known: dict[int, int] = {}
+    for value in values:
+        if isinstance(value, CONTAINERS):
+            flat = id(value) not in known and not _parts(value)
+            total += len(value) + _OF_ITSELF if flat else _weight(value, known)
+            if total > MOST:
+                break
     return total
+
+
+_OPEN = -1
+"""Stands for the weight of a container that is being counted."""
+
+
+def _weight(root: Collection[Value], known: dict[int, int]) -> int:
+    """Return the weight of a container; `known` has those of containers by their identity."""
+    if id(root) in known:
+        return known[id(root)]
+    pending = [(root, iter(_parts(root)))]
+    known[id(root)] = _OPEN
+    sums = [len(root) + _OF_ITSELF]
+    while True:
+        part = next(pending[-1][1], None)
+        if part is None:
+            (one, _), size = pending.pop(), sums.pop()
+            known[id(one)] = size
+            if not pending:
+                return size
+        elif id(part) not in known and (inner := _parts(part)):
+            known[id(part)] = _OPEN
+            pending.append((part, iter(inner)))
+            sums.append(len(part) + _OF_ITSELF)
+            continue
+        else:
+            size = known.get(id(part), len(part) + _OF_ITSELF)
+            if size == _OPEN:
+                return MOST + 1
+        sums[-1] += size
+        if sums[-1] > MOST:
+            return sums[-1]
+
+
+def _parts(container: Collection[Value]) -> list[Collection[Value]]:
+    """Return the containers in one."""
+    parts = chain(container, container.values()) if isinstance(container, dict) else container
+    return [part for part in parts if isinstance(part, CONTAINERS)]

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_LOOPS = 20_000
+MAX_ENDLESS = 2_000
+"""Turns of `while True` that are followed where only an exception leaves it."""
 VAIN_TURNS = 2
 """Turns of a loop that are followed after something unknown has decided the answer."""
 
@@ -307,7 +309,9 @@ def _many(
 
 def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
     run = interp.run
-    for turn in range(1, MAX_LOOPS + 1):
+    endless = isinstance(node.test, ast.Constant)
+    unleft = endless and not any(map(_leaves_out, node.body))
+    for turn in range(1, (MAX_ENDLESS if unleft else MAX_LOOPS) + 1):
         truth = interp.truth(interp.eval(node.test, scope))
         if truth is None:
             run.doubted(run.unknown("how often a loop turns"))
@@ -316,7 +320,6 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
         if truth is False:
             return interp.exec_block(node.orelse, scope)
         cycles, networks = run.progress.cycles, run.findings.networks
-        endless = isinstance(node.test, ast.Constant)
         sizes = _sizes(scope) if endless else {}
         end = _turn(interp, node, scope, 1)
         run.close_hand_made_cycle()

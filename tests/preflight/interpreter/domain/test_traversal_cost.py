@@ -172,3 +172,19 @@ def test_patterns_that_scripts_use_may_be_searched_for(pattern: str) -> None:
 def test_a_list_inserted_into_by_a_small_script_is_followed(write: Callable[..., Path]) -> None:
     path = write("l = []\nfor i in range(50):\n    l.insert(0, i)\nassert l[0] == 49\n")
     assert not analyse(path).estimate().errors
+
+
+def test_a_container_is_opened_once_however_often_it_is_met() -> None:
+    class Opened(list[object]):
+        times = 0
+
+        def __iter__(self) -> Iterator[object]:
+            Opened.times += 1
+            return super().__iter__()
+
+    inner = Opened([[1]])
+    own: list[object] = [Opened([[2]])]
+    own.append(own)
+    assert traversal_cost.weight([inner] * 1_000) == 1_004 + 1_000 * (5 + 5)
+    assert traversal_cost.weight(own) > traversal_cost.MOST
+    assert Opened.times == 2
