@@ -6,6 +6,7 @@
                               [--record | --latest] [--product CHECKOUT] [--before] [--with-truth]
                               [--python PYTHON --libraries TEXT] [--without-data]
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
+    python -m benchmarks.wild --goals NAME,NAME     hold first runs against the goals
 
 The corpus is a manifest of public repositories; nothing of them is in this repository. A script is
 run as its README says, from its own working folder, with no help: no assumptions, no batch size but
@@ -28,7 +29,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from benchmarks.wild import beside, judging, layout, manifest, page, records, running
+from benchmarks.wild import beside, goals, judging, layout, manifest, page, records, running
 from benchmarks.wild.judging import Result
 from benchmarks.wild.manifest import Entry
 
@@ -57,7 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--without-data", action="store_true", help="as the clone is")
     parser.add_argument("--with-truth", action="store_true", help="scripts with a measured peak")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--goals", default="", metavar="BATCH,BATCH")
     options = parser.parse_args(argv)
+    if options.goals:
+        print(goals.table(options.goals.split(",")), end="")
+        return 0
     if options.page:
         page.write()
         return 0

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild import judging, manifest, records, running
+from benchmarks.wild import goals, judging, manifest, records, running
 from benchmarks.wild.manifest import Entry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
+GOALS_BEGIN, GOALS_END = "<!-- goals: begin -->", "<!-- goals: end -->"
+DECIDING = ("third-party-7", "third-party-8", "suites-5")
+"""The batches whose first runs decide: those that were held out last."""
 COUNTED_BEGIN, COUNTED_END = "<!-- counted: begin -->", "<!-- counted: end -->"
 _COUNTED = (
     "batch", "scripts", "count", "of these with truth", "refused, shown by a run",
@@ -45,11 +48,11 @@ def _of(run: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _row(run: Mapping[str, Any], which: str) -> str:
-    figures, counted = run["figures"], _counted(run)
+    figures, entries = run["figures"], records.counted(run)
     which += ", with truth" if run.get("with_truth") else ""
-    outcomes = [run["scripts"].get(entry.id, {}).get("outcome", "") for entry in counted]
-    known = [outcome for outcome, entry in zip(outcomes, counted, strict=True) if entry.truth]
-    judged = list(filter(None, (errors_of(run, entry) for entry in counted)))
+    outcomes = [run["scripts"].get(entry.id, {}).get("outcome", "") for entry in entries]
+    known = [outcome for outcome, entry in zip(outcomes, entries, strict=True) if entry.truth]
+    judged = list(filter(None, (records.errors_of(run, entry) for entry in entries)))
     sizes = judging.sizes_of([error for errors in judged for error in errors])
     cells = [
         run["batch"],
@@ -57,7 +60,7 @@ def _row(run: Mapping[str, Any], which: str) -> str:
         which,
         f"{run['date']}, {run['commit']}",
         run["libraries"],
-        f"{outcomes.count(judging.ANSWERED)} of {len(counted)}{_by(run, counted)}",
+        f"{outcomes.count(judging.ANSWERED)} of {len(entries)}{_by(run, entries)}",
         f"{outcomes.count(judging.ACCUSED)}",
         f"{known.count(judging.ANSWERED)} of {len(known)}",
         f"{len(judged)}",
@@ -76,29 +79,11 @@ def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f} s"
 
 
-def _by(run: Mapping[str, Any], counted: Iterable[Entry]) -> str:
+def _by(run: Mapping[str, Any], entries: Iterable[Entry]) -> str:
     """Return how many scripts each tier answered, in a run in which several could."""
-    tiers = Counter(run["scripts"].get(entry.id, {}).get("by", "") for entry in counted)
+    tiers = Counter(run["scripts"].get(entry.id, {}).get("by", "") for entry in entries)
     said = ", ".join(f"{tier} {tiers[tier]}" for tier in running.TIERS if tiers[tier])
     return f" ({said})" if run["tier"] == running.LADDER and said else ""
-
-
-def errors_of(run: Mapping[str, Any], entry: Entry) -> list[float]:
-    """Return the signed errors in percent of what a run answered of a script, held against its
-    truth as it is known by now, which may have been measured after the run."""
-    peaks = run["scripts"].get(entry.id, {}).get("peak_bytes", {})
-    return [
-        100 * (peaks[records.key_of(point.batch)] / point.peak_bytes - 1)
-        for point in entry.truth
-        if records.key_of(point.batch) in peaks
-    ]
-
-
-def _counted(run: Mapping[str, Any]) -> list[Entry]:
-    """Return the scripts of the batch that can run, as far as that is known by now; one that the
-    run did not ask about was not answered, but for a run that asked only those with a truth."""
-    entries = [one for one in manifest.load().entries if one.batch == run["batch"] and one.can_run]
-    return [one for one in entries if not run.get("with_truth") or one.id in run["scripts"]]
 
 
 def _percent(value: float | None) -> str:
@@ -129,6 +114,7 @@ def with_table(
     """Return a page with its tables between their marks; raises ValueError where they are
     missing."""
     text = _between(text, COUNTED_BEGIN, COUNTED_END, counted_table(manifest.load()))
+    text = _between(text, GOALS_BEGIN, GOALS_END, goals.table(DECIDING))
     return _between(text, BEGIN, END, table(first, latest))
 
 

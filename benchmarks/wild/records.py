@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wild import judging
+from benchmarks.wild import judging, manifest
 from benchmarks.wild.judging import Result
+from benchmarks.wild.manifest import Entry
 
 RECORDS = Path(__file__).resolve().with_name("first-runs.json")
 LATEST = RECORDS.with_name("latest-runs.json")
@@ -100,11 +101,35 @@ def _script(result: Result) -> dict[str, Any]:
         for answer in result.answers
         if answer.peak_bytes is not None
     }
+    ranges = {
+        key_of(answer.batch): [round(answer.low_bytes), round(answer.high_bytes)]
+        for answer in result.answers
+        if answer.low_bytes is not None and answer.high_bytes is not None
+    }
     return {
         **found,
         **({"with_data": True} if result.entry.data else {}),
         **({"by": result.tier} if result.tier else {}),
         **({"peak_bytes": peaks} if peaks else {}),
+        **({"range_bytes": ranges} if ranges else {}),
         **({"errors_pct": [round(error, 3) for error in result.errors]} if result.errors else {}),
         **({"cause": result.cause} if result.cause else {}),
     }
+
+
+def errors_of(run: Mapping[str, Any], entry: Entry) -> list[float]:
+    """Return the signed errors in percent of what a run answered of a script, held against its
+    truth as it is known by now, which may have been measured after the run."""
+    peaks = run["scripts"].get(entry.id, {}).get("peak_bytes", {})
+    return [
+        100 * (peaks[key_of(point.batch)] / point.peak_bytes - 1)
+        for point in entry.truth
+        if key_of(point.batch) in peaks
+    ]
+
+
+def counted(run: Mapping[str, Any]) -> list[Entry]:
+    """Return the scripts of the batch that can run, as far as that is known by now; one that the
+    run did not ask about was not answered, but for a run that asked only those with a truth."""
+    entries = [one for one in manifest.load().entries if one.batch == run["batch"] and one.can_run]
+    return [one for one in entries if not run.get("with_truth") or one.id in run["scripts"]]

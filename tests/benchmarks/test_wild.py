@@ -27,6 +27,7 @@ from benchmarks.wild import (
     beside,
     data,
     drawing,
+    goals,
     judging,
     layout,
     manifest,
@@ -397,7 +398,8 @@ def test_the_page_has_the_table_of_the_records() -> None:
 
 def test_the_table_says_when_and_of_which_version() -> None:
     first, latest = [a_run(before=True), a_run()], [a_run(commit="def")]
-    marks = f"{page.COUNTED_BEGIN}\n{page.COUNTED_END}\n{page.BEGIN}\nold\n{page.END}\n"
+    marks = f"{page.COUNTED_BEGIN}\n{page.COUNTED_END}\n{page.GOALS_BEGIN}\n{page.GOALS_END}\n"
+    marks += f"{page.BEGIN}\nold\n{page.END}\n"
     text = page.with_table(f"a\n{marks}z\n", first, latest)
     rows = [line.split(" | ")[2:4] for line in text.splitlines() if line.startswith("| b |")]
     assert rows == [
@@ -430,6 +432,69 @@ def test_a_run_is_judged_by_the_truth_that_is_known_now(monkeypatch: pytest.Monk
     monkeypatch.setattr(manifest, "load", lambda: known)
     row = page.table([run], []).splitlines()[-1].split(" | ")
     assert row[5:13] == ["2 of 3", "0", "2 of 3", "2", "2", "10.50 %", "20.00 %", "1"]
+
+
+def first_run(tier: str, said: Sequence[Result]) -> dict[str, object]:
+    batch = said[0].entry.batch
+    return records.run_of(
+        batch, tier, said, date="2026-01-02", commit="abc", before=False, with_data=True,
+        libraries="none",
+    )  # fmt: skip
+
+
+def test_first_runs_are_held_against_the_goals(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, run_only, off = (
+        replace(entry(f"{name}.py", truth=(Truth(2, 100),)), batch="third")
+        for name in ("read", "run", "off")
+    )
+    suite = replace(entry("tools/train.py"), batch="suites")
+    known = manifest.Manifest((read, run_only, off, suite), frozenset())
+    monkeypatch.setattr(manifest, "load", lambda: known)
+    unknown, exact = (
+        answer(unknowns=("a.py:1: what a file holds",)),
+        answer(100.0, batch=2, width=1),
+    )
+    runs = [
+        first_run("static", [
+            Result(read, (answer(100.0), exact)),
+            Result(run_only, (unknown, unknown)),
+            Result(off, (answer(faults=("a.py:2: wrong",)),)),
+        ]),
+        first_run("meta", [
+            Result(read, (answer(100.0), answer(50.0, batch=2, width=1))),
+            Result(run_only, (answer(100.0), exact)),
+            Result(off, (answer(80.0), answer(80.0, batch=2, width=30.0))),
+        ]),
+        *(first_run(tier, [Result(suite, (unknown,))]) for tier in ("static", "meta")),
+    ]  # fmt: skip
+    made = goals.table(["third", "suites"], runs)
+    rows = {name: rest for name, *rest in (row[2:-2].split(" | ") for row in made.splitlines())}
+    assert rows["answered by reading, third-party scripts"] == ["30 %", "1 of 3 (33 %)", "met"]
+    assert rows["answered by `meta`, third-party scripts"][1:] == ["3 of 3 (100 %)", "met"]
+    assert rows["answered by `meta`, entries of suites"][1:] == ["0 of 1 (0 %)", "**missed**"]
+    assert rows["answered by some tier, third-party scripts"][1:] == ["3 of 3 (100 %)", "met"]
+    assert rows["called wrong although it runs"][1:] == ["1 of 4", "**missed**"]
+    assert rows["static, error: median, nine tenths"][1:] == ["0.00 %, 0.00 % of 1 points", "met"]
+    assert rows["meta, points more than 10 % too low"][1:] == ["2", "**missed**"]
+    # A user gets the answer of reading where there is one: the wrong one of meta is not seen.
+    assert rows["what a user gets, points more than 10 % too low"][1:] == ["1", "**missed**"]
+    assert rows["what a user gets, truth inside the range"][1:] == ["3 of 3 (100 %)", "met"]
+    assert rows["meta, truth inside the range"][1:] == ["2 of 3 (67 %)", "**missed**"]
+    with pytest.raises(ValueError, match="no first run with static: other"):
+        goals.table(["third", "other"], runs)
+
+
+def test_a_run_of_the_ladder_says_what_a_user_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = replace(entry(truth=(Truth(2, 100),)), batch="third")
+    monkeypatch.setattr(manifest, "load", lambda: manifest.Manifest((asked,), frozenset()))
+    said = {"static": 100.0, "meta": 100.0, running.LADDER: 50.0}
+    runs = [
+        first_run(tier, [Result(asked, (answer(peak), answer(peak, batch=2)))])
+        for tier, peak in said.items()
+    ]
+    assert "| what a user gets, points more than 10 % too low | none | 1 |" in goals.table(
+        ["third"], runs
+    )
 
 
 def test_a_run_of_the_scripts_with_truth_is_judged_by_these_alone(
