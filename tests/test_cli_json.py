@@ -61,6 +61,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "fetch": ("ended",),
     "prune": (),
     "audit": (),
+    "doctor": (),
     "notify": (),
     "takeover": ("--socket", "nowhere.sock"),
     "render": ("train.py", "--to", "docker"),

@@ -32,6 +32,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Look",
         (
             ("fleet", "init check status"),
+            ("doctor", "doctor"),
             ("calibrating", "calibrate"),
             ("draining", "drain undrain"),
             ("recording", "record replay"),

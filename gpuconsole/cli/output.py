@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from gpuconsole.remote.check import Finding
+
 _PIPED_WIDTH = 120
 """Columns where no terminal says how many there are."""
 
@@ -40,6 +42,14 @@ def print_error(error: ConsoleError, as_json: bool) -> None:
 def note(text: str) -> None:
     """Tell progress to a person, never to a pipe."""
     print(clean(text), file=sys.stderr, flush=True)
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print what tests found, a line each, with what to do below it."""
+    for finding in findings:
+        print(clean(f"  {finding.result:<4}  {finding.step}: {finding.message}"))
+        if finding.remedy:
+            print(clean(f"        → {finding.remedy}"))
 
 
 def console() -> Console:

@@ -9,6 +9,7 @@ SUMMARIES: Mapping[str, str] = {
     "init": "Write an inventory from your ssh config, or one to fill in.",
     "check": "Test every host, or those named, and say what to fix.",
     "status": "Show one picture of the fleet.",
+    "doctor": "Test this machine: terminal, SSH keys, sandbox, Paddle, files.",
     "calibrate": "Measure what a Paddle process costs on a host's card.",
     "drain": "Let no new job start on a host; running jobs continue.",
     "undrain": "Let jobs start on a drained host, or one set aside, again.",

@@ -45,6 +45,11 @@ class Finding:
     message: str
     remedy: str = ""
 
+    def as_json(self) -> dict[str, str]:
+        """Return it as it stands in a `--json` document."""
+        keys = ("step", "result", "message", "remedy")
+        return {key: getattr(self, key) for key in keys}
+
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
@@ -60,8 +65,7 @@ class HostReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the host's part of the `check --json` document."""
-        keys = ("step", "result", "message", "remedy")
-        findings = [{key: getattr(finding, key) for key in keys} for finding in self.findings]
+        findings = [finding.as_json() for finding in self.findings]
         return {"host": self.host, "ok": self.ok, "findings": findings}
 
 

@@ -11,7 +11,7 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.output import note, print_document, print_findings, show
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.text import clean
@@ -146,10 +146,7 @@ def check(hosts: tuple[str, ...], trust: str | None, yes: bool) -> int:
         return 0 if whole else 1
     for report in reports:
         print(clean(f"{report.host}: {'fine' if report.ok else 'something is wrong'}"))
-        for finding in report.findings:
-            print(clean(f"  {finding.result:<4}  {finding.step}: {finding.message}"))
-            if finding.remedy:
-                print(clean(f"        → {finding.remedy}"))
+        print_findings(report.findings)
     return 0 if whole else 1
 
 
