@@ -22,14 +22,16 @@ Written by `docs/generate.py` from the code that reads these files; do not edit 
 
 | file | place | holds |
 | --- | --- | --- |
-| settings | `~/.config/gpuconsole/config.yaml` (`$XDG_CONFIG_HOME` counts) | your own settings |
+| settings | `$GPUCONSOLE_CONFIG`, else `~/.config/gpuconsole/config.yaml` \
+(`$XDG_CONFIG_HOME` counts) | your own settings |
 | inventory | `--inventory FILE`, else `$GPUCONSOLE_INVENTORY`, \
 else `~/.config/gpuconsole/inventory.yaml` |\
  the hosts, and under `lab:` the lab's settings, which \
 replace yours key by key |
 | task file | anywhere; `gpuconsole submit --task FILE` | one job |
 | themes, `*.yaml` | `~/.config/gpuconsole/themes/` | [colours](themes.md) |
-| state | `--state DIR`, else `~/.local/state/gpuconsole` (`$XDG_STATE_HOME` counts) \
+| state | `--state DIR`, else `$GPUCONSOLE_STATE`, \
+else `~/.local/state/gpuconsole` (`$XDG_STATE_HOME` counts) \
 | the [queue's journal](journal.md), logs, recordings |
 
 Settings and inventory are read only if no other user can write them ([details](inventory.md)).
@@ -45,6 +47,9 @@ change. A theme is read again when its file is saved.
 | variable | read by | means |
 | --- | --- | --- |
 | `GPUCONSOLE_INVENTORY` | every command | the inventory |
+| `GPUCONSOLE_STATE` | every command | the state folder |
+| `GPUCONSOLE_CONFIG` | every command | the settings file, which must exist then |
+| `GPUCONSOLE_READ_ONLY` | every command | `1` refuses every change |
 | `GPUCONSOLE_METRICS_TOKEN` | `gpuconsole metrics` | the token that a scraper must send |
 | `NO_COLOR` | every command | no colours |
 | `LANG`, `LC_ALL`, `LC_MESSAGES` | the console | its language with `language: auto` |

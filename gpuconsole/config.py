@@ -6,6 +6,7 @@ value wins. `combined` joins the two.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
@@ -15,7 +16,7 @@ from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure, strictest
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.lab_rights import WRITABLE, Policy, Rights
 from gpuconsole.core.messages import KINDS, About, Kind
-from gpuconsole.core.places import config_path, state_dir
+from gpuconsole.core.places import CONFIG_VARIABLE, config_path, state_dir
 from gpuconsole.core.receivers import Receiver
 from gpuconsole.core.transfers import TransferLimits
 from gpuconsole.core.units import MIB, parse_time
@@ -554,10 +555,11 @@ class LabSettings(Section):
 
 
 def load_settings(path: Path | None = None) -> LabSettings:
-    """Read the settings; without a path the user's own file, which need not exist."""
+    """Read the settings; without a path the user's own file, which need not exist unless the
+    environment names it."""
     if path is None:
         path = config_path()
-        if not path.exists():
+        if not path.exists() and not os.environ.get(CONFIG_VARIABLE):
             return LabSettings()
     return load(path, LabSettings)
 

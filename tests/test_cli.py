@@ -68,7 +68,8 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No command may see the settings, inventory or queue of whoever runs the tests."""
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "home"))
-    monkeypatch.delenv("GPUCONSOLE_INVENTORY", raising=False)
+    for name in ("INVENTORY", "STATE", "CONFIG", "READ_ONLY"):
+        monkeypatch.delenv(f"GPUCONSOLE_{name}", raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -187,6 +188,44 @@ def test_global_options_stand_before_and_after_the_command(run: Run, lab: Lab) -
     before, after = run(*lab, "jobs", "--json"), run("jobs", *lab, "--json")
     assert (before.code, after.code) == (0, 0)
     assert before.document == after.document == {"jobs": []}
+
+
+def test_the_environment_gives_way_to_the_line(
+    run: Run, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = tmp_path / "named"
+    monkeypatch.setenv("GPUCONSOLE_INVENTORY", lab[1])
+    monkeypatch.setenv("GPUCONSOLE_STATE", str(named))
+    assert run("jobs", "--json").code == 0
+    assert named.is_dir()
+    # Before the command's name as after it.
+    assert run("--state", tmp_path / "first", "jobs").code == 0
+    assert run("jobs", "--state", tmp_path / "second").code == 0
+    assert (tmp_path / "first").is_dir()
+    assert (tmp_path / "second").is_dir()
+
+
+def test_the_environment_can_refuse_every_change(
+    run: Run, lab: Lab, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCONSOLE_READ_ONLY", "1")
+    said = run("submit", script, "--force", *lab)
+    assert (said.code, "Read-only" in said.err) == (2, True), said
+    monkeypatch.setenv("GPUCONSOLE_READ_ONLY", "0")
+    assert run("submit", script, "--force", *lab).code == 0
+
+
+def test_settings_that_the_environment_names_must_exist(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    monkeypatch.setenv("GPUCONSOLE_CONFIG", str(settings))
+    missing = run("doctor", "--json")
+    assert (missing.code, str(settings) in missing.out) == (1, True)
+    settings.write_text("symbols: ascii\n")
+    assert run("doctor").code == 0
+    settings.write_text("symbls: ascii\n")
+    assert "settings.yaml:1" in run("doctor").out
 
 
 def test_words_after_two_dashes_belong_to_the_script(run: Run, lab: Lab, script: Path) -> None:

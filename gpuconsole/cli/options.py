@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from gpuconsole.core.places import READ_ONLY_VARIABLE, STATE_VARIABLE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,11 +33,14 @@ def options() -> Options:
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Set the option for the whole line; what the environment says gives way to the line."""
     root = context.find_root()
     if not isinstance(root.obj, Options):
         root.obj = Options()
-    if value:
-        setattr(root.obj, str(parameter.name), value)
+    name = str(parameter.name)
+    from_environment = context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
+    if value and not (from_environment and getattr(root.obj, name)):
+        setattr(root.obj, name, value)
 
 
 def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -43,14 +49,19 @@ def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
 
 def global_options(command: Command) -> Command:
     """Give a command --inventory, --state and --read-only."""
-    command = _option("--read-only", "read_only", is_flag=True, help="Refuse every change.")(
-        command
-    )
+    command = _option(
+        "--read-only",
+        "read_only",
+        is_flag=True,
+        envvar=READ_ONLY_VARIABLE,
+        help=f"Refuse every change; also with ${READ_ONLY_VARIABLE}=1.",
+    )(command)
     command = _option(
         "--state",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
-        help="Folder of the queue and its logs.",
+        envvar=STATE_VARIABLE,
+        help=f"Folder of the queue and its logs; else ${STATE_VARIABLE}, else your own folder.",
     )(command)
     return _option(
         "--inventory",

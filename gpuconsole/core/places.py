@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,14 +12,23 @@ from gpuconsole.core.trust import require_private
 
 INVENTORY_VARIABLE = "GPUCONSOLE_INVENTORY"
 """Environment variable that names the inventory."""
+STATE_VARIABLE = "GPUCONSOLE_STATE"
+"""Environment variable that names the state folder."""
+READ_ONLY_VARIABLE = "GPUCONSOLE_READ_ONLY"
+"""Environment variable that refuses every change, set to 1."""
+CONFIG_VARIABLE = "GPUCONSOLE_CONFIG"
+"""Environment variable that names the user's settings."""
 JOURNAL_NAME = "journal.sqlite"
 """The journal's file in the state folder."""
 MEASURED_NAME = "measured"
 """The folder of measurements in the state folder."""
 
 
-def config_path() -> Path:
-    """Return the path of the user's settings (`$XDG_CONFIG_HOME` counts on Linux)."""
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the user's settings: named by the environment, else their own
+    (`$XDG_CONFIG_HOME` counts on Linux)."""
+    if named := environ.get(CONFIG_VARIABLE):
+        return Path(named).expanduser()
     return platformdirs.user_config_path("gpuconsole") / "config.yaml"
 
 
