@@ -31,7 +31,7 @@ from benchmarks import recording
 from benchmarks.tally import Tally, tally
 from benchmarks.terminal import Terminal
 from benchmarks.waits import Wait, figures, waited
-from gpuconsole.tui.garbage import RECENT_EVERY_S, SETTLED_S
+from gpuconsole.tui.runtime.gc_scheduler import RECENT_EVERY_S, SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
 QUIET_S = (6.0,) * 5

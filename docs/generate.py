@@ -22,7 +22,7 @@ from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.remote.vendors import describe as vendors
 from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.triage.describe import page
-from gpuconsole.tui.themes import Colors, State, ThemeDocument, load, shipped_folder
+from gpuconsole.tui.style.themes import Colors, State, ThemeDocument, load, shipped_folder
 
 TARGET = Path(__file__).with_name("cli.md")
 WIDTH = 90

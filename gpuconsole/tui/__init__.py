@@ -42,10 +42,10 @@ def run_console(
 
     from gpuconsole.config import config_path
     from gpuconsole.tui.app import ConsoleApp
-    from gpuconsole.tui.garbage import collect
-    from gpuconsole.tui.language import spoken
-    from gpuconsole.tui.look import Look
-    from gpuconsole.tui.signals import ending
+    from gpuconsole.tui.i18n import spoken
+    from gpuconsole.tui.runtime.gc_scheduler import collect
+    from gpuconsole.tui.runtime.signals import ending
+    from gpuconsole.tui.style.settings import Look
 
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)

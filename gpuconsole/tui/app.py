@@ -18,28 +18,25 @@ from textual.screen import Screen
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
-from gpuconsole.tui.aside import aside
-from gpuconsole.tui.crowds import Crowds
-from gpuconsole.tui.desktop import notification, worth_a_call
-from gpuconsole.tui.expanding import toggle
-from gpuconsole.tui.ink import Ink, few_colors
-from gpuconsole.tui.key import Key
-from gpuconsole.tui.keychoice import KeyChoice
-from gpuconsole.tui.language import language
-from gpuconsole.tui.later import import_aside, later_modes
-from gpuconsole.tui.look import Look
-from gpuconsole.tui.picture import Gallery, Picture
-from gpuconsole.tui.plain import PlainSymbols, farewell
-from gpuconsole.tui.presentation.frame import Marks
-from gpuconsole.tui.recent import Recent
-from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.i18n import language
+from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.keymap.user_keymap import KeyChoice, bindings
+from gpuconsole.tui.palette.commands import Recent
+from gpuconsole.tui.render.frame import Marks
+from gpuconsole.tui.runtime.background import aside
+from gpuconsole.tui.runtime.lazy_screens import import_aside, later_modes
+from gpuconsole.tui.runtime.notifications import Crowds, notification, worth_a_call
+from gpuconsole.tui.runtime.terminal import lasting
+from gpuconsole.tui.runtime.typeahead import TypeAhead
+from gpuconsole.tui.screens.base import ConsoleScreen, toggle
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
-from gpuconsole.tui.terminal import lasting
-from gpuconsole.tui.themes import BUILT_IN, Wardrobe, shipped_folder
-from gpuconsole.tui.travel import Travel
-from gpuconsole.tui.typeahead import TypeAhead
-from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.snapshot import Gallery, Picture
+from gpuconsole.tui.style.ascii_filter import PlainSymbols, farewell
+from gpuconsole.tui.style.settings import Look
+from gpuconsole.tui.style.styles import Ink, few_colors
+from gpuconsole.tui.style.themes import BUILT_IN, Wardrobe, shipped_folder
+from gpuconsole.tui.time_machine import Travel
 from gpuconsole.tui.widgets.jumpable import places_of
 
 if TYPE_CHECKING:
@@ -297,7 +294,7 @@ class ConsoleApp(TypeAhead):
     def action_command_palette(self) -> None:
         """Open the palette over a screen."""
         if isinstance(self.screen, ConsoleScreen):
-            from gpuconsole.tui.screens.palette import Palette
+            from gpuconsole.tui.palette.screen import Palette
 
             self.push_screen(Palette(self.screen))
 

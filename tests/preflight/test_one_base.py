@@ -21,9 +21,9 @@ from gpuconsole.core.observation import Observation
 from gpuconsole.preflight import Calibration, Card, report
 from gpuconsole.preflight.footprint import Footprint, as_memory
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.report import report_lines, stacked_bar
-from gpuconsole.tui.themes import BUILT_IN
+from gpuconsole.tui.render.preflight_report import report_lines, stacked_bar
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 
 ABLE = ("fits", "tight")
 

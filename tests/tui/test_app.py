@@ -21,11 +21,11 @@ from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui import app as app_module
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.picture import Gallery
-from gpuconsole.tui.presentation.frame import status_line
+from gpuconsole.tui.palette.screen import Palette
+from gpuconsole.tui.render.frame import status_line
 from gpuconsole.tui.screens.host import HostScreen
-from gpuconsole.tui.screens.palette import Palette
-from gpuconsole.tui.themes import BUILT_IN, Wardrobe, load, shipped_folder
+from gpuconsole.tui.snapshot import Gallery
+from gpuconsole.tui.style.themes import BUILT_IN, Wardrobe, load, shipped_folder
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 
@@ -214,7 +214,8 @@ async def test_a_bad_theme_is_told_and_the_console_opens(tmp_path: Path) -> None
 
 def test_opening_the_package_does_not_import_textual() -> None:
     code = (
-        "import sys; import gpuconsole.tui, gpuconsole.tui.keys, gpuconsole.tui.taskform; "
+        "import sys; import gpuconsole.tui, gpuconsole.tui.keymap.registry; "
+        "import gpuconsole.tui.task_form; "
         "sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

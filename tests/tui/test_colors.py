@@ -10,11 +10,11 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import LEVELS, Condition
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.ink import Ink, Symbols, few_colors
-from gpuconsole.tui.presentation.metrics import Cells
-from gpuconsole.tui.presentation.owners import Owners
-from gpuconsole.tui.presentation.report import stacked_bar
-from gpuconsole.tui.themes import Wardrobe, shipped_folder
+from gpuconsole.tui.render.fleet_map.metrics import Cells
+from gpuconsole.tui.render.fleet_map.owners import Owners
+from gpuconsole.tui.render.preflight_report import stacked_bar
+from gpuconsole.tui.style.styles import Ink, Symbols, few_colors
+from gpuconsole.tui.style.themes import Wardrobe, shipped_folder
 from tests.tui.console import SIZES, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job, lab, report
 

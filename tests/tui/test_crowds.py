@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconsole.core.events import Event
-from gpuconsole.tui.crowds import TOGETHER_S, Crowds
+from gpuconsole.tui.runtime.notifications import TOGETHER_S, Crowds
 
 
 class Timers:

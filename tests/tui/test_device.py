@@ -16,12 +16,12 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.history import Mark, Scale, plot_lines
-from gpuconsole.tui.presentation.topology import topology_lines
+from gpuconsole.tui.render.time_plot import Mark, Scale, plot_lines
+from gpuconsole.tui.render.topology import topology_lines
 from gpuconsole.tui.screens.device import DeviceScreen
-from gpuconsole.tui.screens.ending import SignalScreen
-from gpuconsole.tui.themes import BUILT_IN
+from gpuconsole.tui.screens.dialogs.kill_process import SignalScreen
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import NOW, FakeSession, device, job, lab
 

@@ -11,9 +11,9 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.history import Series
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.jobs import JobState
-from gpuconsole.tui.presentation.maplayout import Density
-from gpuconsole.tui.presentation.metrics import METRICS
-from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.render.fleet_map.layout import Density
+from gpuconsole.tui.render.fleet_map.metrics import METRICS
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from tests.tui.console import Driven, opened
 from tests.tui.fake import NOW, FakeHistory, FakeSession, FakeTriage, incident, job, lab
 from tests.tui.seeing import contrast, lightness

@@ -9,8 +9,8 @@ import pytest
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.presentation.maplayout import Density
-from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.render.fleet_map.layout import Density
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, device, idle, job, lab
 
@@ -273,10 +273,10 @@ async def test_a_tiny_terminal_gets_a_sentence() -> None:
 
 
 def test_a_device_without_any_figure_is_drawn() -> None:
-    from gpuconsole.tui.ink import Ink
-    from gpuconsole.tui.picture import Picture
-    from gpuconsole.tui.presentation.devices import columns_for, device_line
-    from gpuconsole.tui.themes import BUILT_IN
+    from gpuconsole.tui.render.device_rows import columns_for, device_line
+    from gpuconsole.tui.snapshot import Picture
+    from gpuconsole.tui.style.styles import Ink
+    from gpuconsole.tui.style.themes import BUILT_IN
 
     bare = Device("u", 0, "Unheard Of 9000")
     host = Host("h", HostState.UP, devices=(bare,))

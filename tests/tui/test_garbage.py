@@ -8,13 +8,13 @@ import weakref
 
 import pytest
 
-from gpuconsole.tui import garbage
-from gpuconsole.tui.garbage import Rounds, Search
+from gpuconsole.tui.runtime import gc_scheduler
+from gpuconsole.tui.runtime.gc_scheduler import Rounds, Search
 from tests.waiting import until
 
 
 class Loop:
-    """Something that only a search finds to be garbage."""
+    """Something that only a search finds to be gc_scheduler."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -44,8 +44,8 @@ def test_all_is_searched_when_nobody_was_there_for_a_minute() -> None:
 
 def test_a_flood_is_searched_whoever_types() -> None:
     rounds = Rounds.since(0.0, kept=1000)
-    assert rounds.due(5.0, typed=5.0, made=garbage.MOST_MADE) is None
-    assert rounds.due(5.0, typed=5.0, made=garbage.MOST_MADE + 1) is Search.RECENT
+    assert rounds.due(5.0, typed=5.0, made=gc_scheduler.MOST_MADE) is None
+    assert rounds.due(5.0, typed=5.0, made=gc_scheduler.MOST_MADE + 1) is Search.RECENT
 
 
 def test_when_twice_as_much_has_stayed_all_is_searched_at_the_next_rest() -> None:
@@ -69,11 +69,11 @@ async def test_what_stays_is_counted_beside_a_search_only(
         done.append("searched")
 
     monkeypatch.setattr(gc, "get_freeze_count", counted)
-    monkeypatch.setattr(garbage, "look_through", searched)
+    monkeypatch.setattr(gc_scheduler, "look_through", searched)
     for name in ("SETTLED_S", "LOOK_S"):
-        monkeypatch.setattr(garbage, name, 0.001)
-    monkeypatch.setattr(garbage, "RECENT_EVERY_S", 0.05)
-    work = asyncio.ensure_future(garbage.collect(lambda: 0.0))
+        monkeypatch.setattr(gc_scheduler, name, 0.001)
+    monkeypatch.setattr(gc_scheduler, "RECENT_EVERY_S", 0.05)
+    work = asyncio.ensure_future(gc_scheduler.collect(lambda: 0.0))
     await until(lambda: len(done) > 5)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
@@ -85,15 +85,15 @@ def test_a_search_finds_what_has_no_other_way_to_go(search: Search) -> None:
     gc.disable()
     try:
         gone = weakref.ref(Loop())
-        garbage.look_through(search)
+        gc_scheduler.look_through(search)
         assert gone() is None
         kept = Loop()
-        garbage.look_through(search)
+        gc_scheduler.look_through(search)
         stays = weakref.ref(kept)
         del kept
-        garbage.look_through(Search.RECENT)
+        gc_scheduler.look_through(Search.RECENT)
         assert stays() is not None, "what stayed once is not looked at again"
-        garbage.look_through(Search.ALL)
+        gc_scheduler.look_through(Search.ALL)
         assert stays() is None
     finally:
         gc.unfreeze()
@@ -104,8 +104,8 @@ async def test_the_console_searches_by_itself_and_python_does_again_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("SETTLED_S", "LOOK_S", "RECENT_EVERY_S"):
-        monkeypatch.setattr(garbage, name, 0.01)
-    work = asyncio.ensure_future(garbage.collect(lambda: 0.0))
+        monkeypatch.setattr(gc_scheduler, name, 0.01)
+    work = asyncio.ensure_future(gc_scheduler.collect(lambda: 0.0))
     await asyncio.sleep(0)
     assert not gc.isenabled()
     await until(lambda: gc.get_freeze_count() > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.session.images.service import HostImages
-from gpuconsole.tui.presentation.images import SHOWN, image_lines
+from gpuconsole.tui.render.host import SHOWN, image_lines
 from tests.tui.console import WIDE, opened
 from tests.tui.fake import FakeSession
 

@@ -11,9 +11,9 @@ from gpuconsole.core.containers import ResultFile
 from gpuconsole.core.jobs import JobState, Member
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UnreachableError
-from gpuconsole.tui.screens.again import AgainScreen
-from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
-from gpuconsole.tui.widgets.loglines import LogLines
+from gpuconsole.tui.screens.dialogs.base import AskScreen, ConfirmScreen
+from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen
+from gpuconsole.tui.widgets.log_view import LogLines
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import FakeSession, job
 

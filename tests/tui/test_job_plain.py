@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Member, Task
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.screens.again import AgainScreen
+from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 

@@ -10,12 +10,12 @@ from textual.containers import VerticalScroll
 from textual.widgets import Input
 
 from gpuconsole.core.jobs import JobState
+from gpuconsole.tui.palette.screen import Palette
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.jump import JumpLabel, JumpScreen
-from gpuconsole.tui.screens.palette import Palette
-from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.jumpable import LETTERS, MOST, labels
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job, lab
 

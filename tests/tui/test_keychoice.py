@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.keychoice import KeyChoice
-from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.keymap.user_keymap import KeyChoice
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from tests.tui.console import opened
 from tests.tui.fake import FakeSession
 

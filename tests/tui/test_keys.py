@@ -11,27 +11,27 @@ from textual.dom import DOMNode
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.keys import AREAS, KEYS, in_area, markdown
-from gpuconsole.tui.screens.again import AgainScreen
+from gpuconsole.tui.keymap.registry import AREAS, KEYS, in_area, markdown
+from gpuconsole.tui.palette.screen import Palette
 from gpuconsole.tui.screens.device import DeviceScreen
-from gpuconsole.tui.screens.dialogs import ConfirmScreen
+from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
+from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.host import HostScreen
+from gpuconsole.tui.screens.incidents import TriageScreen
 from gpuconsole.tui.screens.job import JobScreen
 from gpuconsole.tui.screens.jump import JumpScreen
 from gpuconsole.tui.screens.messages import MessagesScreen
-from gpuconsole.tui.screens.palette import Palette
 from gpuconsole.tui.screens.queue import QueueScreen
-from gpuconsole.tui.screens.submit import SubmitScreen
-from gpuconsole.tui.screens.triage import TriageScreen
+from gpuconsole.tui.screens.submit.screen import SubmitScreen
 from gpuconsole.tui.screens.usage import UsageScreen
-from gpuconsole.tui.widgets.actions import Actions
-from gpuconsole.tui.widgets.filterbar import FilterBar
-from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.widgets.action_list import Actions
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.form import Form
-from gpuconsole.tui.widgets.loglines import LogLines
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.widgets.input_bar import FilterBar
+from gpuconsole.tui.widgets.log_view import LogLines
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import Driven, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job
 
@@ -184,5 +184,5 @@ async def test_help_lists_the_keys_of_its_screen() -> None:
 
 
 def test_the_key_sheet_is_current() -> None:
-    again = "python -m gpuconsole.tui.keys > docs/keys.md"
+    again = "python -m gpuconsole.tui.keymap.registry > docs/keys.md"
     assert DOCS.read_text(encoding="utf-8") == markdown(), f"stale; run {again}"

@@ -17,9 +17,7 @@ import gpuconsole
 from gpuconsole.core.fleet import DeviceProcess, HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.factory import DemoOptions, open_session
-from gpuconsole.tui.commands import Settings
-from gpuconsole.tui.keys import AREAS, KEYS
-from gpuconsole.tui.language import (
+from gpuconsole.tui.i18n import (
     CHINESE,
     ENGLISH,
     FIGURES,
@@ -30,12 +28,15 @@ from gpuconsole.tui.language import (
     places,
     spoken,
 )
-from gpuconsole.tui.look import Look
-from gpuconsole.tui.presentation import devices, legend, metrics, queue, topology
-from gpuconsole.tui.presentation.cells import wrapped
-from gpuconsole.tui.presentation.frame import TABS
-from gpuconsole.tui.screens import ending
-from gpuconsole.tui.taskform import FIELDS
+from gpuconsole.tui.keymap.registry import AREAS, KEYS
+from gpuconsole.tui.palette.commands import Settings
+from gpuconsole.tui.render import device_rows, legend, queue, topology
+from gpuconsole.tui.render.fleet_map import metrics
+from gpuconsole.tui.render.frame import TABS
+from gpuconsole.tui.render.text_cells import wrapped
+from gpuconsole.tui.screens.dialogs import kill_process
+from gpuconsole.tui.style.settings import Look
+from gpuconsole.tui.task_form import FIELDS
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, device, incident, job, lab
 
@@ -125,7 +126,7 @@ def trees() -> dict[Path, ast.Module]:
 def said() -> Iterator[tuple[str, str]]:
     """Every text in the code of the screens that is handed on to be said, and where."""
     for path, tree in trees().items():
-        if not path.is_relative_to(ROOT / "tui") or path.name == "language.py":
+        if not path.is_relative_to(ROOT / "tui") or path.name == "i18n.py":
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
@@ -186,10 +187,10 @@ def test_keys_tables_and_fields_are_in_the_catalogue() -> None:
     say, label = chinese().say, chinese().label
     tables = [
         *(key.help for key in KEYS), *AREAS.values(), *(tab.label for tab in TABS),
-        *(column.title for column in queue.COLUMNS), *(one.title for one in devices.COLUMNS),
+        *(column.title for column in queue.COLUMNS), *(one.title for one in device_rows.COLUMNS),
         *(field.label for field in FIELDS), *(metric.title for metric in metrics.METRICS),
         *legend.MEANINGS.values(), *(meaning for _, meaning in topology.MEANINGS),
-        *ending.SIGNALS.values(), *(state.value for state in JobState),
+        *kill_process.SIGNALS.values(), *(state.value for state in JobState),
         *(state.value for state in HostState),
     ]  # fmt: skip
     assert [text for text in tables if text not in UNTRANSLATED and say(text) == text] == []

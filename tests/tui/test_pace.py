@@ -8,16 +8,16 @@ import pytest
 
 from gpuconsole.core.history import Series
 from gpuconsole.core.jobs import JobState
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.memoryplot import Bounds, memory_lines, until
-from gpuconsole.tui.presentation.pace import (
+from gpuconsole.tui.render.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.training_progress import (
     Pace,
     Progress,
     foreseen_step_s,
     left_s,
     progress,
 )
-from gpuconsole.tui.themes import BUILT_IN
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 from tests.tui.fake import NOW, job
 
 

@@ -9,12 +9,12 @@ import pytest
 from textual.widgets import Input
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.tui.fuzzy import places, score
-from gpuconsole.tui.keys import KEYS
-from gpuconsole.tui.recent import MOST_RECENT, Recent
+from gpuconsole.tui.keymap.registry import KEYS
+from gpuconsole.tui.palette.commands import MOST_RECENT, Recent
+from gpuconsole.tui.palette.fuzzy import places, score
+from gpuconsole.tui.palette.screen import Palette, Query
 from gpuconsole.tui.screens.messages import MessagesScreen
-from gpuconsole.tui.screens.palette import Palette, Query
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, device, job, lab
 from tests.waiting import BOUNDED_S

@@ -17,10 +17,10 @@ from gpuconsole.core.levels import (
     is_faulty,
     memory_percent,
 )
-from gpuconsole.tui import picture
-from gpuconsole.tui.picture import Gallery, HostSums, Picture, Totals, plain_sums, sums_of
-from gpuconsole.tui.presentation.metrics import METRICS, device_codes
-from gpuconsole.tui.presentation.owners import Owners
+from gpuconsole.tui import snapshot
+from gpuconsole.tui.render.fleet_map.metrics import METRICS, device_codes
+from gpuconsole.tui.render.fleet_map.owners import Owners
+from gpuconsole.tui.snapshot import Gallery, HostSums, Picture, Totals, plain_sums, sums_of
 from tests.tui.fake import FakeSession
 
 figure = st.none() | st.floats(0, 3000)
@@ -139,7 +139,7 @@ def test_hosts_summed_up_ahead_are_not_summed_up_with_the_picture(
         summed.append(host)
         return sums_of(host)
 
-    monkeypatch.setattr(picture, "sums_of", noted)
+    monkeypatch.setattr(snapshot, "sums_of", noted)
     shown = gallery.picture(session.snapshot(), (), session.now())
     assert summed == [late], "it changed again after it was looked at"
     assert shown.totals == Totals.of(sums_of(host) for host in session.hosts_now)

@@ -9,7 +9,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.plain import plain
+from gpuconsole.tui.style.ascii_filter import plain
 from tests.tui.console import NARROW, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, job, report
 

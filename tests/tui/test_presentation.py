@@ -12,19 +12,19 @@ from rich.cells import cell_len
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import Condition, condition
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.keys import in_area
-from gpuconsole.tui.picture import Gallery, Picture
-from gpuconsole.tui.presentation.cells import fit, wrapped
-from gpuconsole.tui.presentation.device import Lines, marks_of, sample_lines
-from gpuconsole.tui.presentation.devices import columns_for
-from gpuconsole.tui.presentation.frame import Marks, footer_line, nav_line, status_line
-from gpuconsole.tui.presentation.inspector import device_lines
-from gpuconsole.tui.presentation.maplayout import Density, Shown, layout, natural_density
-from gpuconsole.tui.presentation.maprows import MapView, draw_row
-from gpuconsole.tui.presentation.metrics import METRICS, Cells
-from gpuconsole.tui.presentation.owners import Owners
-from gpuconsole.tui.themes import BUILT_IN
+from gpuconsole.tui.keymap.registry import in_area
+from gpuconsole.tui.render.device import Lines, marks_of, sample_lines
+from gpuconsole.tui.render.device_rows import columns_for
+from gpuconsole.tui.render.fleet_map.layout import Density, Shown, layout, natural_density
+from gpuconsole.tui.render.fleet_map.metrics import METRICS, Cells
+from gpuconsole.tui.render.fleet_map.owners import Owners
+from gpuconsole.tui.render.fleet_map.rows import MapView, draw_row
+from gpuconsole.tui.render.frame import Marks, footer_line, nav_line, status_line
+from gpuconsole.tui.render.host import device_lines
+from gpuconsole.tui.render.text_cells import fit, wrapped
+from gpuconsole.tui.snapshot import Gallery, Picture
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 from tests.tui.fake import FakeSession, device, job
 
 INK = Ink(BUILT_IN)

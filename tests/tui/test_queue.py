@@ -12,8 +12,8 @@ from gpuconsole.errors import EngineError, UsageError
 from gpuconsole.placement.forecast.start_times import Expected
 from gpuconsole.placement.forecast.what_if import Comparison, Moved
 from gpuconsole.session.queue.forecast import Change
-from gpuconsole.tui.screens.dialogs import AskScreen, ConfirmScreen
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.screens.dialogs.base import AskScreen, ConfirmScreen
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import FakeSession, job
 

@@ -13,9 +13,9 @@ from gpuconsole.core.estimate import (
     Verdict,
     VerdictWord,
 )
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.report import report_lines
-from gpuconsole.tui.themes import BUILT_IN
+from gpuconsole.tui.render.preflight_report import report_lines
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 
 
 def shown(word: VerdictWord, **facts: Any) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.simulated_lab.jobs import demo_tasks
-from gpuconsole.tui.screens.again import AgainScreen
+from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen
 from tests.tui.console import opened
 
 FROM = {"queue": ("2",), "job": ("3",)}

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 
 from gpuconsole.core.events import Event
 from gpuconsole.state.recording.archive import Span
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.presentation.slider import TimeView, slider_line
-from gpuconsole.tui.themes import BUILT_IN
+from gpuconsole.tui.render.time_slider import TimeView, slider_line
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 
 NOW = 1_790_000_000.0
 INK, PLAIN = Ink(BUILT_IN), Ink(BUILT_IN, "ascii")

@@ -15,9 +15,9 @@ from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Suggestion, 
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.model import Rejection
-from gpuconsole.tui.presentation.placement import refusals
-from gpuconsole.tui.screens import submit
-from gpuconsole.tui.screens.dialogs import AskScreen
+from gpuconsole.tui.render.placement import refusals
+from gpuconsole.tui.screens.dialogs.base import AskScreen
+from gpuconsole.tui.screens.submit import screen as submit_screen
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import FakeSession, failing_report, report, unknown_report
 
@@ -30,7 +30,7 @@ async def form(console: Driven, script: str = "train.py") -> None:
 
 def answered(console: Driven, script: str) -> bool:
     screen = console.app.screen
-    assert isinstance(screen, submit.SubmitScreen)
+    assert isinstance(screen, submit_screen.SubmitScreen)
     calls = cast("FakeSession", console.app.session).named("preflight")
     return bool(calls) and calls[-1][1].script == script and screen.answered
 
@@ -403,9 +403,9 @@ async def test_the_picker_fills_the_script(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_reports_without_verdicts_or_limits_are_drawn() -> None:
-    from gpuconsole.tui.ink import Ink
-    from gpuconsole.tui.presentation.report import report_lines
-    from gpuconsole.tui.themes import BUILT_IN
+    from gpuconsole.tui.render.preflight_report import report_lines
+    from gpuconsole.tui.style.styles import Ink
+    from gpuconsole.tui.style.themes import BUILT_IN
 
     full = report()
     bare = replace(full, verdicts=(), suggestions=())
@@ -419,7 +419,7 @@ def test_reports_without_verdicts_or_limits_are_drawn() -> None:
 
 
 async def test_only_a_slow_answer_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "PATIENCE_S", 3600.0)
+    monkeypatch.setattr(submit_screen, "PATIENCE_S", 3600.0)
     session = FakeSession()
     async with opened(session) as console:
         await form(console)

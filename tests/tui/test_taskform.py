@@ -9,7 +9,7 @@ import pytest
 
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
-from gpuconsole.tui.taskform import FormError, apply, build_task, values_of
+from gpuconsole.tui.task_form import FormError, apply, build_task, values_of
 from gpuconsole.tui.widgets.form import completed
 from tests.tui.console import opened
 from tests.tui.fake import NOW, FakeSession, job

@@ -12,8 +12,8 @@ from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 
-from gpuconsole.tui.signals import ending
-from gpuconsole.tui.terminal import LastingDriver, LastingFile, lasting
+from gpuconsole.tui.runtime.signals import ending
+from gpuconsole.tui.runtime.terminal import LastingDriver, LastingFile, lasting
 from tests.waiting import DEADLINE_S
 
 

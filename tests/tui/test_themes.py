@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.themes import BUILT_IN, ThemeFile, Wardrobe, load, shipped_folder
+from gpuconsole.tui.style.themes import BUILT_IN, ThemeFile, Wardrobe, load, shipped_folder
 from tests.tui.console import opened
 from tests.tui.fake import FakeSession
 from tests.tui.seeing import EYES, contrast, distance, lightness

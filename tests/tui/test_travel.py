@@ -23,8 +23,8 @@ from gpuconsole.state.recording.writer import Batch, FileWriter
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.queue import QueueScreen
-from gpuconsole.tui.widgets.fleetmap import FleetMap
-from gpuconsole.tui.widgets.slider import Slider
+from gpuconsole.tui.widgets.fleet_map import FleetMap
+from gpuconsole.tui.widgets.time_slider import Slider
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import NOW, FakeSession, incident, job
 from tests.tui.recorded import LOST, START, hosts_at, write_recording

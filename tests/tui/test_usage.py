@@ -9,8 +9,8 @@ import pytest
 from gpuconsole.errors import JournalError
 from gpuconsole.session.report.model import IdleLease, Query, Row, Sums, UsageReport
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.presentation.usage import FIGURES, columns_for
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.render.usage import FIGURES, columns_for
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession
 

@@ -158,7 +158,7 @@ def _scraping(
 @contextlib.contextmanager
 def stopping(stop: asyncio.Event) -> Iterator[None]:
     """Set the event at a signal that asks to end, instead of being interrupted."""
-    from gpuconsole.tui.signals import ending
+    from gpuconsole.tui.runtime.signals import ending
 
     with ending(lambda _: stop.set()):
         yield

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.screen import Screen
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from gpuconsole.errors import ConsoleError
-from gpuconsole.tui.aside import aside
-from gpuconsole.tui.ink import Ink
-from gpuconsole.tui.key import Key
-from gpuconsole.tui.keys import in_area
-from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.frame import footer_line, nav_line, status_line
-from gpuconsole.tui.widgets.bindings import bindings
-from gpuconsole.tui.widgets.line import Line
-from gpuconsole.tui.widgets.panel import Panel
-from gpuconsole.tui.widgets.slider import Slider
+from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.keymap.registry import in_area
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.render.frame import footer_line, nav_line, status_line
+from gpuconsole.tui.runtime.background import aside
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.widgets.panel import Line, Panel
+from gpuconsole.tui.widgets.time_slider import Slider
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
     from gpuconsole.tui.app import ConsoleApp
+
 
 Result = TypeVar("Result")
 TOO_SMALL = "gpuconsole needs 60 columns and 16 lines; please make the window a little larger."
@@ -211,3 +212,27 @@ class ConsoleScreen(Screen[None]):
     def tell(self, message: str, title: str = "") -> None:
         """Say a short thing that passed."""
         self.notify(message, title=title, timeout=3, markup=False)
+
+
+EXPANDED, WHOLE, ASIDE = "-expanded", "-whole", "-aside"
+
+
+def toggle(screen: Screen[Any]) -> bool:
+    """Expand what has the focus, or bring back all; False when nothing there can be expanded."""
+    if screen.has_class(EXPANDED):
+        screen.remove_class(EXPANDED)
+        screen.query(f".{ASIDE}, .{WHOLE}").remove_class(ASIDE, WHOLE)
+        return True
+    body = screen.query_one("#body")
+    node = screen.focused
+    if node is None or body not in node.ancestors:
+        return False
+    screen.add_class(EXPANDED)
+    while node is not body and isinstance(node.parent, Widget):
+        for sibling in node.parent.children:
+            # The line into which one types a filter stays within reach.
+            if sibling is not node and not sibling.query(Input):
+                sibling.add_class(ASIDE)
+        node.add_class(WHOLE)
+        node = node.parent
+    return True

@@ -10,19 +10,19 @@ from textual.reactive import reactive
 from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.jobs import Job
-from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import Piece
-from gpuconsole.tui.presentation.device import marks_of, sample_lines, scale_of, title
-from gpuconsole.tui.presentation.processes import (
+from gpuconsole.tui.render.device import marks_of, sample_lines, scale_of, title
+from gpuconsole.tui.render.processes import (
     jobs_by_container,
     process_heading,
     process_line,
 )
+from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.screens.ending import signal_process, stop_container
+from gpuconsole.tui.screens.dialogs.kill_process import signal_process, stop_container
+from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.widgets.row_list import Rows
 
 PLOTS: dict[DeviceMetric, str] = {
     "utilization": "utilisation %",

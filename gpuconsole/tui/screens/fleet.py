@@ -11,23 +11,20 @@ from textual.widgets import Static
 
 from gpuconsole.core.history import DeviceMetric
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, read
-from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.capacity import answer_line
-from gpuconsole.tui.presentation.cells import Piece, text
-from gpuconsole.tui.presentation.device import marks_of, scale_of
-from gpuconsole.tui.presentation.hostevents import event_lines
-from gpuconsole.tui.presentation.inspector import inspector_lines
-from gpuconsole.tui.presentation.legend import cell_legend, empty_fleet, owner_legend
-from gpuconsole.tui.presentation.mapchoice import following_order
-from gpuconsole.tui.presentation.maplayout import Density, groupings
-from gpuconsole.tui.presentation.metrics import BY_NAME, following
-from gpuconsole.tui.presentation.processes import host_process_lines
+from gpuconsole.tui.render.device import marks_of, scale_of
+from gpuconsole.tui.render.fleet_map.layout import Density, groupings
+from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, following
+from gpuconsole.tui.render.fleet_map.selection import following_order
+from gpuconsole.tui.render.host import event_lines, inspector_lines
+from gpuconsole.tui.render.legend import cell_legend, empty_fleet, owner_legend
+from gpuconsole.tui.render.placement import answer_line
+from gpuconsole.tui.render.processes import host_process_lines
+from gpuconsole.tui.render.text_cells import Piece, text
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.widgets.askbar import AskBar
-from gpuconsole.tui.widgets.filterbar import FilterBar
-from gpuconsole.tui.widgets.fleetmap import FleetMap
-from gpuconsole.tui.widgets.line import Line
-from gpuconsole.tui.widgets.panel import Name, Panel, name_box
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.widgets.fleet_map import FleetMap
+from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
+from gpuconsole.tui.widgets.panel import Line, Name, Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
 
 LARGE = 160

@@ -9,12 +9,12 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.keys import AREAS
-from gpuconsole.tui.presentation.cells import Piece, fit, text, wrapped
-from gpuconsole.tui.presentation.legend import legend_lines, threshold_lines
+from gpuconsole.tui.keymap.registry import AREAS
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.render.legend import legend_lines, threshold_lines
+from gpuconsole.tui.render.text_cells import Piece, fit, text, wrapped
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import name_box
 
 KEYS = 16

@@ -14,17 +14,15 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.history import HostMetric
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.images.service import HostImages
-from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.history import Scale
-from gpuconsole.tui.presentation.hostevents import event_lines
-from gpuconsole.tui.presentation.images import image_lines
-from gpuconsole.tui.presentation.inspector import device_lines, state_lines
-from gpuconsole.tui.presentation.maplayout import Density
-from gpuconsole.tui.presentation.processes import host_process_lines
-from gpuconsole.tui.presentation.topology import topology_lines
+from gpuconsole.tui.render.fleet_map.layout import Density
+from gpuconsole.tui.render.host import device_lines, event_lines, image_lines, state_lines
+from gpuconsole.tui.render.processes import host_process_lines
+from gpuconsole.tui.render.time_plot import Scale
+from gpuconsole.tui.render.topology import topology_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.device import DeviceScreen
-from gpuconsole.tui.widgets.fleetmap import FleetMap
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
 

@@ -19,11 +19,8 @@ from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.results import FetchedResults
-from gpuconsole.tui.aside import aside
-from gpuconsole.tui.key import Key
-from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import text
-from gpuconsole.tui.presentation.jobs import (
+from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.render.job import (
     FETCHED,
     Beside,
     Going,
@@ -31,14 +28,18 @@ from gpuconsole.tui.presentation.jobs import (
     head_lines,
     short_head,
 )
-from gpuconsole.tui.presentation.memoryplot import Bounds, memory_lines, until
-from gpuconsole.tui.presentation.pace import Pace, progress
-from gpuconsole.tui.presentation.queue import in_order
-from gpuconsole.tui.screens import again, verbs
+from gpuconsole.tui.render.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.queue import in_order
+from gpuconsole.tui.render.text_cells import text
+from gpuconsole.tui.render.training_progress import Pace, progress
+from gpuconsole.tui.runtime.background import aside
+from gpuconsole.tui.screens import job_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.screens.joblog import LogScreen
-from gpuconsole.tui.widgets.filterbar import FilterBar
-from gpuconsole.tui.widgets.loglines import LogLines
+from gpuconsole.tui.screens.dialogs import retry_oom
+from gpuconsole.tui.screens.job_log import LogScreen
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.widgets.input_bar import FilterBar
+from gpuconsole.tui.widgets.log_view import LogLines
 from gpuconsole.tui.widgets.panel import Panel
 
 LOOK_BACK = 60
@@ -176,12 +177,12 @@ class JobScreen(LogScreen):
     def action_cancel(self) -> None:
         """Cancel the job."""
         if self.job is not None:
-            verbs.cancel(self, (self.job,))
+            job_actions.cancel(self, (self.job,))
 
     def action_retry(self) -> None:
         """Queue the ended job again; one that ran out of memory with what should fit."""
         if self.job is not None:
-            again.retry(self, (self.job,))
+            retry_oom.retry(self, (self.job,))
 
     def action_copy(self) -> None:
         """Copy the docker command."""

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.jumpable import Place, labels
 
 

@@ -13,9 +13,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gpuconsole.core.text import clean
-from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.presentation.cells import Piece, text, wrapped
-from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.render.text_cells import Piece, text, wrapped
+from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import name_box
 
 if TYPE_CHECKING:

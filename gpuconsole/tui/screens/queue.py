@@ -11,11 +11,8 @@ from textual.widgets import Static
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import ConsoleError
-from gpuconsole.tui.aside import aside
-from gpuconsole.tui.key import Key
-from gpuconsole.tui.picture import Picture
-from gpuconsole.tui.presentation.cells import Piece, text
-from gpuconsole.tui.presentation.queue import (
+from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.render.queue import (
     SORTS,
     Entry,
     Sized,
@@ -27,13 +24,17 @@ from gpuconsole.tui.presentation.queue import (
     sorted_by,
     why_lines,
 )
-from gpuconsole.tui.screens import again, verbs
+from gpuconsole.tui.render.text_cells import Piece, text
+from gpuconsole.tui.runtime.background import aside
+from gpuconsole.tui.screens import job_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.screens.listing import ListScreen
-from gpuconsole.tui.screens.whatif import WhatIfScreen
-from gpuconsole.tui.widgets.filterbar import FilterBar
+from gpuconsole.tui.screens.dialogs import retry_oom
+from gpuconsole.tui.screens.list_screen import ListScreen
+from gpuconsole.tui.screens.what_if import WhatIfScreen
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.widgets.input_bar import FilterBar
 from gpuconsole.tui.widgets.panel import Panel, name_box
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.widgets.row_list import Rows
 
 WHY_S = 2.0
 """So long an answer is good for: every beat asks for each row in sight."""
@@ -94,14 +95,14 @@ class QueueScreen(ListScreen):
         acts = {
             "open": bool(jobs),
             "cancel": any(not job.state.ended for job in jobs),
-            "hold": any(job.state in verbs.WAITING for job in jobs),
+            "hold": any(job.state in job_actions.WAITING for job in jobs),
             "retry": any(job.state.ended for job in jobs),
             "usage": True,
             "filter": True,
             "submit": True,
             "why": bool(jobs),
             "what_if": any(job.state is JobState.QUEUED for job in self._jobs.values()),
-            "priority": any(job.state in verbs.WAITING for job in jobs),
+            "priority": any(job.state in job_actions.WAITING for job in jobs),
         }
         order = [f"queue.{name}" for name, does in acts.items() if does]
         keys = {key.id: key for key in self.keys()}
@@ -115,23 +116,23 @@ class QueueScreen(ListScreen):
 
     def action_cancel(self) -> None:
         """Cancel the marked jobs, or the chosen one."""
-        self._with_jobs(verbs.cancel)
+        self._with_jobs(job_actions.cancel)
 
     def action_hold(self) -> None:
         """Hold the marked jobs or the chosen one, or let held ones go."""
-        self._with_jobs(verbs.hold)
+        self._with_jobs(job_actions.hold)
 
     def action_preempt(self) -> None:
         """Stop the marked jobs or the chosen one; they go on from their checkpoints later."""
-        self._with_jobs(verbs.preempt)
+        self._with_jobs(job_actions.preempt)
 
     def action_retry(self) -> None:
         """Queue the marked jobs or the chosen one again; with less after memory ran out."""
-        self._with_jobs(again.retry)
+        self._with_jobs(retry_oom.retry)
 
     def action_priority(self) -> None:
         """Change the priority of the marked jobs, or of the chosen one."""
-        self._with_jobs(verbs.priority)
+        self._with_jobs(job_actions.priority)
 
     def action_reorder(self, step: int) -> None:
         """Bring the chosen job before the one above, or behind the one below."""
@@ -142,7 +143,7 @@ class QueueScreen(ListScreen):
             return
         at = waiting.index(job) + step
         if 0 <= at < len(waiting):
-            verbs.pass_by(self, job, waiting[at], step)
+            job_actions.pass_by(self, job, waiting[at], step)
         else:
             self.tell(f"{job.task.name} is the {'first' if step < 0 else 'last'} that waits.")
 

@@ -11,8 +11,8 @@ from gpuconsole.session.report.model import Key, Query, Row, UsageReport
 from gpuconsole.session.report.sheet import csv_text
 from gpuconsole.session.report.spans import SPANS
 from gpuconsole.session.report.words import idle_sentence
-from gpuconsole.tui.presentation.cells import Piece
-from gpuconsole.tui.presentation.usage import (
+from gpuconsole.tui.render.text_cells import Piece
+from gpuconsole.tui.render.usage import (
     MOST_IDLE,
     Column,
     columns_for,
@@ -23,7 +23,7 @@ from gpuconsole.tui.presentation.usage import (
 )
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.panel import Panel, name_box
-from gpuconsole.tui.widgets.rows import Rows
+from gpuconsole.tui.widgets.row_list import Rows
 
 GROUPS: tuple[tuple[Key, ...], ...] = (
     ("user",),

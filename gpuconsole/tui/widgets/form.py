@@ -15,9 +15,9 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
-from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.taskform import FIELDS
-from gpuconsole.tui.widgets.bindings import bindings
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.style.styles import ink_of
+from gpuconsole.tui.task_form import FIELDS
 from gpuconsole.tui.widgets.field import Field
 
 MOST_ENTRIES = 2000

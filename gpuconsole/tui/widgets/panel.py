@@ -1,4 +1,4 @@
-"""A titled, scrollable box of styled lines; only lines that change are drawn again."""
+"""Styled lines, drawn again only where they change: one line, and a titled, scrollable box."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gpuconsole.core.text import clean
-from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.presentation.cells import Piece, strip, text
+from gpuconsole.tui.render.text_cells import Piece, strip, text
+from gpuconsole.tui.style.styles import ink_of
 
 Pieces = tuple[Piece, ...]
 
@@ -109,3 +109,26 @@ def _broken(line: list[Piece], width: int) -> Iterator[Pieces]:
         part.append((rest, style))
         room -= cell_len(rest)
     yield tuple(part)
+
+
+class Line(Widget):
+    """A widget one line high."""
+
+    DEFAULT_CSS = "Line { height: 1; width: 1fr; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pieces: tuple[Piece, ...] = ()
+
+    def put(self, pieces: list[Piece]) -> None:
+        """Draw these pieces from now on."""
+        if tuple(pieces) != self._pieces:
+            self._pieces = tuple(pieces)
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line."""
+        ink = ink_of(self)
+        if y:
+            return Strip.blank(self.size.width, ink.text)
+        return strip(self._pieces, self.size.width, ink.text)

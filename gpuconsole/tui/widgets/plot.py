@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconsole.core.history import Series
-from gpuconsole.tui.ink import ink_of
-from gpuconsole.tui.presentation.history import Mark, Scale, plot_lines
+from gpuconsole.tui.render.time_plot import Mark, Scale, plot_lines
+from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import Panel
 
 

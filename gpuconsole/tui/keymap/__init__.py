@@ -1,0 +1,1 @@
+"""Keys: the registry, and what users change in it."""

@@ -1,0 +1,71 @@
+"""Every key of the console, once: bindings, footer, help, palette and docs/keys.md come from here.
+
+An id is `area.verb`; the area names the screen (or widget) that carries the binding. This module
+must not import Textual, so that the documentation can be made without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuconsole.tui.keymap.global_keys import ANYWHERE
+from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.keymap.screen_keys import SCREENS
+
+AREAS = {
+    "app": "Anywhere",
+    "go": "On every screen but a form",
+    "time": "Looking back, on every screen but a form",
+    "fleet": "Fleet",
+    "map": "Moving on the map",
+    "host": "Host",
+    "device": "Device",
+    "queue": "Queue",
+    "usage": "Usage",
+    "table": "Moving in a list",
+    "submit": "Submit",
+    "form": "In the form",
+    "triage": "Triage",
+    "actions": "Choosing what to do",
+    "job": "Job",
+    "log": "Moving in the log",
+    "filter": "While typing a filter or search",
+    "dialog": "In a dialog",
+    "again": "Asked how to try again",
+    "palette": "In the command palette",
+    "messages": "In the list of messages",
+    "jump": "While letters stand at the places",
+    "help": "Help",
+}
+
+KEYS: tuple[Key, ...] = (*ANYWHERE, *SCREENS)
+
+
+def in_area(*areas: str) -> Iterator[Key]:
+    """Give the keys of these areas, in the registry's order."""
+    return (key for area in areas for key in KEYS if key.area == area)
+
+
+def markdown() -> str:
+    """Return the text of docs/keys.md."""
+    lines = [
+        "# Keys",
+        "",
+        "Made by `python -m gpuconsole.tui.keymap.registry > docs/keys.md`.",
+        "Keys marked * change something and are absent in read-only mode.",
+        "",
+        "Any key can be changed by its id in `config.yaml`, several with commas between them:",
+        "`keys: {fleet.filter: ctrl+f}`. A wrong id or key is told with the nearest, and so are",
+        "two things under one key.",
+    ]
+    for area, title in AREAS.items():
+        lines += ["", f"## {title}", "", "| key | does | id |", "| --- | --- | --- |"]
+        for key in in_area(area):
+            mark = " *" if key.writes else ""
+            shown = " ".join(f"`{part}`" for part in key.shown.split(" "))
+            lines.append(f"| {shown} | {key.help}{mark} | `{key.id}` |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,1 @@
+"""The command palette: what it offers, how it matches, its screen."""

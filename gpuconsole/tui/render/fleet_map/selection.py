@@ -1,0 +1,97 @@
+"""Which hosts the map shows and in what order: filter, trouble only, sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gpuconsole.core.filters import Filter
+from gpuconsole.core.fleet import Host
+from gpuconsole.core.levels import Condition
+from gpuconsole.tui.render.fleet_map.layout import Shown
+from gpuconsole.tui.snapshot import Picture
+
+RESORT_S = 5.0
+"""Hosts keep their places for so long, or the eye could not follow them."""
+_WORST_FIRST = tuple(Condition)
+
+
+def _by_load(picture: Picture, host: Host) -> float:
+    load = picture.of_host(host).utilization
+    return 1.0 if load is None else -load
+
+
+def _by_trouble(picture: Picture, host: Host) -> tuple[int, int]:
+    sums = picture.of_host(host)
+    return _WORST_FIRST.index(sums.worst), -sums.bad
+
+
+ORDERS: Mapping[str, Callable[[Picture, Host], object] | None] = {
+    "inventory": None,
+    "name": lambda picture, host: host.name,
+    "load": _by_load,
+    "free": lambda picture, host: -picture.of_host(host).free,
+    "trouble": _by_trouble,
+}
+
+
+def following_order(name: str) -> str:
+    """Return the order after this one, around."""
+    names = list(ORDERS)
+    return names[(names.index(name) + 1) % len(names)]
+
+
+@dataclass(slots=True)
+class Choice:
+    """What is chosen to be shown; remembers the places of a live order for a while."""
+
+    filter: Filter = field(default_factory=Filter)
+    faults_only: bool = False
+    order: str = "inventory"
+    _places: Mapping[str, int] | None = None
+    _placed: tuple[float, str] = (0.0, "")
+
+    def of(self, picture: Picture) -> tuple[Shown, ...]:
+        """Return what is shown of a picture."""
+        if self.filter.terms or self.faults_only:
+            chosen = list(self._passing(picture))
+        else:
+            chosen = [Shown(host, host.devices) for host in picture.snapshot.hosts]
+        return tuple(self._sorted(picture, chosen))
+
+    def _passing(self, picture: Picture) -> Iterator[Shown]:
+        for host in picture.snapshot.hosts:
+            if self.faults_only and picture.of_host(host).worst is Condition.OK:
+                continue
+            devices = self.filter.devices(host, picture.users)
+            if devices is not None:
+                yield Shown(host, devices)
+
+    def _sorted(self, picture: Picture, chosen: list[Shown]) -> list[Shown]:
+        key = ORDERS[self.order]
+        if key is None:
+            return chosen
+        placed_at, placed_by = self._placed
+        fresh = self._places is None or placed_by != self.order
+        if fresh or not 0.0 <= picture.now - placed_at < RESORT_S:
+            hosts = sorted(picture.snapshot.hosts, key=lambda host: key(picture, host))  # type: ignore[arg-type, return-value]
+            self._places = {host.name: at for at, host in enumerate(hosts)}
+            self._placed = (picture.now, self.order)
+        places = self._places or {}
+        return sorted(chosen, key=lambda item: places.get(item.host.name, len(places)))
+
+
+def changed_places(was: tuple[Shown, ...], now: tuple[Shown, ...]) -> list[int] | None:
+    """Return the places whose host has changed; None where other hosts stand there, or hosts with
+    more devices or fewer."""
+    if len(was) != len(now):
+        return None
+    changed: list[int] = []
+    for at, ((old, those), (new, these)) in enumerate(zip(was, now, strict=True)):
+        if old is not new:
+            if old.name != new.name:
+                return None
+            changed.append(at)
+        if len(those) != len(these):
+            return None
+    return changed

@@ -1,0 +1,133 @@
+"""Text fitted to terminal cells: cleaned, cut with an ellipsis, padded, wide characters counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.strip import Strip
+
+from gpuconsole.core.text import clean
+from gpuconsole.tui.style.styles import Ink
+
+Align = Literal["left", "right"]
+_WIDE = "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]"
+_CLOSING = r"[，。、；：？！）》」』…,.;:!?)]"
+_UNITS = re.compile(rf" +|[（《「『]*(?:{_WIDE}|(?:(?!{_WIDE})[^ ])+){_CLOSING}*")
+"""What stays on one line where wide characters are: one of them, a run of others, blanks."""
+Piece = tuple[str, Style]
+"""Text and its style."""
+
+
+def fit(text: str, width: int, align: Align = "left") -> str:
+    """Return foreign text as exactly `width` cells."""
+    if width <= 0:
+        return ""
+    plain = clean(text, limit=max(width * 2, 64))
+    length = cell_len(plain)
+    if length > width:
+        head = set_cell_size(plain, width - 1)
+        # Half of a wide character is a blank: it stands better behind than before.
+        return head + "…" if plain.startswith(head) else head[:-1] + "… "
+    padding = " " * (width - length)
+    return padding + plain if align == "right" else plain + padding
+
+
+def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
+    """Return pieces as a strip of exactly `width` cells; every segment has a style."""
+    line = Strip([Segment(text, style) for text, style in pieces if text])
+    return line.adjust_cell_length(width, blank)
+
+
+def whole_strip(pieces: Iterable[Piece], width: int) -> Strip:
+    """Return pieces that are known to be of `width` cells as a strip."""
+    return Strip([Segment(text, style) for text, style in pieces if text], width)
+
+
+def text(lines: Iterable[Iterable[Piece]]) -> Text:
+    """Return lines of pieces as one text; nothing in it is read as markup."""
+    result = Text(no_wrap=False, end="")
+    for number, line in enumerate(lines):
+        if number:
+            result.append("\n")
+        for part, style in line:
+            result.append(part, style)
+    return result
+
+
+def bar(ink: Ink, percent: float | None, width: int, style: Style) -> list[Piece]:
+    """Return a bar of `width` cells filled to `percent`."""
+    filled = 0 if percent is None else round(min(100.0, max(0.0, percent)) * width / 100.0)
+    if percent is not None and percent >= 1.0 and filled == 0:
+        filled = 1
+    return [(ink.glyphs.bar * filled, style), (ink.glyphs.bar_rest * (width - filled), ink.rule)]
+
+
+def wrapped(sentence: str, width: int) -> list[str]:
+    """Break a sentence into lines of at most `width` cells: at blanks where there are any, and
+    between the characters of a language that has none."""
+    plain = clean(sentence)
+    if not plain.isascii() and re.search(_WIDE, plain):
+        return _wrapped_wide(plain, width)
+    lines: list[str] = []
+    line = ""
+    for word in plain.split(" "):
+        while cell_len(word) > width:
+            room = width - cell_len(line) - (1 if line else 0)
+            if room < 4:
+                lines.append(line)
+                line, room = "", width
+            head = set_cell_size(word, room).rstrip(" ")
+            word = word[len(head) :]
+            lines.append(f"{line} {head}" if line else head)
+            line = ""
+        if not line:
+            line = word
+        elif cell_len(line) + 1 + cell_len(word) <= width:
+            line = f"{line} {word}"
+        else:
+            lines.append(line)
+            line = word
+    return [*lines, line] if line or not lines else lines
+
+
+def _wrapped_wide(sentence: str, width: int) -> list[str]:
+    lines: list[str] = []
+    line = ""
+    for unit in _UNITS.findall(sentence):
+        if cell_len(line) + cell_len(unit) > width and line:
+            lines.append(line.rstrip(" "))
+            line = ""
+            unit = unit.lstrip(" ")
+        pieces = chop_cells(unit, width) if cell_len(unit) > width else [unit]
+        lines += pieces[:-1]
+        line += pieces[-1] if pieces else ""
+    return [*lines, line]
+
+
+def labelled(
+    ink: Ink, label: str, value: str, width: int, label_width: int = 10
+) -> list[list[Piece]]:
+    """Return `label  value` lines, the value wrapped beside its label."""
+    room = max(8, width - label_width)
+    # One word may be somebody's name, which is in no language.
+    parts = wrapped(ink.say(value) if " " in value else value, room)
+    label = ink.say(label)
+    return [
+        [(fit(label if number == 0 else "", label_width), ink.muted), (part, ink.text)]
+        for number, part in enumerate(parts)
+    ]
+
+
+def bullets(ink: Ink, sentences: Sequence[str], width: int) -> list[list[Piece]]:
+    """Return sentences as a list, the lines after the first under its beginning."""
+    return [
+        [("    " if at else "  " + ink.glyphs.dot + " ", ink.rule), (part, ink.text)]
+        for sentence in sentences
+        for at, part in enumerate(wrapped(ink.say(sentence), width - 4))
+    ]

@@ -1,0 +1,1 @@
+"""What runs beside the screens: background work, signals, the terminal, notifications."""

@@ -1,0 +1,91 @@
+"""Events as notifications: many hosts as one, and those that call a person who looks elsewhere.
+
+Terminals know two sequences for it: OSC 9 (iTerm2, WezTerm, kitty, ghostty, Windows Terminal) and
+OSC 777 (urxvt, and those built on VTE). Each gets one of them; others ignore what they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from gpuconsole.core.events import Event
+from gpuconsole.core.incidents import Severity
+from gpuconsole.core.text import clean
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+
+LONGEST = 200
+
+
+def worth_a_call(event: Event, least: str) -> bool:
+    """Whether an event is an incident that a person asked to be called for: of the severity
+    `least` or above; "" asks for none."""
+    if event.kind != "incident" or not least:
+        return False
+    ranks = {"error": Severity.CRITICAL.rank, "warning": Severity.WARNING.rank}
+    return ranks.get(event.severity, Severity.INFO.rank) <= Severity(least).rank
+
+
+def notification(title: str, body: str, environ: Mapping[str, str]) -> str:
+    """Return the sequence that shows a notification; what is foreign in it cannot end it early."""
+    name, words = _plain(title), _plain(body)
+    if "VTE_VERSION" in environ or environ.get("TERM", "").startswith("rxvt"):
+        return f"\x1b]777;notify;{name};{words}\x07"
+    # A digit after the 9 would be read as another command; the title never begins with one.
+    return f"\x1b]9;{name}: {words}\x07"
+
+
+def _plain(text: str) -> str:
+    return clean(text, LONGEST).replace(";", ",")
+
+
+TOGETHER_S = 0.5
+"""What hosts do within so long is told together."""
+MOST_ALONE = 3
+"""So many are told one by one."""
+MOST_NAMED = 5
+_SEVERAL = {" is up.": "are up", " sleeps.": "sleep"}
+"""How the sentence about one host ends, and what is said of several."""
+
+
+class Crowds:
+    """Passes events on to `tell`; those of hosts a moment later, many as one."""
+
+    def __init__(self, app: App[None], tell: Callable[[Event], None]) -> None:
+        self._app = app
+        self._tell = tell
+        self._waiting: list[Event] = []
+
+    def take(self, event: Event) -> None:
+        """Take an event of the session."""
+        if event.kind != "host":
+            self._tell(event)
+            return
+        if not self._waiting:
+            # An event comes in a task of the session, which may not be one of the app's.
+            self._app.call_later(self._app.set_timer, TOGETHER_S, self._tell_waiting)
+        self._waiting.append(event)
+
+    def _tell_waiting(self) -> None:
+        events, self._waiting = self._waiting, []
+        groups: dict[str, list[Event]] = {}
+        for event in events:
+            ending = event.message.removeprefix(event.subject)
+            groups.setdefault(_SEVERAL.get(ending, event.severity), []).append(event)
+        for word, group in groups.items():
+            for event in group if len(group) <= MOST_ALONE else [_together(word, group)]:
+                self._tell(event)
+
+
+def _together(word: str, events: list[Event]) -> Event:
+    """Return one event for many of a kind."""
+    count, last = len(events), events[-1]
+    if word in _SEVERAL.values():
+        return Event("host", "", f"{count} hosts {word}.", last.at, last.severity)
+    names = ", ".join(event.subject for event in events[:MOST_NAMED])
+    more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
+    what = "are down" if word == "error" else "changed"
+    return Event("host", "", f"{count} hosts {what}: {names}{more}.", last.at, last.severity)

@@ -1,0 +1,1 @@
+"""Dialogs that ask before something is done."""

@@ -1,0 +1,144 @@
+"""Ending what runs on a device: asks, names whom it hits, then drives the session."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from gpuconsole.core.fleet import DeviceProcess
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.text import clean
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.dialogs.base import AskScreen, ConfirmScreen
+from gpuconsole.tui.style.styles import ink_of
+from gpuconsole.tui.widgets.panel import name_box
+
+SIGNALS = {
+    "TERM": "TERM asks it to end; it may save its work first.",
+    "INT": "INT is like ctrl+c; many programs write a last checkpoint.",
+    "KILL": "KILL ends it at once; what it had in memory is lost.",
+}
+
+
+class SignalScreen(ModalScreen[str | None]):
+    """Which signal; the focus is on none."""
+
+    BINDINGS = bindings("dialog")
+    AUTO_FOCUS = "#no"
+
+    def __init__(self, question: str, *about: str) -> None:
+        super().__init__()
+        self._question, self._about = question, about
+
+    def compose(self) -> ComposeResult:
+        """What it is, what each signal does, and a button for each."""
+        say = ink_of(self).say
+        words = "\n".join([*map(clean, map(say, self._about)), "", *map(say, SIGNALS.values())])
+        with Vertical(id="dialog", classes="panel wide"):
+            yield Static(words, markup=False, id="dialog-text")
+            with Horizontal(id="dialog-buttons"):
+                yield Button(say("Keep it"), id="no", compact=True)
+                for name in SIGNALS:
+                    yield Button(name, id=name, variant="error", compact=True)
+
+    def on_mount(self) -> None:
+        """Name the box."""
+        name_box(self.query_one("#dialog"), self._question, "y TERM  n no  tab chooses")
+
+    def action_yes(self) -> None:
+        """The mildest."""
+        self.dismiss("TERM")
+
+    def action_no(self) -> None:
+        """Leave it running."""
+        self.dismiss(None)
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        chosen = event.button.id
+        self.dismiss(chosen if chosen in SIGNALS else None)
+
+
+def signal_process(
+    screen: ConsoleScreen, host: str, process: DeviceProcess, job: Job | None
+) -> None:
+    """Ask for a signal, and for the user's name where the process is somebody else's."""
+    user = clean(process.user) or "somebody"
+    about = [f"{process.pid} of {user} on {host}: {process.command or 'n/a'}"]
+    if job is not None:
+        about.append(f"It is the job {job.task.name}, which would fail; x cancels it.")
+
+    def chosen(signal: str | None) -> None:
+        if signal is None:
+            return
+        if user == screen.session.user:
+            _send(screen, host, process.pid, signal)
+            return
+        asked = AskScreen(
+            f"SIG{signal} to a process of {user}?",
+            f"It is not yours. What it did since it last saved is lost. Type `{user}` to send it.",
+            must_be=user,
+        )
+
+        def named(typed: str | None) -> None:
+            if typed:
+                _send(screen, host, process.pid, signal)
+
+        screen.app.push_screen(asked, named)
+
+    screen.app.push_screen(SignalScreen(f"Signal {process.pid}?", *about), chosen)
+
+
+def stop_container(
+    screen: ConsoleScreen, host: str, process: DeviceProcess, job: Job | None
+) -> None:
+    """Ask, then stop the container of a process; one of a job of this queue is cancelled."""
+    container = process.container_id
+    if not container:
+        screen.tell("This process runs in no container; K signals it.")
+        return
+    short = container[:12]
+    user = clean(process.user) or "somebody"
+    if job is not None:
+        words = (
+            f"It is the job {job.task.name} of {job.user} on {host}. It is cancelled: SIGTERM, then"
+            " SIGKILL after the grace time. What it wrote to its results folder stays."
+        )
+    else:
+        words = (
+            f"Container {short} on {host} runs {process.command or 'a command'} of {user}. It is no"
+            " job of this queue. It gets SIGTERM, then SIGKILL after 30 seconds; the container"
+            " itself stays and can be started again."
+        )
+    question = f"Stop the container of {job.task.name if job is not None else user}?"
+
+    def done(ended: Job | None) -> None:
+        what = f"The container {short} is stopped." if ended is None else (
+            f"{clean(ended.task.name)} is {ended.state_word}."
+        )  # fmt: skip
+        screen.tell(what)
+
+    def answered(yes: object) -> None:
+        if yes:
+            processes = screen.session.processes
+            screen.ask_session(lambda: processes.stop_container(host, container), done)
+
+    mine = screen.session.user in (process.user, job.user if job is not None else "")
+    asked = (
+        ConfirmScreen(question, words, "Stop it")
+        if mine
+        else AskScreen(question, f"{words} Type `{user}` to stop it.", must_be=user)
+    )
+    screen.app.push_screen(asked, answered)
+
+
+def _send(screen: ConsoleScreen, host: str, pid: int, signal: str) -> None:
+    processes = screen.session.processes
+    screen.ask_session(
+        lambda: processes.signal(host, pid, signal),
+        lambda _: screen.tell(f"SIG{signal} was sent to {pid} on {host}."),
+    )

@@ -1,0 +1,372 @@
+"""Triage: what is wrong, who is hit, what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
+
+from gpuconsole.core.incidents import (
+    WRITING,
+    Action,
+    Incident,
+    IncidentState,
+    matches,
+    worst_first,
+)
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.triage.describe import described
+from gpuconsole.triage.rules import BY_NAME
+from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.render.incidents import (
+    Curve,
+    Row,
+    action_lines,
+    columns,
+    counts,
+    empty_lines,
+    evidence_lines,
+    heading,
+    plot_lines,
+    row_pieces,
+    who_is_hit,
+)
+from gpuconsole.tui.render.text_cells import Piece, text
+from gpuconsole.tui.screens import incidents_actions
+from gpuconsole.tui.screens.list_screen import ListScreen
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.widgets.action_list import Actions, Pane
+from gpuconsole.tui.widgets.input_bar import FilterBar
+from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.row_list import Rows
+
+PLOTTED_S, LEAST_PLOTTED_S = 1800.0, 120.0
+"""How much of the device's past is drawn: what is known of the last half hour."""
+
+
+class TriageScreen(ListScreen):
+    """Incidents, evidence and actions."""
+
+    AREA = "triage"
+    MODE = "triage"
+    WIDGET_AREAS = ("actions", "table")
+    THINGS = "incidents"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._resolved = False
+        self._made: tuple[object, ...] = ()
+        """What the rows were made of."""
+        self._rows: dict[str, Row] = {}
+        self._jobs: Mapping[str, Job] = {}
+        self._action = 0
+        self._over = 0
+
+    def body(self) -> ComposeResult:
+        """The list above; evidence, actions and the device's last minutes below."""
+        with Vertical(id="triage"):
+            yield Rows(id="incidents")
+            yield Static("", id="triage-empty", classes="panel empty", markup=False)
+            with Horizontal(id="triage-lower"):
+                yield Pane(id="evidence")
+                yield Actions(id="actions")
+            yield Pane(id="triage-plot")
+        yield FilterBar(id="filter")
+
+    def draw(self, picture: Picture) -> None:
+        """Bring the list and what is below it up to date."""
+        self._list(picture)
+        self.set_class(not self._ids, "-empty")
+        self.draw_titles()
+        if self._ids:
+            sizes = columns(self.query_one(Rows).inner_width)
+            now, ink = picture.now, self.ink
+
+            def pieces(key: str, number: int) -> list[Piece]:
+                return row_pieces(ink, self._row(key), now, sizes)
+
+            self.query_one(Rows).put(self._ids, pieces, heading(ink, sizes))
+        else:
+            self._draw_empty()
+        self._draw_lower()
+
+    def crumbs(self) -> str:
+        """What is looked at, and the filter in force."""
+        incident = self._chosen
+        say = self.ink.say
+        place = f"{say('Triage')} > {incident.where}" if incident is not None else say("Triage")
+        return f"{say('filter:')} {self._filter_text}   {place}" if self._filter_text else place
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def action_open(self) -> None:
+        """Open the host of the incident, at its device."""
+        incident = self._chosen
+        if incident is not None:
+            incidents_actions.open_host(self, incident)
+
+    def action_acknowledge(self) -> None:
+        """Say of the marked incidents, or of the chosen one, that they have been seen."""
+        for incident in self._meant():
+            incidents_actions.acknowledge(self, incident)
+        self.query_one(Rows).unmark()
+
+    def action_snooze(self) -> None:
+        """Put the chosen incident off for an hour."""
+        for incident in self._meant():
+            incidents_actions.snooze(self, incident)
+        self.query_one(Rows).unmark()
+
+    def action_resolve(self) -> None:
+        """Say that it is no fault."""
+        for incident in self._meant():
+            incidents_actions.resolve(self, incident)
+        self.query_one(Rows).unmark()
+
+    def action_copy(self) -> None:
+        """Copy what is known as a ticket."""
+        incident = self._chosen
+        if incident is not None:
+            incidents_actions.copy_ticket(self, incident)
+
+    def action_resolved(self) -> None:
+        """Show what is over, or hide it."""
+        self._resolved = not self._resolved
+        self.show(self.picture)
+
+    def action_actions(self) -> None:
+        """Give the keys to the actions."""
+        self.add_class("-pane-actions")
+        self.query_one(Actions).focus()
+        self._draw_lower()
+
+    def action_pane(self) -> None:
+        """Show evidence or actions, where there is room for one of them."""
+        self.toggle_class("-pane-actions")
+        self.call_after_refresh(self._draw_lower)
+
+    def footer_keys(self) -> Sequence[Key]:
+        """While an action is chosen, its keys alone: digits mean actions then."""
+        actions = self.query_one_optional(Actions)
+        if actions is None or not actions.has_focus:
+            return self.keys()
+        return self.console.keys_of("actions")
+
+    def action_leave(self) -> None:
+        """Choose no action."""
+        self.query_one(Actions).action_leave()
+
+    def action_do(self, number: int) -> None:
+        """Do the numbered action; 0 is the one that is looked at."""
+        incident, actions = self._chosen, self._actions()
+        number = number or self._action + 1
+        if incident is None or number > len(actions):
+            return
+        self._action = number - 1
+        action = actions[self._action]
+        self._draw_lower()
+        if self.console.read_only and action.kind in WRITING:
+            self.tell(f"Read-only: {self.ink.say(action.label)} was not done.")
+            return
+        incidents_actions.do(self, incident, action)
+
+    # -- messages ---------------------------------------------------------------------------
+
+    @on(Rows.Reached)
+    def _row_reached(self) -> None:
+        self._action = 0
+        self._draw_lower()
+        self.draw_frame()
+
+    @on(Rows.Opened)
+    def _row_opened(self) -> None:
+        self.action_open()
+
+    @on(Actions.Moved)
+    def _action_moved(self, event: Actions.Moved) -> None:
+        most = max(0, len(self._actions()) - 1)
+        self._action = max(0, min(most, self._action + event.step))
+        self._draw_lower()
+
+    @on(Actions.Chosen)
+    def _action_chosen(self, event: Actions.Chosen) -> None:
+        # The answer, whatever it is, ends the choosing.
+        self._actions_left()
+        self.action_do(event.number)
+
+    @on(Actions.Left)
+    def _actions_left(self) -> None:
+        self.remove_class("-pane-actions")
+        self.query_one(Rows).focus()
+        self.call_after_refresh(self._draw_lower)
+
+    def on_descendant_focus(self) -> None:
+        """The pane with the keys shows which action is meant, and the footer which keys."""
+        self.call_after_refresh(self._draw_lower)
+        self.call_after_refresh(self.draw_frame)
+
+    @on(Pane.Resized)
+    def _pane_resized(self) -> None:
+        self._draw_lower()
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def _list(self, picture: Picture) -> None:
+        """Make the rows when incidents, jobs, the filter or the minute have changed."""
+        minute = int(picture.now // 15)
+        back = frozenset(one.id for one in picture.incidents if picture.recovering(one))
+        made = (picture.incidents, picture.jobs, self._filter, self._resolved, minute, back)
+        if (
+            len(made) == len(self._made)
+            and all(
+                new is old or new == old for new, old in zip(made[2:], self._made[2:], strict=True)
+            )
+            and made[0] is self._made[0]
+            and made[1] is self._made[1]
+        ):
+            return
+        self._made = made
+        ordered = worst_first(picture.incidents, picture.now)
+        over = [one for one in ordered if one.state(picture.now) is IncidentState.RESOLVED]
+        self._over = len(over)
+        shown = [one for one in ordered if self._resolved or one not in over]
+        shown = [one for one in shown if matches(self._filter, one, picture.now)]
+        wanted = {job for one in shown for job in one.jobs}
+        self._jobs = {job.id: job for job in picture.jobs if job.id in wanted}
+        hosts = {host.name: host for host in picture.snapshot.hosts}
+        self._rows = {
+            _key(one): Row(
+                one,
+                who_is_hit(one, self._jobs, hosts.get(one.host)),
+                recovering=picture.recovering(one),
+            )
+            for one in shown
+        }
+        ids = tuple(self._rows)
+        self._ids = self._ids if ids == self._ids else ids
+
+    def _row(self, key: str) -> Row:
+        """Return a row as it is drawn: what can be done is asked only for those in sight."""
+        row = self._rows[key]
+        if not row.do:
+            actions = self.session.triage.actions(row.incident)
+            row = self._rows[key] = replace(row, do=actions[0].label if actions else "-")
+        return row
+
+    def draw_titles(self) -> None:
+        """Name the list: what is wrong, the filter, the marks."""
+        rows = self.query_one(Rows)
+        say = self.ink.say
+        now = self.picture.now
+        title = f"{say('triage')}  {counts(self.ink, self.picture.incidents, now)}"
+        if self._filter_text:
+            title += f"  /{self._filter_text}"
+        if rows.marked:
+            title += say(f"  {len(rows.marked)} marked")
+        over = f"z shows {self._over} that are over"
+        if self._resolved:
+            over = f"z hides {self._over} that are over"
+        name_box(rows, title, over if self._over else "")
+
+    def _draw_empty(self) -> None:
+        ink = self.ink
+        if self._filter_text:
+            words = [f"No incidents match `{self._filter_text}`.", "", "esc clears the filter."]
+            lines = [[(ink.say(line), ink.text)] for line in words]
+        else:
+            lines = empty_lines(ink, self.picture, self.session.triage.looked_at, self._over)
+        self.query_one("#triage-empty", Static).update(text(lines), layout=False)
+
+    def _draw_lower(self) -> None:
+        if not self.ready:
+            return
+        incident = self._chosen
+        evidence, actions = self.query_one("#evidence", Panel), self.query_one(Actions)
+        narrow = self.size.width < 100
+        evidence.entitle("evidence", "F6 actions" if narrow else "")
+        actions.entitle("actions", "F6 evidence" if narrow else "x, then a number")
+        if incident is None:
+            evidence.put([])
+            actions.put([])
+            self._draw_plot(None)
+            return
+        rule = BY_NAME.get(incident.rule)
+        limits = self.session.settings.triage.limits
+        sentence = described(rule, limits) if rule is not None else "a rule of another version"
+        if evidence.display and evidence.size.width:
+            evidence.put(
+                evidence_lines(
+                    self.ink, self._rows[_key(incident)], self._jobs, sentence, self.picture.now,
+                    evidence.inner_width, low=self.size.height < 30,
+                )
+            )  # fmt: skip
+        if actions.display and actions.size.width:
+            found = self._actions()
+            self._action = max(0, min(self._action, len(found) - 1))
+            actions.put(
+                action_lines(
+                    self.ink, found, self._action, actions.inner_width,
+                    read_only=self.console.read_only, here=actions.has_focus,
+                )
+            )  # fmt: skip
+        self._draw_plot(incident)
+
+    def _draw_plot(self, incident: Incident | None) -> None:
+        """The device's last half hour, where there is one and it was watched."""
+        panel = self.query_one("#triage-plot", Panel)
+        uuid = incident.uuid if incident is not None else ""
+        if bool(uuid) != self.has_class("-plotted"):
+            self.set_class(bool(uuid), "-plotted")
+        if incident is None or not uuid or not panel.display or not panel.size.width:
+            return
+        curves, span = self._curves(incident)
+        last = self.ink.say(f", last {format_duration(span)}")
+        panel.entitle(f"{incident.where}{last}")
+        panel.put(plot_lines(self.ink, curves, panel.inner_width))
+
+    def _curves(self, incident: Incident) -> tuple[list[Curve], float]:
+        """Return the figures of the incident's device, and over how many seconds they go."""
+        history, uuid = self.session.history, incident.uuid
+        known = history.device(uuid, "utilization", PLOTTED_S)
+        reach = known.end - known.times[0] if known.times else 0.0
+        span = min(PLOTTED_S, max(LEAST_PLOTTED_S, reach))
+        host = self.picture.snapshot.host(incident.host)
+        device = next((one for one in host.devices if one.uuid == uuid), None) if host else None
+        memory, power = (device.memory_total_mib, device.power_limit_w) if device else (None, None)
+        return [
+            Curve("util", history.device(uuid, "utilization", span), "{:.0f} %".format, 100.0),
+            Curve("memory", history.device(uuid, "memory_used_mib", span), format_mib, memory),
+            Curve("temp", history.device(uuid, "temperature_c", span), "{:.0f} C".format, 100.0),
+            Curve("power", history.device(uuid, "power_w", span), "{:.0f} W".format, power),
+        ], span
+
+    # -- within -----------------------------------------------------------------------------
+
+    @property
+    def _chosen(self) -> Incident | None:
+        rows = self.query_one_optional(Rows)
+        row = self._rows.get(rows.current) if rows is not None else None
+        return row.incident if row is not None else None
+
+    def _meant(self) -> list[Incident]:
+        """Return the marked incidents, or the chosen one."""
+        marked = self.query_one(Rows).marked
+        found = [row.incident for key, row in self._rows.items() if key in marked]
+        chosen = self._chosen
+        if not found and chosen is None:
+            self.tell("There is no incident to choose.")
+        return found or ([chosen] if chosen is not None else [])
+
+    def _actions(self) -> tuple[Action, ...]:
+        incident = self._chosen
+        return self.session.triage.actions(incident) if incident is not None else ()
+
+
+def _key(incident: Incident) -> str:
+    """Name an occurrence: of one thing there may be several that are over."""
+    return incident.id if incident.ended_at is None else f"{incident.id}@{incident.since:.3f}"

@@ -1,0 +1,1 @@
+"""The form that submits a job, and what it opens."""

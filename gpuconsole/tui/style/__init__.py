@@ -1,0 +1,1 @@
+"""Colours and symbols: themes, named styles, the ASCII filter."""

@@ -1,0 +1,426 @@
+"""The fleet map: one Line API widget for any number of hosts, redrawn only where it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from textual import events
+from textual.geometry import Offset, Region, Size
+from textual.message import Message
+from textual.reactive import reactive, var
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gpuconsole.core.filters import Filter
+from gpuconsole.core.fleet import Device, Host
+from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.render.device_rows import Column, Shows, columns_for, heading
+from gpuconsole.tui.render.fleet_map.layout import (
+    UNGROUPED,
+    Density,
+    Layout,
+    Row,
+    Shown,
+    layout,
+    natural_density,
+)
+from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells
+from gpuconsole.tui.render.fleet_map.owners import Owners
+from gpuconsole.tui.render.fleet_map.rows import MapView, draw_row, host_heading
+from gpuconsole.tui.render.fleet_map.selection import Choice, changed_places
+from gpuconsole.tui.render.sparkline import Past, Sparks
+from gpuconsole.tui.render.text_cells import strip, whole_strip
+from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.style.styles import ink_of
+from gpuconsole.tui.widgets.jumpable import Place
+
+_LABEL_WIDTH = 2
+"""Cells of a letter to jump by, where there are many."""
+
+
+class FleetMap(ScrollView, can_focus=True):
+    """Hosts and devices at one of five densities, with a cursor kept by host and device."""
+
+    BINDINGS = bindings("map")
+
+    metric: reactive[str] = reactive("utilisation")
+    density: reactive[Density | None] = reactive[Density | None](None)
+    """None means the most detailed that fits."""
+    faults_only: reactive[bool] = reactive(False)
+    group: reactive[str] = reactive(UNGROUPED)
+    """The label by which hosts are grouped, `model`, or nothing."""
+    order: reactive[str] = reactive("inventory")
+    moved: var[int] = var(0)
+    """Counts the cursor's moves: who watches it draws in the map's own paint, not one later."""
+    lit: reactive[frozenset[str]] = reactive(frozenset())
+    """Devices that are to stand out, by UUID."""
+
+    @dataclass
+    class CursorMoved(Message):
+        """The cursor stands on another host or device."""
+
+        host: Host | None
+        device: Device | None
+
+    class Opened(Message):
+        """What is under the cursor was clicked twice."""
+
+    @dataclass
+    class Shrunk(Message):
+        """What is shown changed: number of hosts, density."""
+
+        hosts: int
+
+    def __init__(self, *, with_host: bool = True, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._with_host = with_host
+        self._picture = Picture()
+        self._choice = Choice()
+        self._owners = Owners()
+        self._cells: Cells | None = None
+        self._seen: MapView | None = None
+        self._shown: tuple[Shown, ...] = ()
+        self._cursor: tuple[str, str] = ("", "")
+        self._at = (0, 0)
+        self._layout: Layout | None = None
+        self._laid_for: tuple[object, ...] = ()
+        self._asked: tuple[tuple[object, ...], int] = ((), 0)
+        self._strips: dict[int, Strip] = {}
+        self._sparks: Sparks | None = None
+        self._past: Past | None = None
+        self.taken: Callable[[], int] = lambda: 0
+        """Lines that bars around the map have taken from it for now."""
+
+    # -- what it is given -------------------------------------------------------------------
+
+    def show(self, picture: Picture) -> None:
+        """Draw a new picture, only the rows whose host or owner changed."""
+        old, self._picture = self._picture, picture
+        self._seen = None
+        before, self._shown = self._shown, self._choice.of(picture)
+        changed = None if self._layout is None else changed_places(before, self._shown)
+        if changed is None or old.owners is not picture.owners:
+            self._renew(keep_layout=changed is not None)
+            return
+        self._repaint(self._placed().rows_of(changed, self._shown))
+
+    def remember(self, past: Past) -> None:
+        """Draw the devices' last minutes from here, from now on."""
+        if past != self._past:
+            self._past, self._sparks = past, Sparks(past)
+            self.restyle()
+
+    def narrow(self, filter_: Filter) -> None:
+        """Show only what the filter lets pass."""
+        self._choice.filter = filter_
+        self._choose()
+
+    def restyle(self) -> None:
+        """Forget what was drawn: the theme or the symbols changed."""
+        self._forget()
+        self.refresh()
+
+    @property
+    def current(self) -> tuple[Host | None, Device | None]:
+        """The host and device under the cursor."""
+        host, device = self._at
+        if not 0 <= host < len(self._shown):
+            return None, None
+        item = self._shown[host]
+        return item.host, item.devices[device] if device < len(item.devices) else None
+
+    @property
+    def owners(self) -> Owners:
+        """The letters of the users that have been drawn."""
+        return self._owners
+
+    @property
+    def shown_hosts(self) -> int:
+        """How many hosts pass the filter."""
+        return len(self._shown)
+
+    @property
+    def drawn_density(self) -> Density:
+        """The density in use, chosen or natural."""
+        return self._placed().density
+
+    def lines_in(self, width: int, height: int) -> int:
+        """Return how many lines the hosts shown would take in a map of this size."""
+        shown, density = self._shown, self.density
+        asked = (width, height, density, self.group, len(shown), sum(len(s.devices) for s in shown))
+        if asked != self._asked[0]:
+            if density is None:
+                density = natural_density(shown, width, height, self.group)
+            placed = layout(shown, density, width, self.group)
+            self._asked = asked, len(placed.rows) + placed.heading
+        return self._asked[1]
+
+    def move_to(self, host: str, uuid: str = "") -> None:
+        """Put the cursor on a host, and on one of its devices."""
+        self._cursor = (host, uuid)
+        self._find_cursor()
+        self._follow_cursor()
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def action_move(self, right: int, down: int) -> None:
+        """Move the cursor by one, on the rows as they are drawn."""
+        placed = self._placed()
+        if not self._shown:
+            return
+        host, device = self._at
+        row = placed.row(host, device)
+        if placed.density >= Density.HOST_LINE:
+            self._stand_on_row(row + (down or right), down or right)
+            return
+        members = placed.rows[row].hosts
+        if right:
+            self._stand(max(0, min(len(self._shown) - 1, host + right)), 0)
+        else:
+            column = members.index(host)
+            to = self._row_near(row + down, down).hosts
+            self._stand(to[min(column, len(to) - 1)], 0)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by a page."""
+        height = max(1, self.size.height - self._placed().heading - 1)
+        self._stand_on_row(self._placed().row(*self._at) + pages * height, pages)
+
+    def action_edge(self, way: int) -> None:
+        """Move the cursor to the first or last row."""
+        rows = self._placed().rows
+        if rows:
+            row = self._row_near(0 if way < 0 else len(rows) - 1, -way)
+            self._stand(row.hosts[0 if way < 0 else -1], row.device or 0)
+
+    def jump_places(self) -> list[Place]:
+        """Return the hosts or rows in sight."""
+        placed, top = self._placed(), self.scroll_offset.y
+        bottom = min(len(placed.rows), top + self.size.height - placed.heading)
+        step = placed.cell_width + placed.gap
+        found: list[Place] = []
+        for number in range(top, bottom):
+            row, y = placed.rows[number], number - top + placed.heading
+            if row.heading:
+                continue
+            if placed.density >= Density.HOST_LINE or step <= _LABEL_WIDTH:
+                found.append(Place(Offset(0, y), partial(self._stand_on_row, number)))
+                continue
+            for column, host in enumerate(row.hosts):
+                at = Offset(placed.gutter + placed.gap + column * step, y)
+                found.append(Place(at, partial(self._stand, host, 0)))
+        return found
+
+    def on_click(self, event: events.Click) -> None:
+        """Stand on the host or device that was clicked; a second click opens it."""
+        placed = self._placed()
+        spot = event.get_content_offset(self)
+        if spot is None or spot.y < placed.heading:
+            return
+        row = spot.y + self.scroll_offset.y - placed.heading
+        if row >= len(placed.rows):
+            return
+        if placed.density >= Density.HOST_LINE or placed.rows[row].heading:
+            self._stand_on_row(row)
+            self._click_opens(event)
+            return
+        hosts = placed.rows[row].hosts
+        column = (spot.x - placed.gutter - placed.gap) // (placed.cell_width + placed.gap)
+        self._stand(hosts[max(0, min(len(hosts) - 1, column))], 0)
+        self._click_opens(event)
+
+    def _click_opens(self, event: events.Click) -> None:
+        if event.chain == 2:
+            self.post_message(self.Opened())
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the widget."""
+        placed = self._placed()
+        ink = ink_of(self)
+        width = self.size.width
+        if y < placed.heading:
+            if placed.density is Density.HOST_LINE:
+                return strip(host_heading(ink, width, self.metric), width, ink.text)
+            pieces = heading(ink, self._columns(width))
+            return strip([("  ", ink.text), *pieces], width, ink.text)
+        row = y + self.scroll_offset.y - placed.heading
+        if row >= len(placed.rows):
+            return Strip.blank(width, ink.text)
+        known = self._strips.get(row)
+        if known is None or known.cell_length != width:
+            here = placed.row(*self._at) == row
+            pieces = draw_row(
+                self._view(placed, width), placed.rows[row], self._at if here else None
+            )
+            drawn = placed.rows[row]
+            if placed.heading or drawn.heading or placed.cells(drawn) > width:
+                known = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
+            else:
+                known = whole_strip(pieces, width)
+            self._strips[row] = known
+        return known
+
+    def _view(self, placed: Layout, width: int) -> MapView:
+        """Return what all rows of a paint share."""
+        view = self._seen
+        if view is None or view.layout is not placed or view.width != width:
+            ink = ink_of(self)
+            self._cells = self._cells or Cells(ink, self._owners)
+            view = self._seen = MapView(
+                ink, self._picture, self._shown, placed, self.metric,
+                self._columns(width), width,
+                self._cells, self._owners, self.lit, self.group,
+            )  # fmt: skip
+        return view
+
+    def _columns(self, width: int) -> tuple[tuple[Column, int], ...]:
+        shows = Shows(BY_NAME[self.metric], self._owners, self._sparks)
+        return columns_for(width - 3, shows, with_host=self._with_host)
+
+    def _placed(self) -> Layout:
+        """Lay out for the present size; drawing may come before the first Resize."""
+        width, height = self.size
+        wanted = (width, height, self.density, self.group)
+        if self._layout is None or self._laid_for != wanted:
+            density = self.density
+            if density is None:
+                # What a bar takes for a while changes nothing of how much is shown of a host.
+                room = max(1, height + self.taken())
+                density = natural_density(self._shown, max(1, width), room, self.group)
+            self._layout = layout(self._shown, density, max(1, width), self.group)
+            self._laid_for = wanted
+            self._strips.clear()
+            self.virtual_size = Size(width, len(self._layout.rows) + self._layout.heading)
+        return self._layout
+
+    # -- watching ---------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        """Lay out anew and keep the cursor in view."""
+        self._renew()
+
+    def watch_metric(self) -> None:
+        """Every row shows another figure."""
+        self.restyle()
+
+    def watch_density(self) -> None:
+        """Every row stands elsewhere."""
+        self._renew()
+
+    def watch_group(self) -> None:
+        """Every row stands elsewhere."""
+        self._renew()
+
+    def watch_faults_only(self) -> None:
+        """Other hosts are shown."""
+        self._choice.faults_only = self.faults_only
+        self._choose()
+
+    def watch_order(self) -> None:
+        """Hosts stand in another order."""
+        self._choice.order = self.order
+        self._choose()
+
+    def watch_lit(self) -> None:
+        """Other devices stand out."""
+        self.restyle()
+
+    def notify_style_update(self) -> None:
+        """A theme changed below: what was drawn has the old colours."""
+        super().notify_style_update()
+        self._forget()
+
+    # -- within -----------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        """Forget all that was made in the ink, or for the metric, of before."""
+        self._strips.clear()
+        self._cells = self._seen = None
+
+    def _choose(self) -> None:
+        self._shown = self._choice.of(self._picture)
+        self._renew()
+
+    def _renew(self, *, keep_layout: bool = False) -> None:
+        self._seen = None
+        if not self.is_mounted:
+            return
+        if keep_layout:
+            self._strips.clear()
+        else:
+            self._layout = None
+        self._placed()
+        self._find_cursor()
+        self._follow_cursor()
+        self.refresh()
+        self.post_message(self.Shrunk(len(self._shown)))
+
+    def _find_cursor(self) -> None:
+        """Put the cursor back on its host by name, or on what now stands in its place."""
+        name, uuid = self._cursor
+        for at, item in enumerate(self._shown):
+            if item.host.name == name:
+                uuids = [device.uuid for device in item.devices]
+                self._at = (at, uuids.index(uuid) if uuid in uuids else 0)
+                return
+        self._at = (min(self._at[0], max(0, len(self._shown) - 1)), 0)
+
+    def _follow_cursor(self) -> None:
+        placed = self._placed()
+        row = placed.row(*self._at)
+        top, height = self.scroll_offset.y, self.size.height
+        if row < top:
+            self.scroll_to(y=row, animate=False, force=True)
+        elif row + placed.heading >= top + height:
+            self.scroll_to(y=row + placed.heading - height + 1, animate=False, force=True)
+        self._announce()
+
+    def _row_near(self, row: int, way: int = 1) -> Row:
+        """Return this row, or the next that is no heading, that way if there is one."""
+        rows = self._placed().rows
+        row = max(0, min(len(rows) - 1, row))
+        for step in (1 if way >= 0 else -1, -1 if way >= 0 else 1):
+            at = row
+            while 0 <= at < len(rows):
+                if not rows[at].heading:
+                    return rows[at]
+                at += step
+        return rows[row]
+
+    def _stand_on_row(self, row: int, way: int = 1) -> None:
+        if self._placed().rows:
+            chosen = self._row_near(row, way)
+            self._stand(chosen.hosts[0], chosen.device or 0)
+
+    def _stand(self, host: int, device: int) -> None:
+        placed = self._placed()
+        rows = {placed.row(*self._at), placed.row(host, device)}
+        self._at = (host, device)
+        item = self._shown[host]
+        uuid = item.devices[device].uuid if device < len(item.devices) else ""
+        self._cursor = (item.host.name, uuid)
+        self._repaint(rows)
+        self._follow_cursor()
+
+    def _repaint(self, rows: Iterable[int]) -> None:
+        """Forget these rows, and draw those of them that are in view."""
+        top, height, width = self.scroll_offset.y, self.size.height, self.size.width
+        shift = self._placed().heading - top
+        seen = set()
+        for row in rows:
+            self._strips.pop(row, None)
+            if 0 <= row + shift < height:
+                seen.add(row + shift)
+        if 2 * len(seen) > height:
+            # One region costs less than many, and what did not change is drawn from memory.
+            self.refresh(Region(0, 0, width, height))
+        elif seen:
+            self.refresh(*(Region(0, line, width, 1) for line in seen))
+
+    def _announce(self) -> None:
+        self.moved += 1
+        self.post_message(self.CursorMoved(*self.current))
