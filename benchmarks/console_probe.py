@@ -1,16 +1,24 @@
 """The console with a stop-watch: runs in a terminal, writes what it saw as JSON, ends.
 
-Started by `benchmarks.fleet` in a pseudo-terminal; draws as the console does, only notes times.
+Started by `benchmarks.fleet` in a pseudo-terminal; opens and draws as `gpuconsole` does, only notes
+times. The stages of its start are noted in processor time too: a busy machine changes that little.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuconsole.cli.entry import GARBAGE_AFTER
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
 
 STARTED = time.time()
 
@@ -21,8 +29,16 @@ class Notes:
 
     first_paint: float | None = None
     full_picture: float | None = None
+    stages: list[tuple[str, float, float]] = field(default_factory=list)
+    """What was reached: its name, seconds since the epoch, processor time until then."""
     paints: list[tuple[float, dict[str, float]]] = field(default_factory=list)
     cpu: list[tuple[float, float]] = field(default_factory=list)
+
+    def reached(self, stage: str) -> float:
+        """Note that a stage of the start is done; returns the time."""
+        now = time.time()
+        self.stages.append((stage, now, time.process_time()))
+        return now
 
 
 def main() -> None:
@@ -34,24 +50,51 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--began", type=float, default=STARTED, help="when the process was made")
     options = parser.parse_args()
 
+    notes = Notes()
+    notes.reached("Python itself")
+    # The order is that of `gpuconsole.cli`.
+    gc.set_threshold(GARBAGE_AFTER)
+    from gpuconsole.cli.opening import Opening
+
+    with Opening() as opening:
+        notes.reached("first words on the terminal")
+        from gpuconsole.remote.inventory import open_inventory
+
+        lab = open_inventory(options.inventory, {})
+        opening.show([host.name for host in lab.hosts])
+        notes.reached("settings, inventory: hosts named")
+        from gpuconsole.session.factory import open_session
+
+        session = open_session(
+            options.inventory, options.state, read_only=True, dispatch=False, lab=lab
+        )
+        notes.reached("session, placement, triage, journal")
+        import textual.app  # noqa: F401
+
+        notes.reached("Textual")
+        opening.hand_over()
+        _run(session, options, notes)
+
+
+def _run(session: Session, options: argparse.Namespace, notes: Notes) -> None:
     import gpuconsole.tui
     from gpuconsole.core.fleet import HostState
-    from gpuconsole.session.factory import open_session
     from gpuconsole.tui.app import ConsoleApp
 
-    notes = Notes()
+    notes.reached("screens")
 
     class Probe(ConsoleApp):
         CSS_PATH = Path(gpuconsole.tui.__path__[0]) / "console.tcss"
 
-        def on_mount(self) -> None:
-            super().on_mount()
+        # Textual calls the handler of each class: the console's own has its name, not this one.
+        def on_ready(self) -> None:
             self.call_after_refresh(self._first)
 
         def _first(self) -> None:
-            notes.first_paint = time.time()
+            notes.first_paint = notes.reached("stylesheet, layout, first frame")
 
         def paint(self, *, force: bool = False) -> None:
             before = self.picture
@@ -66,7 +109,7 @@ def main() -> None:
             }
             if notes.full_picture is None:
                 if len(seen) >= options.expect:
-                    notes.full_picture = now
+                    notes.full_picture = notes.reached("SSH, agents, every host on screen")
                     self.set_timer(options.warm_up, self._begin_window)
                 elif now - STARTED > 120:
                     self.exit()
@@ -82,14 +125,14 @@ def main() -> None:
             notes.cpu.append((time.time(), time.process_time()))
             self.exit()
 
-    session = open_session(options.inventory, options.state, read_only=True, dispatch=False)
     Probe(session).run()
     options.out.write_text(
         json.dumps(
             {
-                "started": STARTED,
+                "started": options.began,
                 "first_paint": notes.first_paint,
                 "full_picture": notes.full_picture,
+                "stages": notes.stages,
                 "paints": notes.paints,
                 "cpu": notes.cpu,
                 "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -24,10 +24,13 @@ import sys
 import tempfile
 import termios
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.console import pace_cpu_s
 
 DEVICES = 8
 SIZE = (36, 120)
@@ -47,6 +50,18 @@ class Figures:
     first_full_picture_s: float
     samples_per_host_s: float
     rss_mib: float
+    stages: dict[str, tuple[float, float]]
+    """Of the start: seconds since the process was made, processor time of the stage."""
+
+    @property
+    def first_words_s(self) -> float:
+        """When the terminal showed the first words."""
+        return self.stages["first words on the terminal"][0]
+
+    @property
+    def hosts_named_s(self) -> float:
+        """When it showed the names of the hosts."""
+        return self.stages["settings, inventory: hosts named"][0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -127,7 +142,18 @@ def evaluate(notes: dict[str, Any], count: int, hung: int) -> Figures:
         first_full_picture_s=notes["full_picture"] - notes["first_paint"],
         samples_per_host_s=len(samples) / count / wall,
         rss_mib=notes["rss_mib"],
+        stages=_stages(notes["started"], notes["stages"]),
     )
+
+
+def _stages(
+    began: float, reached: Sequence[tuple[str, float, float]]
+) -> dict[str, tuple[float, float]]:
+    stages, before = {}, 0.0
+    for name, at, cpu in reached:
+        stages[name] = (at - began, cpu - before)
+        before = cpu
+    return stages
 
 
 def print_table(figures: Sequence[Figures]) -> None:
@@ -139,6 +165,8 @@ def print_table(figures: Sequence[Figures]) -> None:
         ("client CPU, ms per host-sample", "cpu_ms_per_host_sample", ".2f"),
         ("data age mean, s", "age_mean_s", ".2f"),
         ("data age p95, s", "age_p95_s", ".2f"),
+        ("process start to first words, s", "first_words_s", ".2f"),
+        ("process start to hosts named, s", "hosts_named_s", ".2f"),
         ("process start to first paint, s", "first_paint_s", ".2f"),
         ("first paint to full picture, s", "first_full_picture_s", ".2f"),
         ("samples per host and second", "samples_per_host_s", ".2f"),
@@ -148,6 +176,13 @@ def print_table(figures: Sequence[Figures]) -> None:
     print(f"{'':34}" + "".join(f"{head:>18}" for head in heads))
     for title, name, form in rows:
         print(f"{title:34}" + "".join(f"{format(getattr(row, name), form):>18}" for row in figures))
+    pace = pace_cpu_s()
+    print(f"\nThe start, in ms of processor time; a fixed piece of work takes {pace:.2f} s here.")
+    for stage in figures[0].stages:
+        cells = [f"{1000 * row.stages[stage][1]:.0f}" for row in figures]
+        print(f"{stage:34}" + "".join(f"{cell:>18}" for cell in cells))
+    totals = [f"{1000 * sum(cpu for _, cpu in row.stages.values()):.0f}" for row in figures]
+    print(f"{'in all':34}" + "".join(f"{total:>18}" for total in totals))
 
 
 def _move(hosts: Sequence[Any], stop: threading.Event) -> None:
@@ -170,6 +205,7 @@ def _run_console(folder: Path, expect: int, seconds: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.console_probe"]
     command += ["--inventory", str(folder / "inventory.yaml"), "--state", str(folder / "state")]
     command += ["--expect", str(expect), "--seconds", str(seconds), "--out", str(out)]
+    command += ["--began", str(time.time())]
     env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     # Textual draws on stderr.
     console = subprocess.Popen(

@@ -12,6 +12,8 @@ from gpuconsole.cli.output import note
 from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
+    from gpuconsole.cli.opening import Opening
+    from gpuconsole.remote.inventory import Inventory
     from gpuconsole.session.session import Session
 
 Answer = TypeVar("Answer")
@@ -56,10 +58,16 @@ def tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None
 
 
 def open_session(
-    chosen: Options, *, dispatching: bool, fleet: bool = True, own_queue: bool = False
+    chosen: Options,
+    *,
+    dispatching: bool,
+    fleet: bool = True,
+    own_queue: bool = False,
+    lab: Inventory | None = None,
 ) -> Session:
     """Return the session that the options name, not entered yet; with `own_queue` on the queue of
-    this account, though the inventory names the lab's."""
+    this account, though the inventory names the lab's. `lab` is the inventory where the caller has
+    read it."""
     from gpuconsole.session import factory
 
     return factory.open_session(
@@ -69,14 +77,18 @@ def open_session(
         dispatch=dispatching,
         fleet=fleet,
         own_queue=own_queue,
+        lab=lab,
     )
 
 
 def show_console(
-    session: Session, site: str, meanwhile: Callable[[], Awaitable[None]] | None = None
+    session: Session,
+    site: str,
+    opening: Opening,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
     """Open the console over a session, with the looks that its settings name; `meanwhile` runs
-    beside it."""
+    beside it. It draws over what `opening` shows."""
     from gpuconsole.tui import run_console
 
     # Textual reads keys from stdin and draws on stderr.
@@ -87,6 +99,7 @@ def show_console(
             "Without one: `gpuconsole status`, or `gpuconsole demo --headless`.",
         )
     settings = session.settings
+    opening.hand_over()
     return run_console(
         session,
         site=site,

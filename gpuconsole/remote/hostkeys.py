@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class HostKeyCheck:
     def match(self, host: str, address: str, port: int | None) -> Sequence[Any]:
         """Return the keys known for a host, in the form that asyncssh wants."""
         self.offered = None
-        found = asyncssh.match_known_hosts(self._trusted, host, address, port)
+        found = asyncssh.match_known_hosts(_parsed(self._trusted), host, address, port)
         self._known = any(found[:2])
         return found
 
@@ -103,6 +104,12 @@ def trust(offered: OfferedKey, path: Path) -> None:
             file.write(f"{offered.pattern} {offered.text}\n".encode())
     except OSError as error:
         raise UsageError("Cannot write known_hosts", f"{path}: {error.strerror}.") from error
+
+
+@lru_cache(maxsize=4)
+def _parsed(trusted: bytes) -> Any:
+    """Return the keys of known_hosts; parsed once for all hosts, as every host has a line in it."""
+    return asyncssh.import_known_hosts(trusted.decode())
 
 
 def _read(path: Path) -> bytes:

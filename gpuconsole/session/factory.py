@@ -80,6 +80,7 @@ def open_session(
     fleet: bool = True,
     own_queue: bool = False,
     lead: Lead | None = None,
+    lab: Inventory | None = None,
 ) -> Session:
     """Return a session, not yet entered.
 
@@ -88,17 +89,17 @@ def open_session(
 
     Without an inventory the user's own is read, else this machine alone is shown. The demo keeps
     its state in a folder of its own that goes with it, unless `state` names one. Without `fleet`
-    no host is contacted and none is needed: the journal alone answers. UsageError for a wrong
-    inventory or settings, JournalError for a state folder that cannot be used.
+    no host is contacted and none is needed: the journal alone answers. `lab` is the inventory where
+    the caller has read it. UsageError for a wrong inventory or settings, JournalError for a state
+    folder that cannot be used.
     """
     if demo is not None:
         return _demo_session(state, demo, read_only=read_only, dispatch=dispatch)
     from gpuconsole.remote.inventory import Inventory, open_inventory
 
-    if fleet or find_inventory(inventory, os.environ) is not None:
-        lab = open_inventory(inventory, os.environ)
-    else:
-        lab = Inventory("none", ())
+    if lab is None:
+        needed = fleet or find_inventory(inventory, os.environ) is not None
+        lab = open_inventory(inventory, os.environ) if needed else Inventory("none", ())
     settings = combined(load_settings(), lab.lab)
     if lab.queue is not None and not own_queue:
         return _lab_session(lab, lab.queue, settings, state_folder(state), read_only=read_only)

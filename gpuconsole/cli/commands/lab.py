@@ -125,10 +125,13 @@ class Laboratory:
 
 
 def _open(lab: Laboratory) -> int:
-    if options().read_only:
-        return show_console(lab.session(dispatching=False), site="demo")
-    # The console does not wait for its jobs: they come into the queue before one's eyes.
-    return show_console(lab.session(dispatching=True), "demo", lambda: _fill(lab))
+    from gpuconsole.cli.opening import Opening
+
+    with Opening() as opening:
+        if options().read_only:
+            return show_console(lab.session(dispatching=False), "demo", opening)
+        # The console does not wait for its jobs: they come into the queue while one looks.
+        return show_console(lab.session(dispatching=True), "demo", opening, lambda: _fill(lab))
 
 
 async def _fill(lab: Laboratory) -> None:

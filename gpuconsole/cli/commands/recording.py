@@ -78,6 +78,8 @@ def replay(file: Path | None, at: str | None, speed: float | None) -> int:
     given. With --json the `status` document of that moment is printed, with its jobs and incidents.
     Times without a zone are this machine's.
     """
+    from gpuconsole.cli.opening import Opening
+
     session = asyncio.run(_opened(file, at))
     if options().as_json:
         print_document(_document(session))
@@ -87,7 +89,8 @@ def replay(file: Path | None, at: str | None, speed: float | None) -> int:
         note(line)
     if speed is not None or (at is None and file is not None):
         reel.play(speed or 1.0)
-    return show_console(session, site="")
+    with Opening() as opening:
+        return show_console(session, "", opening)
 
 
 async def _opened(file: Path | None, at: str | None) -> ReplaySession:

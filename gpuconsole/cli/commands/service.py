@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,16 @@ if TYPE_CHECKING:
 
 def open_console() -> int:
     """Open the console on the inventory that the options name."""
+    from gpuconsole.cli.opening import Opening
+
     chosen = options()
-    return show_console(open_session(chosen, dispatching=not chosen.read_only), site="")
+    with Opening() as opening:
+        from gpuconsole.remote.inventory import open_inventory
+
+        lab = open_inventory(chosen.inventory, os.environ)
+        opening.show([host.name for host in lab.hosts])
+        session = open_session(chosen, dispatching=not chosen.read_only, lab=lab)
+        return show_console(session, "", opening)
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
