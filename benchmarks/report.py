@@ -1,10 +1,10 @@
 """What `gpuconsole report` costs over a long journal.
 
-    python -m benchmarks.report [--jobs 100000] [--limit 2.0]
+    python -m benchmarks.report [--jobs 100000] [--limit 1.0]
 
 Writes a journal of made-up jobs, an attempt in ten on two hosts, one in twenty beside another on
 its device, and runs the command on it as a person would. Exit code 1 where the median of three runs
-takes more processor time than the limit (seconds).
+for the last 30 days takes more processor time than the limit (seconds); a busy machine doubles it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def main() -> int:
     """Write a journal, run the command, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--limit", type=float, default=2.0)
+    parser.add_argument("--limit", type=float, default=1.0)
     chosen = parser.parse_args()
     slow = False
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def main() -> int:
         print(f"{chosen.jobs:,} jobs, processor time, median of {RUNS} runs, s")
         for asked in ASKED:
             took = statistics.median(timed(state, asked) for _ in range(RUNS))
-            slow = slow or took > chosen.limit
+            slow = slow or (asked is ASKED[0] and took > chosen.limit)
             print(f"| {' '.join(asked)} | {took:.2f} |")
     return int(slow)
 

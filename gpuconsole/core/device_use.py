@@ -6,6 +6,7 @@ of these: named tuples are made in a fifth of the time of frozen data classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -60,3 +61,34 @@ class Holding(NamedTuple):
     measured as above."""
     mean_model: str = ""
     """The model of the devices in that history."""
+
+
+class HeldSums(NamedTuple):
+    """Sums over jobs that each held the devices of one model on one host, alone and once."""
+
+    user: str
+    account: str
+    """"" unless it is asked for, and so is the project."""
+    project: str
+    host: str
+    model: str
+    month: int
+    """The number of the month among those of the time that is asked for; else 0."""
+    jobs: int
+    """As many as attempts."""
+    held_s: float
+    used_s: float
+    use_known_s: float
+    energy_j: float
+    energy_known_s: float
+
+
+def merged_spans(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return spans of time in order, those that touch as one."""
+    merged: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((begin, end))
+    return merged

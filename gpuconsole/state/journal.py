@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.acts import Act
-from gpuconsole.core.device_use import DeviceUse, Holding
+from gpuconsole.core.device_use import DeviceUse, HeldSums, Holding
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.incidents import Incident
@@ -27,12 +27,14 @@ from gpuconsole.state.tables import (
     device_use,
     dispatcher_lease,
     faults,
+    held_sums,
     host_drains,
     incidents,
     rows,
     run_history,
 )
 from gpuconsole.state.tables.dispatcher_lease import Role
+from gpuconsole.state.tables.held_sums import Asked
 from gpuconsole.state.tables.host_drains import Drain
 
 KEPT_EVENTS = 1000
@@ -286,17 +288,23 @@ class Journal:
         """Return what was measured of a job's attempts."""
         return device_use.read(self._database.query(device_use.OF_JOB, (job_id,)))
 
-    def holdings(self, since: float, until: float, *, accounts: bool = True) -> list[Holding]:
-        """Return which devices were held between two times, by whom, and what was measured;
-        without `accounts` those of accounts and projects stay empty, which is read sooner.
+    def held(self, asked: Asked) -> tuple[list[HeldSums], list[Holding]]:
+        """Return which devices were held, by whom, and what was measured: the sums over simple
+        jobs, and what each of the others held.
 
         Reads over a connection of its own: may be called in a thread.
         """
         with self._database.reading() as connection:
             if connection is None:
-                return []
+                return [], []
             try:
-                return device_use.read_holdings(connection, since, until, accounts=accounts)
+                # All see one state of the journal.
+                connection.execute("BEGIN")
+                sums, others = held_sums.read(connection, asked)
+                return sums, device_use.read_holdings(
+                    connection, asked.since, asked.read_until, others,
+                    accounts=bool({"account", "project"} & set(asked.keys)),
+                )  # fmt: skip
             except (ValueError, TypeError, KeyError) as error:
                 raise self._damaged(f"an attempt cannot be read ({clean(str(error), 200)})") from (
                     error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.moments import parse_moment
-from gpuconsole.core.places import find_inventory
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,10 +52,13 @@ def report(by: str, since: str, until: str, as_csv: bool) -> int:
     async def work(session: Session) -> UsageReport:
         return await session.usage_report(query)
 
+    from gpuconsole.session.report.making import offline
+
     options().read_only = True
-    named = find_inventory(options().inventory, os.environ) is not None
     with _without_garbage():
-        made = drive(work, fleet=named, links=False)
+        made = offline(options().inventory, options().state, query)
+        if made is None:
+            made = drive(work)
     if options().as_json:
         print_document(made.as_json())
         return 0

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from datetime import datetime
+from typing import TYPE_CHECKING
 
-from gpuconsole.config import PriceSection
-from gpuconsole.core.catalogue import Catalogue
-from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.session.context import Context
+from gpuconsole.session.report.making import Known, made
 from gpuconsole.session.report.model import Query, UsageReport
-from gpuconsole.session.report.tally import Prices, Tally, idle_leases
+
+if TYPE_CHECKING:
+    from gpuconsole.session.context import Context
 
 
 async def report(context: Context, query: Query, user: str = "") -> UsageReport:
@@ -21,49 +19,8 @@ async def report(context: Context, query: Query, user: str = "") -> UsageReport:
     JournalError where the journal cannot be read.
     """
     now, snapshot = context.clock.now(), context.hosts.snapshot()
-    made = await asyncio.to_thread(_made, context, query, user, snapshot, now)
-    return made.made_safe()
-
-
-def _made(
-    context: Context, query: Query, user: str, snapshot: FleetSnapshot, now: float
-) -> UsageReport:
-    settings = context.settings
-    models = {
-        (host.name, device.uuid): device.model for host in snapshot.hosts for device in host.devices
-    }
-    hourly = {host.name: host.price_per_hour for host in snapshot.hosts}
-    prices = prices_of(settings.prices, hourly)
-    # What holds devices now is asked for too, whatever the time of the report.
-    accounts = "account" in query.by or "project" in query.by
-    held = context.journal.holdings(query.since, max(query.until, now), accounts=accounts)
-    tally = Tally(query, prices, models, now)
-    tally.take(held, user)
-    return UsageReport(
-        query,
-        tally.rows(),
-        tally.total(),
-        idle_leases(held, models, now, settings.triage.limits.idle_for),
-        user,
-        settings.prices.currency,
-        datetime.fromtimestamp(now).astimezone().tzname() or "",
+    known = Known(
+        {host.name: host.price_per_hour for host in snapshot.hosts},
+        {(host.name, one.uuid): one.model for host in snapshot.hosts for one in host.devices},
     )
-
-
-def prices_of(section: PriceSection, hosts: Mapping[str, float | None]) -> Prices:
-    """Return what devices cost: as their host's entry says, else as the lab's list says of the
-    model."""
-    catalogue = Catalogue.load()
-
-    def hourly(host: str, model: str) -> float | None:
-        own = hosts.get(host)
-        if own is not None:
-            return own
-        if model in section.per_hour:
-            return section.per_hour[model]
-        named = (
-            price for name, price in section.per_hour.items() if catalogue.matches(name, model)
-        )
-        return next(named, None) if model else None
-
-    return Prices(hourly, section.per_kwh)
+    return await asyncio.to_thread(made, context.journal, context.settings, query, known, now, user)

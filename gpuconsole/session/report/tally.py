@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from gpuconsole.core.device_use import DeviceUse, Holding
+from gpuconsole.core.device_use import DeviceUse, HeldSums, Holding, merged_spans
 from gpuconsole.session.report.model import (
     HOUR_S,
     KWH_J,
@@ -33,6 +33,9 @@ _WORDS: Mapping[Key, Callable[[Holding], str]] = {
     "project": attrgetter("project"),
     "host": attrgetter("host"),
 }
+
+
+_MONTH = HeldSums._fields.index("month")
 
 
 class _Segment(NamedTuple):
@@ -60,6 +63,8 @@ class _Group:
 
     jobs: set[str] = field(default_factory=set)
     attempts: set[tuple[str, int]] = field(default_factory=set)
+    single: int = 0
+    """Jobs that are in no other group, with one attempt each."""
     held_s: float = 0.0
     used_s: float = 0.0
     use_known_s: float = 0.0
@@ -72,8 +77,8 @@ class _Group:
         """Add another group."""
         self.jobs |= other.jobs
         self.attempts |= other.attempts
-        for name in ("held_s", "used_s", "use_known_s", "energy_j", "energy_known_s", "priced",
-                     "unpriced_s"):  # fmt: skip
+        for name in ("single", "held_s", "used_s", "use_known_s", "energy_j", "energy_known_s",
+                     "priced", "unpriced_s"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def sums(self, per_kwh: float | None) -> Sums:
@@ -83,8 +88,8 @@ class _Group:
         any_energy = per_kwh is not None and self.energy_known_s > 0.0
         all_energy = per_kwh is None or self.energy_known_s >= self.held_s * 0.99
         return Sums(
-            len(self.jobs),
-            len(self.attempts),
+            len(self.jobs) + self.single,
+            len(self.attempts) + self.single,
             self.held_s,
             self.used_s,
             self.use_known_s,
@@ -121,6 +126,24 @@ class Tally:
         for number, holding in enumerate(holdings):
             if not user or holding.user == user:
                 self._take(holding, shared.get(number, ()))
+
+    def add(self, sums: Iterable[HeldSums]) -> None:
+        """Add what was summed up already, of jobs that `take` is not given."""
+        places = [HeldSums._fields.index(key) for key in self._query.by]
+        for one in sums:
+            words = [self._names[one.month] if place == _MONTH else one[place] for place in places]
+            group = self._groups.setdefault(tuple(map(str, words)), _Group())
+            group.single += one.jobs
+            group.held_s += one.held_s
+            group.used_s += one.used_s
+            group.use_known_s += one.use_known_s
+            group.energy_j += one.energy_j
+            group.energy_known_s += one.energy_known_s
+            price = self._price(one.host, one.model)
+            if price is None:
+                group.unpriced_s += one.held_s
+            else:
+                group.priced += one.held_s / HOUR_S * price
 
     def rows(self) -> tuple[Row, ...]:
         """Return the rows: by month where that is a key, then the largest first."""
@@ -331,7 +354,10 @@ def _beside_shared(holdings: Sequence[Holding], now: float) -> Iterable[tuple[in
             spans.setdefault(one.host, []).append(
                 (one.since, now if one.until is None else one.until)
             )
-    windows = {host: _merged(found) for host, found in spans.items()}
+    merged = {host: merged_spans(found) for host, found in spans.items()}
+    windows = {
+        host: ([b for b, _ in found], [e for _, e in found]) for host, found in merged.items()
+    }
     for number, one in enumerate(holdings) if windows else ():
         on_host = windows.get(one.host)
         end = now if one.until is None else one.until
@@ -340,19 +366,6 @@ def _beside_shared(holdings: Sequence[Holding], now: float) -> Iterable[tuple[in
             place = bisect_right(ends, one.since)
             if place < len(begins) and begins[place] < end:
                 yield number, one
-
-
-def _merged(spans: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return when spans begin and end, in order, where those that touch are one."""
-    begins: list[float] = []
-    ends: list[float] = []
-    for begin, end in sorted(spans):
-        if ends and begin <= ends[-1]:
-            ends[-1] = max(ends[-1], end)
-        else:
-            begins.append(begin)
-            ends.append(end)
-    return begins, ends
 
 
 def _overlapping(times: list[_Held]) -> Iterable[list[_Held]]:

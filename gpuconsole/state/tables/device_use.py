@@ -22,7 +22,7 @@ _HELD = f"""
         CASE WHEN a.ended_at IS NULL THEN json_extract(j.task, '$.name') END,
         CASE WHEN :accounts OR a.device_uuids = '[]'
             THEN json_extract(j.task, '$.account', '$.project', '$.devices', '$.labels.slurm') END
-    FROM attempts a JOIN jobs j ON j.id = a.job
+    FROM json_each(:jobs) o CROSS JOIN jobs j ON j.id = o.value JOIN attempts a ON a.job = j.id
     WHERE a.created_at < :until AND CASE
         WHEN a.ended_at IS NULL THEN j.state IN ({_ACTIVE})
             AND a.number = (SELECT max(number) FROM attempts l WHERE l.job = a.job)
@@ -31,14 +31,12 @@ _HELD = f"""
 """An attempt that was ended before its start held nothing, as for fair share. Only what is held now
 is shown by its job's name; without it the words of many jobs are equal, and parsed once. They cost
 a quarter of the whole: who groups by neither account nor project does without."""
-_USED = f"SELECT {_COLUMNS} FROM device_use u WHERE created_at >= ? AND created_at < ?"
+_USED = f"""
+    SELECT {_COLUMNS} FROM json_each(:jobs) o CROSS JOIN device_use u ON u.job = o.value
+    WHERE created_at < :until
+"""
 _MEANS = "SELECT job, attempt, utilization, device FROM observations"
 """A few thousand at most."""
-_FIRST = """
-    SELECT min(created_at) FROM attempts
-    WHERE created_at < ? AND (ended_at IS NULL OR ended_at > ?)
-"""
-"""When the first of them began, or earlier."""
 _NO_MEAN: tuple[float | None, str] = None, ""
 _PART = 4
 """So many fields of a measurement name its attempt on a host: job, number, beginning and host."""
@@ -59,18 +57,19 @@ def read(rows: Iterable[Sequence[Any]]) -> tuple[DeviceUse, ...]:
 
 
 def read_holdings(
-    connection: sqlite3.Connection, since: float, until: float, *, accounts: bool = True
+    connection: sqlite3.Connection,
+    since: float,
+    until: float,
+    jobs: Sequence[str],
+    *,
+    accounts: bool = True,
 ) -> list[Holding]:
-    """Return all that was held between two times, host by host; `accounts` tells whether accounts
-    and projects are wanted. ValueError where a row is damaged."""
-    # All see one state of the journal.
+    """Return all that jobs held between two times; `accounts` tells whether accounts and projects
+    are wanted. ValueError where a row is damaged."""
     connection.row_factory = None
-    connection.execute("BEGIN")
-    ((first,),) = connection.execute(_FIRST, (until, since))
+    asked = {"since": since, "until": until, "accounts": accounts, "jobs": json.dumps(jobs)}
     uses: dict[tuple[Any, ...], tuple[DeviceUse, ...]] = {}
-    for use in map(
-        DeviceUse._make, connection.execute(_USED, (until if first is None else first, until))
-    ):
+    for use in map(DeviceUse._make, connection.execute(_USED, asked)):
         # Numbers of attempts that never started are given again.
         part = use[:_PART]
         uses[part] = (*uses[part], use) if part in uses else (use,)
@@ -78,7 +77,6 @@ def read_holdings(
     # Many jobs have the same words and devices: a long journal has few different texts.
     uuids_of, words_of = cache(_uuids), cache(_words)
     holdings: list[Holding] = []
-    asked = {"since": since, "until": until, "accounts": accounts}
     for row in connection.execute(_HELD, asked):
         job, number, user, host, uuids, members, began, ended, shared, name, task = row
         account, project, devices, cluster = words_of(task)

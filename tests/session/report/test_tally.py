@@ -11,8 +11,8 @@ import pytest
 from gpuconsole.config import PriceSection
 from gpuconsole.core.device_use import DeviceUse, Holding
 from gpuconsole.errors import UsageError
+from gpuconsole.session.report.making import prices_of
 from gpuconsole.session.report.model import MOST_ROWS, OTHERS, Key, Query, Row, Sums
-from gpuconsole.session.report.service import prices_of
 from gpuconsole.session.report.tally import (
     Prices,
     Tally,
