@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,7 +180,14 @@ def troubles(estimate: Estimate) -> Iterator[RenderableType]:
         yield text(f"  and {more} more that was not understood (--json lists all)", "dim")
     for ask in estimate.asks:
         yield text(f"? {ask.question}", "bold yellow")
-        yield text(f"  Answer it with --assume '{ask.name}={ask.example}'")
+        yield text(f"  Answer it with --assume {_quoted(f'{ask.name}={ask.example}')}")
+
+
+def _quoted(word: str) -> str:
+    """Return a word as a shell takes it, in the plainest way."""
+    if "'" not in word:
+        return f"'{word}'"
+    return shlex.quote(word) if any(one in word for one in '"$`\\!') else f'"{word}"'
 
 
 def _place(file: str, line: int) -> str:

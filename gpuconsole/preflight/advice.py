@@ -174,7 +174,10 @@ def oom_probability(estimate: Estimate, card: Card) -> float | None:
 
 
 def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int | None:
-    """Return the largest batch whose bound is within the card's limit, by bisection; 0 for none."""
+    """Return the largest batch whose bound is within the card's limit, by bisection; 0 for none.
+
+    None where no batch beyond the script's own can be told: that one fits is no limit.
+    """
     memory = estimate.memory
     if memory is None or estimate.errors:
         return None
@@ -188,9 +191,12 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
         need = reserved(batch)
         return need is not None and need * factor <= room
 
-    low, high = _bracket(fits, estimate.batch_size or 1)
+    own = estimate.batch_size or 1
+    low, high = _bracket(fits, own)
     if low == 0:
         return None if reserved(1) is None else 0
+    if low == own and high <= MAX_BATCH and reserved(high) is None:
+        return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -29,6 +29,8 @@ LONG_STEPS = 60_000
 """A script whose run takes more is followed for some suggestions only."""
 SEARCH_STEPS = 400_000
 """Steps spent on one search: for the place of the batch size, or for the largest batch."""
+ARGUMENT = "argument:"
+"""How the keys of numbers begin that an option of the script's own gives."""
 _Key = tuple[Backend, int | None, Variant, bool]
 """Back end, batch size, variant, and whether data are taken to be without end."""
 
@@ -138,11 +140,25 @@ class Analysis:
         key = self._batch_key(own)
         setting = Setting(backend, batch, key, own.batch, variant, endless=endless)
         found = self._chosen(setting)
+        if found.faults and not own.faults and not key.startswith(ARGUMENT):
+            return self._put_in(found, batch, key)
         if found.batch == batch or found.blocked:
             return found
         why = "where the batch size is written could not be found: other sizes cannot be told"
         unknown = Unknown(str(self.script), own.source.line if own.source else 0, why)
         return replace(found, blocked=True, unknowns=(unknown, *found.unknowns))
+
+    def _put_in(self, found: Outcome, batch: int, key: str) -> Outcome:
+        """Return a run that fails because of the batch size that was put into it.
+
+        The script is not wrong: its batch size may be written at other places too.
+        """
+        fault = found.faults[0]
+        place = key.rpartition(":")[0]
+        where = f" at {Path(place).name}" if place else ""
+        why = f"with a batch of {batch} put in{where} alone it fails: {fault.message}"
+        unknown = Unknown(fault.file, fault.line, why)
+        return replace(found, blocked=True, faults=(), unknowns=(unknown, *found.unknowns))
 
     def _chosen(self, setting: Setting) -> Outcome:
         """Follow the script at another batch, with conditions taken as at its own."""

@@ -141,6 +141,46 @@ def test_will_fail_says_the_line(write: Callable[..., Path], training: Callable[
     assert found.as_json()["errors"][0]["shapes"] == ((32, 64), (65, 10))
 
 
+TWO_PLACES = """
+import paddle
+net = paddle.nn.Linear(64, 10)
+opt = paddle.optimizer.SGD(parameters=net.parameters())
+for _ in range(3):
+    x = paddle.rand([8, 64])
+    y = paddle.randint(0, 10, [8])
+    loss = paddle.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+def test_a_batch_size_that_is_put_in_makes_no_script_wrong(write: Callable[..., Path]) -> None:
+    """It is written at two places, of which one takes another: only the own one can be told."""
+    script = write(TWO_PLACES)
+    own = report(task(script), [card(24)])
+    assert own.verdicts[0].verdict == "fits"
+    assert own.verdicts[0].max_batch_size is None
+    other = report(task(script, batch_size=16), [card(24)])
+    assert other.verdicts[0].verdict == "unknown"
+    assert other.estimate.errors == ()
+    first = other.estimate.unknowns[0]
+    assert "with a batch of 16 put in at train.py:6 alone it fails" in first.reason
+
+
+def test_a_batch_size_that_an_option_gives_fails_as_the_job_would(
+    write: Callable[..., Path],
+) -> None:
+    parsed = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int, default=8)
+args = parser.parse_args()
+"""
+    script = write(parsed + TWO_PLACES.replace("[8, 64]", "[args.batch, 64]"))
+    assert report(task(script, "--batch", "16"), [card(24)]).verdicts[0].verdict == "will-fail"
+
+
 def test_unknown_verdict_says_why(write: Callable[..., Path]) -> None:
     found = report(task(write("x = 1\n")), [card(24)])
     assert found.verdicts[0].verdict == "unknown"

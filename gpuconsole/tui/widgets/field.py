@@ -23,8 +23,14 @@ class Field(Input):
 
     Textual acts on a bound key, such as backspace, only once it has climbed to the app, while
     letters go into the field directly: of what is typed in one burst, the letters after a backspace
-    came before it.
+    came before it. Tab moves on at once for the same reason: what is typed behind it is for the
+    next field.
     """
+
+    BINDINGS = [
+        Binding("tab", "app.focus_next", show=False, priority=True),
+        Binding("shift+tab", "app.focus_previous", show=False, priority=True),
+    ]
 
     def edits(self, key: str) -> bool:
         """Tell whether the field itself does something at a key that is no letter."""

@@ -95,8 +95,14 @@ def of_owner(interp: Interpreter, node: ast.Attribute, owner: Value, result: Unk
 
 
 def part(interp: Interpreter, node: ast.expr, owner: Unknown) -> Unknown:
-    """Return an attribute or item of an unknown: it alone would have to be known."""
+    """Return an attribute or item of an unknown: it alone would have to be known.
+
+    What is picked from a batch has a shape of its own, and the batch is a tuple or dictionary.
+    """
     value = plain(owner)
+    if node.lineno and value.root is not None and value.root.form == "shape":
+        picked = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+        return questions.rooted(node, value, interp.run.file, "shape") if picked else value
     if node.lineno and (value.root is None or value.root.form == "value"):
         return questions.rooted(node, value, interp.run.file)
     return value

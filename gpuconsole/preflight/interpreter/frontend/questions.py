@@ -26,6 +26,8 @@ ANSWERABLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _EXAMPLES: Mapping[Form, str] = {
     "value": "128", "number": "128", "test": "True", "shape": "[N, 3, 224, 224] float32",
 }  # fmt: skip
+_LABELS = ("label", "target", "class", "[1]")
+"""Words of what holds a number for each sample."""
 _LARGE = ("vocab", "dict", "num_user", "num_item", "n_user", "n_item", "embeddings")
 
 
@@ -139,6 +141,8 @@ def _example(root: Root) -> str:
     words = f"{root.name} {root.text}".lower()
     if root.form in ("value", "number") and any(word in words for word in _LARGE):
         return "30000"
+    if root.form == "shape" and any(word in words for word in _LABELS):
+        return "[N] int64"
     return _EXAMPLES[root.form]
 
 

@@ -352,6 +352,24 @@ def test_a_part_of_a_batch_is_answered_by_the_name_it_is_asked_by(
     assert f"Answer for {asked}: used at train.py:13." in found.notes
 
 
+def test_what_is_picked_from_an_unknown_batch_is_asked_for_by_its_shape(write: Write) -> None:
+    """The batch itself is a tuple: one shape for it would answer nothing."""
+    loop = BATCHES.replace("import numpy", "from mydata import Data\nimport numpy", 1)
+    start, _, rest = loop.partition("class Data")
+    loop = start + rest[rest.index("net = ") :].replace("    {names} = batch\n", "")
+    loop = loop.replace(".sum()", " - batch['label']").replace("loss.backward", "loss.sum().backward")
+    script = write(loop.format(x="batch['x']"))
+    (ask,) = estimate(script).asks
+    assert (ask.name, ask.example) == ("batch['x']", "[N, 3, 224, 224] float32")
+    answers = {"batch['x']": "[N, 64] float32"}
+    (ask,) = estimate(script, **answers).asks
+    assert (ask.name, ask.example) == ("batch['label']", "[N] int64")
+    answers["batch['label']"] = "[N, 8] float32"
+    analysis = analyse(script, assumptions=answers)
+    require_known(analysis, answers)
+    assert peak(analysis.estimate(backend="cpu")) > 0
+
+
 def test_an_answer_for_a_batch_is_not_taken_for_a_sample_of_that_name(write: Write) -> None:
     """Loops and data sets often call both `x`; only the batch has N in its shape."""
     loop = BATCHES.replace("for batch in", "for x, y in").replace("    {names} = batch\n", "")
