@@ -357,7 +357,8 @@ def test_what_is_picked_from_an_unknown_batch_is_asked_for_by_its_shape(write: W
     loop = BATCHES.replace("import numpy", "from mydata import Data\nimport numpy", 1)
     start, _, rest = loop.partition("class Data")
     loop = start + rest[rest.index("net = ") :].replace("    {names} = batch\n", "")
-    loop = loop.replace(".sum()", " - batch['label']").replace("loss.backward", "loss.sum().backward")
+    loop = loop.replace(".sum()", " - batch['label']")
+    loop = loop.replace("loss.backward", "loss.sum().backward")
     script = write(loop.format(x="batch['x']"))
     (ask,) = estimate(script).asks
     assert (ask.name, ask.example) == ("batch['x']", "[N, 3, 224, 224] float32")
