@@ -102,7 +102,12 @@ def bindings(*areas: str, priority: bool = False) -> list[BindingType]:
     """
     return [
         Binding(
-            key.keys, key.action, key.label, id=key.id, tooltip=key.help, show=key.footer,
+            key.keys,
+            key.action,
+            key.label,
+            id=key.id,
+            tooltip=key.help,
+            show=key.footer,
             priority=priority,
         )  # fmt: skip
         for key in in_area(*areas)

@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.suggester import Suggester
@@ -57,7 +58,7 @@ class Form(VerticalScroll, can_focus=False):
     """All fields, one a line."""
 
     # At once, before the letters that follow: of a burst they are for the next field.
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("form", priority=True),
         Binding("enter", "taken", show=False, priority=True),
     ]
