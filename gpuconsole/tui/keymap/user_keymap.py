@@ -109,6 +109,6 @@ def bindings(*areas: str, priority: bool = False) -> list[BindingType]:
             tooltip=key.help,
             show=key.footer,
             priority=priority,
-        )  # fmt: skip
+        )
         for key in in_area(*areas)
     ]
