@@ -15,6 +15,7 @@ import sys
 import tarfile
 import time
 import wave
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     unseen = [one for name in ("third-party-7", "third-party-8") for one in corpus.of(name)]
     assert sum(one.has_truth for one in unseen) >= 25
     held_out = {"third-party-2", "third-party-6", "third-party-7", "third-party-8"}
-    assert corpus.held_out >= held_out | {"suites-2", "suites-4", "suites-5"}
+    assert corpus.held_out >= held_out | {"suites-2", "suites-4", "suites-5", "third-party-9"}
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
@@ -643,6 +644,12 @@ def test_arrays_and_lists_are_made_as_their_readers_ask(tmp_path: Path) -> None:
             ]},
             {"recipe": "modelnet", "path": "points", "classes": 2, "points": 5},
             {"recipe": "interactions", "path": "u.txt", "line": "{u} {v}", "users": 2, "each": 3},
+            {"recipe": "interactions", "path": "u.csv", "line": "{u},{v}", "users": 2, "each": 3,
+             "head": ["user,item"]},
+            {"recipe": "zipped", "path": "z/a.zip", "holds": [
+                {"recipe": "lines", "path": "in/a.txt", "line": "{i}", "count": 2},
+                {"recipe": "pictures", "path": "in", "name": "{i}.png", "count": 1, "size": [4, 3]},
+            ]},
             {"recipe": "mpii", "path": "poses", "count": 2},
             {"recipe": "person_reid", "path": "people", "people": 2, "each": 2},
             {"recipe": "notes", "path": "gt", "line": "{k} {i}", "count": 2, "lines_each": 2},
@@ -658,6 +665,10 @@ def test_arrays_and_lists_are_made_as_their_readers_ask(tmp_path: Path) -> None:
     cloud = (tmp_path / "points" / shape.rpartition("_")[0] / f"{shape}.txt").read_text()
     assert [len(line.split(",")) for line in cloud.splitlines()] == [6] * 5
     assert (tmp_path / "u.txt").read_text().split()[:4] == ["1", "1", "1", "4"]
+    assert (tmp_path / "u.csv").read_text().splitlines()[:2] == ["user,item", "1,1"]
+    with zipfile.ZipFile(tmp_path / "z" / "a.zip") as archive:
+        assert archive.read("in/a.txt") == b"0\n1\n"
+        assert archive.read("in/0.png").startswith(b"\x89PNG")
     poses = json.loads((tmp_path / "poses" / "annot" / "train.json").read_text())
     assert [len(pose["joints"]) for pose in poses] == [16, 16]
     assert (tmp_path / "people" / "query" / "0001_c1s1_000001_00.jpg").is_file()

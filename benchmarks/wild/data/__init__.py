@@ -12,11 +12,23 @@ counts matter. An entry of the manifest names its recipes with their parameters:
 
 from __future__ import annotations
 
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.wild.data import arrays, sound, tables, text, vision
+
+
+def zipped(file: Path, *, holds: Iterable[Mapping[str, Any]]) -> None:
+    """Write a zip archive of what further recipes make, their paths relative to its top."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary, zipfile.ZipFile(file, "w") as archive:
+        make(holds, Path(temporary))
+        for path in sorted(Path(temporary).rglob("*")):
+            archive.write(path, path.relative_to(temporary))
+
 
 RECIPES: Mapping[str, Callable[..., None]] = {
     "ade20k": vision.ade20k,
@@ -54,6 +66,7 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "voc_detection": vision.voc_detection,
     "voc_segmentation": vision.voc_segmentation,
     "zeros": tables.zeros,
+    "zipped": zipped,
 }
 """By name. A recipe takes its target (a file or a folder) and the parameters of the manifest."""
 

@@ -227,7 +227,13 @@ def edited(file: Path, *, changes: Sequence[Sequence[str]]) -> None:
 
 
 def interactions(
-    file: Path, *, line: str, users: int = 60, items: int = 80, each: int = 20
+    file: Path,
+    *,
+    line: str,
+    users: int = 60,
+    items: int = 80,
+    each: int = 20,
+    head: Sequence[str] = (),
 ) -> None:
     """Write what users did with items, user by user; in a line `{u}` is the user's number, `{v}`
     the item's, both from 1, and `{t}` a time."""
@@ -237,4 +243,4 @@ def interactions(
         for k in range(each)
     ]
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(written) + "\n")
+    file.write_text("\n".join([*head, *written]) + "\n")
