@@ -136,7 +136,7 @@ def test_a_script_that_prints_anything_is_shown_harmlessly(docker_lab: Lab, tmp_
         let_go(host, job)
         console.shows("failed", "RuntimeError: [red]why[/red]")
         # Wrapped, searched, listed and explained, it stays text.
-        console.press("w")
+        console.press("W")
         console.shows("wrap ON")
         console.press("/")
         console.type("nul")

@@ -240,7 +240,7 @@ async def test_a_device_that_leaves_the_picture_is_told() -> None:
         made.change(replace(made.hosts_now[0], devices=()))
         await console.beat()
         await console.shows("not in the picture any more")
-        await console.press("K", "x", "m", "t", "right_square_bracket")
+        await console.press("K", "c", "m", "t", "right_square_bracket")
         await console.press("escape")
         await console.press("enter")
         await console.told("no device under the cursor")
@@ -294,11 +294,11 @@ async def test_stopping_the_container_of_a_job_says_it_is_cancelled() -> None:
     made = session()
     async with opened(made) as console:
         await to_device(console)
-        await console.press("x")
+        await console.press("c")
         await console.shows("Stop the container of resnet?", "It is cancelled")
         await console.press("n")
         assert made.processes.stopped == []
-        await console.press("x", "y")
+        await console.press("c", "y")
         await console.until(lambda: made.processes.stopped)
         assert made.processes.stopped == [("a100-01", "c" * 64)]
 
@@ -310,7 +310,7 @@ async def test_a_process_without_a_container_is_pointed_to_the_signal() -> None:
     made.change(replace(made.hosts_now[0], devices=(alone, *made.hosts_now[0].devices[1:])))
     async with opened(made) as console:
         await to_device(console)
-        await console.press("x")
+        await console.press("c")
         await console.told("K signals it")
 
 
@@ -319,7 +319,7 @@ async def test_a_foreign_container_needs_the_owners_name() -> None:
     made.jobs_now = ()
     async with opened(made) as console:
         await to_device(console)
-        await console.press("x")
+        await console.press("c")
         await console.shows("Stop the container of ana?", "no job of this queue", "Type `ana`")
         await console.type("ana")
         await console.press("enter")
@@ -330,7 +330,7 @@ async def test_read_only_has_no_such_keys() -> None:
     made = session(read_only=True)
     async with opened(made) as console:
         await to_device(console)
-        await console.press("K", "x")
+        await console.press("K", "c")
         assert not isinstance(console.app.screen, SignalScreen)
         assert "K signal" not in console.text
 
@@ -355,7 +355,7 @@ async def test_no_color_ascii_and_hostile_names(
             await console.shows("[red]x")
             await console.press("K")
             await console.shows("Signal 7?")
-            await console.press("escape", "x")
+            await console.press("escape", "c")
             await console.shows("Stop the container")
             await console.press("escape")
             assert "\x1b" not in console.text

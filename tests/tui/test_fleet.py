@@ -131,7 +131,7 @@ async def test_states_are_glyphs_on_the_dense_map() -> None:
 
 async def test_faults_only() -> None:
     async with opened(FakeSession()) as console:
-        await console.press("f")
+        await console.press("exclamation_mark")
         await console.shows("faults only", "rtx-01", "v100-02")
         await console.until(lambda: "ascend-01" not in console.text)
         await console.press("escape")
@@ -181,7 +181,7 @@ async def test_pause_freezes_the_picture() -> None:
 async def test_an_empty_fleet_says_what_to_do(size: tuple[int, int]) -> None:
     async with opened(FakeSession(hosts_now=()), size) as console:
         await console.shows("No hosts yet.", "gpuconsole init", "gpuconsole demo")
-        await console.press("enter", "m", "plus", "minus", "f", "j", "G", "y", "i")
+        await console.press("enter", "m", "plus", "minus", "exclamation_mark", "j", "G", "y", "i")
 
 
 async def test_old_data_is_marked() -> None:

@@ -45,14 +45,20 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
             assert console.text.splitlines()[3].startswith("╭─ log"), "a line of head, then the log"
             await console.press("i")
             await console.shows("ana-0001", "device memory against the prediction")
-            await console.press("J", "J", "J", "J", "J")
+            await console.press(
+                "right_parenthesis",
+                "right_parenthesis",
+                "right_parenthesis",
+                "right_parenthesis",
+                "right_parenthesis",
+            )
             await console.shows("docker run")
         else:
             await console.shows("step 200 of 500", "1.9 s a step", "predicted up to 17.6 GiB",
                                 "peak 20.0 GiB", "gpu 0 has 19.5 GiB free.")  # fmt: skip
-            await console.press("J", "J", "J")
+            await console.press("right_parenthesis", "right_parenthesis", "right_parenthesis")
             await console.shows("docker run")
-            await console.press("K", "K", "K")
+            await console.press("left_parenthesis", "left_parenthesis", "left_parenthesis")
         assert all(len(line) == size[0] for line in console.text.splitlines())
 
 
@@ -111,11 +117,11 @@ async def test_wrap_keeps_every_character() -> None:
     async with opened(session) as console:
         await job_screen(console, lines=2)
         assert "END" not in console.text
-        await console.press("w")
+        await console.press("W")
         await console.shows("END", "wrap ON")
         body = "".join(line[:76] for line in console.text.splitlines())
         assert body.count("x") >= 300
-        await console.press("w")
+        await console.press("W")
         await console.shows("wrap off")
 
 
@@ -208,7 +214,7 @@ async def test_a_retry_begins_a_new_log_and_the_old_one_is_kept() -> None:
     session = FakeSession(jobs_now=(first,), lines=LINES)
     async with opened(session) as console:
         await job_screen(console)
-        await console.press("a")
+        await console.press("T")
         await console.told("There is no other attempt.")
         assert first.attempt is not None
         again = replace(first.attempt, number=2, ended_at=None, exit_code=None)
@@ -217,11 +223,11 @@ async def test_a_retry_begins_a_new_log_and_the_old_one_is_kept() -> None:
         )
         session.lines = ("second try",)
         await console.beat()
-        await console.shows("second try", "attempt 2", "a shows another log")
+        await console.shows("second try", "attempt 2", "T shows another log")
         assert count(console) == 1
-        await console.press("a")
+        await console.press("T")
         await console.shows("step=200/500", "log, attempt 1 of 2")
-        await console.press("a")
+        await console.press("T")
         await console.shows("second try")
 
 
@@ -304,7 +310,9 @@ async def test_a_gang_too_wide_for_the_line_is_counted() -> None:
     async with opened(gang(*(f"a-host-with-a-long-name-{at:02}" for at in range(20)))) as console:
         await job_screen(console, lines=63)
         await console.shows("21 gpu on 21 hosts", "a-host-with-a… gpu 3")
-        await console.press("J", "J", "J", "J")
+        await console.press(
+            "right_parenthesis", "right_parenthesis", "right_parenthesis", "right_parenthesis"
+        )
         await console.shows("and 5 more")
 
 
@@ -344,13 +352,13 @@ async def test_going_to_a_line_a_share_and_a_time() -> None:
     async with opened(session) as console:
         await job_screen(console, lines=600)
         for typed, found in (("301", 300), ("50%", 300), ("02:14", 134), ("1,000,000", 599)):
-            await console.press("t")
+            await console.press("number_sign")
             assert isinstance(console.app.screen, AskScreen)
             await console.type(typed)
             await console.press("enter")
             await console.until(lambda found=found: log_of(console).here == found, typed)
             await console.shows(f"step {found}")
-        await console.press("t")
+        await console.press("number_sign")
         await console.type("noon")
         await console.press("enter")
         await console.told("`noon` is no line, share or time.")
@@ -360,7 +368,7 @@ async def test_lines_without_times_cannot_be_gone_to_by_time() -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=LINES)
     async with opened(session) as console:
         await job_screen(console)
-        await console.press("t")
+        await console.press("number_sign")
         await console.type("02:14")
         await console.press("enter")
         await console.told("tell no times")
@@ -396,7 +404,7 @@ async def test_wrapped_lines_scroll_by_rows_and_end_at_the_bottom() -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=lines)
     async with opened(session, NARROW) as console:
         await job_screen(console, lines=60)
-        await console.press("w")
+        await console.press("W")
         await console.shows("end059")
         top = log_of(console).top
         await console.press("k", "k")
@@ -445,6 +453,6 @@ async def test_no_job_yet() -> None:
         async for _ in console.at_sizes(SIZES):
             await console.press("3")
             await console.shows("No job to look at yet.", "4 submits a script.")
-            await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "w", "i", "R", "a")
-            await console.press("ampersand", "t", "5", "enter")
+            await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "W", "i", "R", "T")
+            await console.press("ampersand", "number_sign", "5", "enter")
             await console.told("The log is empty.")

@@ -33,7 +33,7 @@ def test_keys_can_be_written_as_people_write_them(keys: str) -> None:
         ({"fleet.metric": "ctlr+t"}, "`fleet.metric: ctlr+t`: there is no key `ctlr+t`."),
         ({"fleet.metric": "pageupp"}, "there is no key `pageupp`. Did you mean `pageup`?"),
         ({"fleet.metric": ""}, "there is no key ``."),
-        ({"fleet.metric": "f"}, "`f` is both `fleet.metric` and `fleet.faults`"),
+        ({"fleet.metric": "o"}, "`o` is both `fleet.metric` and `fleet.order`"),
         ({"fleet.metric": "j"}, "`j` is both `fleet.metric` and `map.down`"),
         ({"queue.why": "1"}, "`1` is both `go.fleet` and `queue.why`"),
     ],

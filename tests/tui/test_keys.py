@@ -11,7 +11,7 @@ from textual.dom import DOMNode
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.keymap.registry import AREAS, KEYS, in_area, markdown
+from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
 from gpuconsole.tui.palette.screen import Palette
 from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
@@ -83,7 +83,7 @@ def test_ids_are_unique_and_of_known_areas() -> None:
 
 def test_no_key_means_two_things_at_once() -> None:
     for together in (("go", "time", "fleet", "map"), ("go", "time", "host", "map"),
-                     ("go", "time", "device", "table"),
+                     ("go", "time", "device", "table"), ("go", "time", "usage", "table"),
                      ("go", "time", "queue", "table"), ("go", "time", "job", "log"),
                      ("submit",), ("dialog",)):  # fmt: skip
         taken: dict[str, str] = {}
@@ -91,6 +91,14 @@ def test_no_key_means_two_things_at_once() -> None:
             for name in key.keys.split(","):
                 assert name not in taken, f"{name}: {key.id} and {taken[name]}"
                 taken[name] = key.id
+
+
+def test_a_letter_means_the_same_on_every_screen() -> None:
+    several = {letter: found for letter, found in verbs().items() if len(found) > 1}
+    assert not several
+    # `y` answers questions and copies; no other letter is both an answer and a verb.
+    answers = {letter for key in in_area(*DIALOGS) for letter in key.letters}
+    assert answers == {"y", "n", "s"}
 
 
 Call = tuple[str, str]

@@ -53,11 +53,22 @@ async def test_every_screen_is_ascii(
     async with opened(session, size, ASCII) as console:
         all_ascii(console)
         await press(console, "m", "m", "m", "m", "m", "m", "minus", "minus", "minus", "plus")
-        await press(console, "i", "i", "f", "f", "slash", "r", "a", "less_than_sign", "escape")
+        await press(
+            console,
+            "i",
+            "i",
+            "exclamation_mark",
+            "exclamation_mark",
+            "slash",
+            "r",
+            "a",
+            "less_than_sign",
+            "escape",
+        )
         await press(console, "escape", "escape", "enter", "y", "question_mark", "escape", "escape")
         await press(console, "colon", "j", "o", "b", "escape", "escape")
-        await press(console, "2", "j", "w", "w", "c", "n", "P", "escape", "slash", "z", "escape")
-        await press(console, "escape", "3", "g", "w", "i", "slash", "9", "enter", "escape", "y")
+        await press(console, "2", "j", "i", "i", "c", "n", "P", "escape", "slash", "z", "escape")
+        await press(console, "escape", "3", "g", "W", "i", "slash", "9", "enter", "escape", "y")
         await press(console, "4", *"train.py")
         await console.shows("will not fit" if size == NARROW else "WILL NOT FIT")
         await press(console, "f6", "f6", "f6", "f2", "ctrl+l", "escape", "ctrl+j", "escape")

@@ -162,9 +162,9 @@ async def test_why_can_be_hidden_and_jobs_filtered() -> None:
     session = FakeSession(jobs_now=JOBS)
     async with opened(session) as console:
         await queue(console, row=1)
-        await console.press("w")
+        await console.press("i")
         await console.until(lambda: "why is bert" not in console.text)
-        await console.press("w")
+        await console.press("i")
         await console.shows("why is bert queued?")
         await console.press("slash")
         await console.type("state:oom")
@@ -254,20 +254,20 @@ async def test_a_waiting_job_is_brought_before_another() -> None:
     waiting = tuple(replace(each, submitted_at=at) for at, each in enumerate(jobs))
     session = FakeSession(jobs_now=waiting)
     async with opened(session) as console:
-        await console.press("2", "down", "K")
+        await console.press("2", "down", "shift+up")
         await console.told("second is before first now")
-        await console.press("J")
+        await console.press("shift+down")
         await console.told("second is behind third now")
         assert session.named("priority") == [
             ("priority", "ana-0002", 6),
             ("priority", "ana-0002", 4),
         ]
-        await console.press("g", "K")
+        await console.press("g", "shift+up")
         await console.told("first is the first that waits.")
         await console.press("o")
         await console.shows("by newest")
         assert order(console) == ["ana-0003", "ana-0002", "ana-0001"]
-        await console.press("K")
+        await console.press("shift+up")
         await console.told("in the queue's own order")
 
 
@@ -301,7 +301,7 @@ async def test_no_jobs() -> None:
         async for _ in console.at_sizes(SIZES):
             await console.press("2")
             await console.shows("No jobs yet.", "s opens the form")
-            await console.press("enter", "c", "H", "r", "P", "w", "y")
+            await console.press("enter", "c", "H", "r", "P", "i", "y")
             assert session.calls == []
 
 
@@ -344,7 +344,7 @@ async def test_what_if_shows_which_jobs_would_move(size: tuple[int, int]) -> Non
     session.foresight.answer = Comparison((moved,), 2, 3600.0, 60.0, guess=True)
     async with opened(session, size) as console:
         await queue(console, row=1)
-        await console.press("i")
+        await console.press("e")
         await console.shows("what if", "priority bert 10", "nothing is changed")
         await console.press("enter")
         await console.shows("priority bert 10: 2 jobs wait; 1 would start at another time.",
@@ -358,7 +358,7 @@ async def test_what_if_says_what_it_does_not_understand() -> None:
     session = FakeSession(jobs_now=JOBS)
     async with opened(session) as console:
         await queue(console)
-        await console.press("i")
+        await console.press("e")
         await console.shows("what if")
         assert console.app.screen.query_one("#answer", Input).placeholder.startswith("e.g. ")
         await console.press(*"drain", "enter")
@@ -374,7 +374,7 @@ async def test_a_running_job_with_checkpoints_is_preempted_after_a_question() ->
     session = FakeSession(jobs_now=(JOBS[0], JOBS[1], resumable, *JOBS[3:]))
     async with opened(session) as console:
         await queue(console)
-        await console.press("x")
+        await console.press("E")
         await console.shows("Preempt resnet?", "after its last checkpoint")
         await console.press("y")
         await console.shows("resnet is queued again.")
@@ -385,9 +385,9 @@ async def test_a_job_that_could_not_go_on_is_not_preempted() -> None:
     session = FakeSession(jobs_now=JOBS)
     async with opened(session) as console:
         await queue(console)
-        await console.press("x")
+        await console.press("E")
         await console.shows("resnet keeps no checkpoints")
-        await console.press("down", "x")
+        await console.press("down", "E")
         await console.shows("bert is queued")
         assert not [call for call in session.calls if call[0] == "preempt"]
 

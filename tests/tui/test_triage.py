@@ -111,27 +111,27 @@ async def test_nothing_wrong_says_how_much_was_looked_at(size: tuple[int, int]) 
     async with opened(made, size) as console:
         await triage(console)
         await console.shows("Nothing is wrong: 4 hosts, 9 devices, last look 2s ago.",
-                            "z shows what was: 1 incident over.")  # fmt: skip
+                            "v shows 1 incident resolved.")  # fmt: skip
         made.triage.looked_at = None
         made.time += 1
         await console.beat()
         await console.shows("Nothing wrong was seen yet: 4 hosts, 9 devices.")
-        await console.press("x", "1", "escape", "5", "a", "s", "r", "y", "enter")
+        await console.press("x", "1", "escape", "5", "a", "z", "d", "y", "enter")
         assert made.triage.said == []
 
 
 async def test_z_shows_what_is_over_and_hides_it_again() -> None:
     async with opened(everything()) as console:
         await triage(console)
-        await console.shows("z shows 1 that are over")
-        await console.press("z")
-        await console.shows("clock +7 s off", "z hides 1")
+        await console.shows("v shows 1 resolved")
+        await console.press("v")
+        await console.shows("clock +7 s off", "v hides 1")
         assert rows(console)[-1] == "clock-skew:a100-01"
         await console.press("G")
         await console.shows("It is over; there is nothing to do.", "16m40s, over")
         await console.press("a")
         await console.told("is over")
-        await console.press("z")
+        await console.press("v")
         await console.until(lambda: len(rows(console)) == 3)
 
 
@@ -140,9 +140,9 @@ async def test_acknowledge_snooze_and_no_fault_reach_the_session() -> None:
     async with opened(made) as console:
         await triage(console, "a")
         await console.told("host unreachable is acknowledged.")
-        await console.press("down", "s")
+        await console.press("down", "z")
         await console.told("slowed by heat is put off for an hour.")
-        await console.press("down", "r")
+        await console.press("down", "d")
         await console.told("is closed until it comes back.")
         assert made.triage.said == [
             ("acknowledge", "unreachable:v100-02"),

@@ -89,9 +89,9 @@ ANYWHERE: tuple[Key, ...] = (
     Key("palette.leave", "escape,ctrl+p", "leave", "leave", "Close the palette"),
     Key("jump.leave", "escape,ctrl+o", "leave", "leave", "Stay where one is"),
     Key("messages.copy", "y", "copy", "copy", "Copy all messages"),
-    Key("messages.close", "escape,q", "close", "close", "Close the list"),
+    Key("messages.close", "escape,q", "close", "close", "Close the list", verb="quit"),
     Key("again.offered", "y", "answer('offered')", "yes", "Again with what is offered"),
     Key("again.same", "s", "answer('same')", "same", "Again as it was"),
     Key("again.leave", "n,escape", "answer('')", "no", "Leave it"),
-    Key("help.close", "escape,q,question_mark,f1", "close", "close", "Close the help"),
+    Key("help.close", "escape,q,question_mark,f1", "close", "close", "Close the help", verb="quit"),
 )

@@ -25,6 +25,18 @@ class Key:
     """What the footer shows instead of the first key, where one entry stands for several."""
     writes: bool = False
     """Changes something outside the console; absent in read-only mode."""
+    verb: str = ""
+    """What its letter means on every screen, where the label says more than that."""
+
+    @property
+    def does(self) -> str:
+        """The one verb of its letter."""
+        return self.verb or self.label
+
+    @property
+    def letters(self) -> list[str]:
+        """Those of its keys that are a letter."""
+        return [key for key in self.keys.split(",") if len(key) == 1 and key.isalpha()]
 
     @property
     def area(self) -> str:
@@ -58,6 +70,12 @@ _SHOWN = {
     "greater_than_sign": ">",
     "at": "@",
     "asterisk": "*",
+    "exclamation_mark": "!",
+    "number_sign": "#",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
+    "shift+up": "shift+↑",
+    "shift+down": "shift+↓",
     "escape": "esc",
     "pagedown": "pgdn",
     "pageup": "pgup",

@@ -46,6 +46,20 @@ def in_area(*areas: str) -> Iterator[Key]:
     return (key for area in areas for key in KEYS if key.area == area)
 
 
+DIALOGS = ("dialog", "again")
+"""Areas in which a letter is an answer to a question: `y` yes, `n` no."""
+
+
+def verbs() -> dict[str, dict[str, list[str]]]:
+    """Return what each letter does on screens: letters to verbs to the areas that have them."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for key in KEYS:
+        for letter in key.letters if key.area not in DIALOGS else ():
+            areas = found.setdefault(letter, {}).setdefault(key.does, [])
+            areas.append(AREAS[key.area])
+    return dict(sorted(found.items(), key=lambda each: (each[0].lower(), each[0].isupper())))
+
+
 def markdown() -> str:
     """Return the text of docs/keys.md."""
     lines = [
@@ -58,6 +72,12 @@ def markdown() -> str:
         "`keys: {fleet.filter: ctrl+f}`. A wrong id or key is told with the nearest, and so are",
         "two things under one key.",
     ]
+    lines += ["", "## One letter, one verb", ""]
+    lines += ["A letter means the same on every screen that has it; in a dialog it is an answer."]
+    lines += ["", "| letter | verb | where |", "| --- | --- | --- |"]
+    for letter, found in verbs().items():
+        for verb, areas in found.items():
+            lines.append(f"| `{letter}` | {verb} | {', '.join(areas)} |")
     for area, title in AREAS.items():
         lines += ["", f"## {title}", "", "| key | does | id |", "| --- | --- | --- |"]
         for key in in_area(area):

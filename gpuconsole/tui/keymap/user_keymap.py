@@ -15,7 +15,9 @@ from gpuconsole.tui.keymap.registry import KEYS, in_area
 TOGETHER = (
     ("app", "go", "time", "fleet", "map"),
     ("app", "go", "time", "host", "map"),
+    ("app", "go", "time", "device", "table"),
     ("app", "go", "time", "queue", "table"),
+    ("app", "go", "time", "usage", "table"),
     ("app", "go", "time", "job", "log"),
     ("app", "go", "time", "triage", "table"),
     ("app", "submit", "form"),

@@ -303,7 +303,7 @@ def empty_lines(ink: Ink, picture: Picture, looked_at: float | None, over: int) 
     lines: Lines = [[(words, ink.text if looked_at is None else ink.good)]]
     if over:
         was = say(_number(over, "incident"))
-        lines += [[], [(say(f"z shows what was: {was} over."), ink.muted)]]
+        lines += [[], [(say(f"v shows {was} resolved."), ink.muted)]]
     return lines
 
 

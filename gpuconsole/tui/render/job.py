@@ -249,7 +249,7 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
         lines += [[], [(say("devices"), ink.title)], *_device_lines(ink, attempt, going, width)]
     if job.attempts:
         several = len(job.attempts) > 1
-        title = say("attempts (a shows another log)" if several else "attempts")
+        title = say("attempts (T shows another log)" if several else "attempts")
         lines += [[], [(title, ink.title)]]
         for each in reversed(job.attempts[-5:]):
             style = ink.strong if several and each.number == beside.shown else ink.text

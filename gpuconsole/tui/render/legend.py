@@ -64,7 +64,7 @@ def empty_fleet(known: bool, typed: str, *, faults: bool, opened: bool) -> list[
     if typed:
         return [f"No hosts match `{typed}`.", "", "esc clears the filter."]
     if faults:
-        return ["No host is in trouble.", "", "f shows all hosts again."]
+        return ["No host is in trouble.", "", "! shows all hosts again."]
     if not opened:
         return ["Starting."]
     if known:

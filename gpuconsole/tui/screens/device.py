@@ -188,7 +188,7 @@ class DeviceScreen(ConsoleScreen):
         count = len(known)
         words = f"{count} process" if count == 1 else f"{count} processes"
         words = words if count else "nobody holds memory"
-        keys_shown = "" if self.console.read_only or not count else "K signal  x stop container"
+        keys_shown = "" if self.console.read_only or not count else "K signal  c stop container"
         name_box(rows, f"{words} on gpu {device.index}", keys_shown)
 
     def _current(self) -> tuple[Host | None, Device | None]:

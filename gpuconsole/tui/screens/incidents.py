@@ -268,9 +268,9 @@ class TriageScreen(ListScreen):
             title += f"  /{self._filter_text}"
         if rows.marked:
             title += say(f"  {len(rows.marked)} marked")
-        over = f"z shows {self._over} that are over"
+        over = f"v shows {self._over} resolved"
         if self._resolved:
-            over = f"z hides {self._over} that are over"
+            over = f"v hides {self._over} resolved"
         name_box(rows, title, over if self._over else "")
 
     def _draw_empty(self) -> None:

@@ -273,7 +273,7 @@ class JobScreen(LogScreen):
         facts = self.query_one("#job-facts", Panel)
         if self._going is None or not facts.display or not facts.size.width:
             return
-        facts.entitle("facts", "J K scroll  i hides")
+        facts.entitle("facts", "( ) scroll  i hides")
         attempt = self.shown_attempt(job)
         number, named = attempt.number if attempt else 0, not self.has_class("-short")
         beside = Beside(self._docker, number, self._results.get(job.id, ()), named)

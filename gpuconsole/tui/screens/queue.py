@@ -252,7 +252,7 @@ class QueueScreen(ListScreen):
         why = self._why(job)
         question = "what happened to" if job.state.ended else "why is"
         ending = "?" if job.state.ended else f" {job.state.value}?"
-        panel.entitle(f"{question} {job.task.name}{ending}", "w hides")
+        panel.entitle(f"{question} {job.task.name}{ending}", "i hides")
         if why is not None:
             panel.put(why_lines(self.ink, job, why, self.picture.now, panel.inner_width))
 

@@ -306,7 +306,7 @@ class LogLines(ScrollView, can_focus=True):
         say = ink_of(self).say
         place = say(f"line {self.last_seen:,} of {total:,}")
         follow = say("  f follow ON" if self.follow else "  f follow off")
-        wrap = say("  w wrap ON" if self.wrap else "  w wrap off")
+        wrap = say("  W wrap ON" if self.wrap else "  W wrap off")
         self.border_subtitle = f"{place}{follow}{wrap}"
 
     # -- rows, lines and heights ------------------------------------------------------------

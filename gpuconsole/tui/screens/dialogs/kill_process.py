@@ -70,7 +70,7 @@ def signal_process(
     user = clean(process.user) or "somebody"
     about = [f"{process.pid} of {user} on {host}: {process.command or 'n/a'}"]
     if job is not None:
-        about.append(f"It is the job {job.task.name}, which would fail; x cancels it.")
+        about.append(f"It is the job {job.task.name}, which would fail; c cancels it.")
 
     def chosen(signal: str | None) -> None:
         if signal is None:
