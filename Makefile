@@ -15,6 +15,7 @@ SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 .PHONY: demo test nightly check lint types layers real reliability bench bench-preflight docs site clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
+	@echo "opening the console on a simulated lab" >&2
 	@$(BIN)/gpuconsole demo $(ARGS)
 
 test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
@@ -65,7 +66,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.runtime: pyproject.toml | $(VENV)/bin/python
 	@echo "installing gpuconsole in $(VENV); this takes a minute" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@$(BIN)/python -m pip install --disable-pip-version-check -e . >&2
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

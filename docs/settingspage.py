@@ -51,6 +51,7 @@ change. A theme is read again when its file is saved.
 | `GPUCONSOLE_CONFIG` | every command | the settings file, which must exist then |
 | `GPUCONSOLE_READ_ONLY` | every command | `1` refuses every change |
 | `GPUCONSOLE_METRICS_TOKEN` | `gpuconsole metrics` | the token that a scraper must send |
+| `GPUCONSOLE_NO_TOUR` | the console | `1` shows no tour at the first start |
 | `NO_COLOR` | every command | no colours |
 | `LANG`, `LC_ALL`, `LC_MESSAGES` | the console | its language with `language: auto` |
 | `GPUCONSOLE_RESULTS` | your script | the folder whose files are brought back |

@@ -546,6 +546,8 @@ class LabSettings(Section):
     """What the screens are written in: English, Chinese, or as LC_ALL, LC_MESSAGES or LANG say."""
     symbols: SymbolSet = "block"
     """What the console draws with: block characters and lines, or plain ASCII."""
+    tour: bool = True
+    """Whether the console shows its tour of five steps at its first start."""
     keys: dict[str, Text] = Field(default_factory=dict)
     """Keys by the id of what they do, such as `fleet.filter: ctrl+f`; the help lists the ids."""
 

@@ -45,6 +45,7 @@ def _isolated_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("GPUCONSOLE_INVENTORY", "NO_COLOR", "SSH_AUTH_SOCK", "DOCKER_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    monkeypatch.setenv("GPUCONSOLE_NO_TOUR", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -108,7 +108,7 @@ def test_a_host_that_is_set_aside_is_seen_in_every_status() -> None:
     from rich.console import Console
 
     from gpuconsole.cli import views
-    from gpuconsole.cli.commands.fleet import picture
+    from gpuconsole.session.export.status import status_document
 
     streak = FaultStreak(
         *("a", "", 3, ("j1", "j2"), 10.0, 20.0, 1, 90.0, "The GPU runtime failed", "a: nvml"),
@@ -116,7 +116,7 @@ def test_a_host_that_is_set_aside_is_seen_in_every_status() -> None:
     )
     host = Host("a", HostState.UP, faults=(streak,), drained=streak.words(30.0))
     snapshot = FleetSnapshot(1, 30.0, (host,))
-    (shown,) = picture(snapshot, 30.0)["hosts"]
+    (shown,) = status_document(snapshot, 30.0)["hosts"]
     assert shown["drained"].startswith("set aside until ")
     assert shown["faults"] == [
         {

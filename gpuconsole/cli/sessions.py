@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.cli.options import Options, options
 from gpuconsole.cli.output import note
+from gpuconsole.core.places import NO_TOUR_VARIABLE, state_dir
 from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -100,6 +102,9 @@ def show_console(
         )
     settings = session.settings
     opening.hand_over()
+    toured = None
+    if settings.tour and not os.environ.get(NO_TOUR_VARIABLE):
+        toured = (options().state or state_dir()).expanduser() / "tour-seen"
     return run_console(
         session,
         site=site,
@@ -108,5 +113,6 @@ def show_console(
         symbols=settings.symbols,
         language=settings.language,
         bell=settings.triage.notify if settings.triage.bell else "",
+        tour=toured,
         meanwhile=meanwhile,
     )

@@ -183,6 +183,7 @@ def _demo_session(
             theme=mine.theme,
             symbols=mine.symbols,
             language=mine.language,
+            tour=mine.tour,
             keys=mine.keys,
             # Nobody outside is told of troubles that are made up.
             triage=mine.triage.model_copy(update={"webhook": ""}),

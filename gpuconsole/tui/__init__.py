@@ -24,6 +24,7 @@ def run_console(
     language: str = "en",
     theme_folders: tuple[Path, ...] | None = None,
     bell: str = "",
+    tour: Path | None = None,
     opened: bool = False,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
@@ -32,10 +33,11 @@ def run_console(
     The session is entered after the first paint and left when the console closes. `keys` maps
     ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
     by default `themes/` beside the user's settings. `bell` is the least severe incident at which
-    the terminal rings. `language` is `en`, `zh`, or `auto` for that of the environment. With
-    `opened` the caller has entered the session, or wants only pictures. `meanwhile` runs beside
-    the console once it is open, and is given up when it closes. A signal that asks the program to
-    end closes it too; the exit code is then 128 and the signal's number.
+    the terminal rings. `language` is `en`, `zh`, or `auto` for that of the environment. `tour` is
+    the file that tells that this user has seen the tour. With `opened` the caller has entered the
+    session, or wants only pictures. `meanwhile` runs beside the console once it is open, and is
+    given up when it closes. A signal that asks the program to end closes it too; the exit code is
+    then 128 and the signal's number.
     """
     import asyncio
     import os
@@ -50,8 +52,9 @@ def run_console(
     if theme_folders is None:
         theme_folders = (config_path().parent / "themes",)
     look = Look(
-        site, theme, dict(keys or {}), symbols, theme_folders, bell, spoken(language, os.environ)
-    )
+        site, theme, dict(keys or {}), symbols, theme_folders, bell,
+        spoken(language, os.environ), tour,
+    )  # fmt: skip
     app = ConsoleApp(session, look, opened=opened)
     code = 0
 

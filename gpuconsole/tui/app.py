@@ -31,6 +31,7 @@ from gpuconsole.tui.runtime.typeahead import TypeAhead
 from gpuconsole.tui.screens.base import ConsoleScreen, toggle
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
+from gpuconsole.tui.screens.tour import begin_first
 from gpuconsole.tui.snapshot import Gallery, Picture
 from gpuconsole.tui.style.ascii_filter import PlainSymbols, farewell
 from gpuconsole.tui.style.settings import Look
@@ -53,6 +54,8 @@ sample is seen soon after it was taken. A beat without news costs nothing, one w
 changed."""
 LATER_S = 0.5
 """How long after the first figures the other screens are imported."""
+SURVEY_S = 5.0
+"""How long after the first figures it is looked up what was recorded before."""
 THEMES_EVERY_S = 1.0
 """How often the files of the themes are looked at."""
 SWITCH_S = 0.0005
@@ -166,7 +169,9 @@ class ConsoleApp(TypeAhead):
         self.session.subscribe(Crowds(self, self._event).take)
         self.paint(force=True)
         self.set_interval(BEAT_S, self._beat)
+        begin_first(self)
         self.set_timer(LATER_S, lambda: aside(self, import_aside, group="imports"))
+        self.set_timer(SURVEY_S, lambda: aside(self, self.travel.survey, group="survey"))
 
     # -- painting ---------------------------------------------------------------------------
 
@@ -428,6 +433,7 @@ class ConsoleApp(TypeAhead):
             self._unnotify(one, refresh=False)
 
     def _event(self, event: Event) -> None:
+        self.travel.note(event)
         self.paint(force=True)
         job = self.picture.job(event.subject) if event.kind == "job" else None
         if job is not None and not job.state.ended and event.severity == "information":

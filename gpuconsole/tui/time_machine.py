@@ -6,14 +6,18 @@ that, the moments in between are passed over.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.events import Event
 from gpuconsole.core.moments import clock_words, parse_moment
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.recording.player import SPEEDS
 from gpuconsole.session.recording.replay_session import ReplaySession, open_past
-from gpuconsole.state.recording.archive import Span
+from gpuconsole.state.recording.archive import Shelf, Span
 from gpuconsole.tui.render.time_slider import TimeView
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.dialogs.base import AskScreen
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 NEAR_NOW_S = 1.0
 """So close to now one looks at now."""
+MOST_MARKS = 500
+"""Events of this session that are marked on the slider."""
 MISSED_S = 15.0
 """So far from where one wanted to go, one is told why."""
 
@@ -39,6 +45,10 @@ class Travel:
         self._target: tuple[float, int] | None = None
         self._heading: float | None = None
         """The time to which it goes; None once it is there."""
+        self._spans: tuple[Span, ...] = ()
+        """What was recorded before."""
+        self._began = session.now()
+        self._marks: deque[Event] = deque(maxlen=MOST_MARKS)
         if self.past is not None:
             self.past.reel.on_change = self._arrived
 
@@ -61,9 +71,9 @@ class Travel:
         return f"{word} {clock_words(self.past.now(), self._latest())}"
 
     def view(self) -> TimeView | None:
-        """What the slider shows; None at now."""
+        """What the slider shows; None where nothing is recorded."""
         if self.past is None:
-            return None
+            return self._live()
         reel = self.past.reel
         speed = reel.clock.speed if reel.clock.playing else 0.0
         spans, latest = reel.spans, self._latest()
@@ -73,6 +83,28 @@ class Travel:
         return TimeView(
             self.past.now(), reel.first, latest, spans, reel.marks, speed, fixed=self.is_replay
         )
+
+    def _live(self) -> TimeView | None:
+        """Return how far back one could look; None where nothing is recorded."""
+        now = self._now.now()
+        if not self._now.recorder.on:
+            return None
+        spans = (*self._spans, Span(min(self._began, now), now))
+        return TimeView(now, spans[0].first, now, spans, tuple(self._marks), live=True)
+
+    def note(self, event: Event) -> None:
+        """Take up an event, to mark it on the slider."""
+        self._marks.append(event)
+
+    async def survey(self) -> None:
+        """Learn what was recorded before this console was opened."""
+        folder = self._now.recorder.folder
+        if folder is None or self.past is not None:
+            return
+        names = [host.name for host in self._now.snapshot().hosts]
+        # A recording that cannot be read is told when somebody wants to look at it.
+        with suppress(ConsoleError, OSError):
+            self._spans = await asyncio.to_thread(lambda: Shelf(folder, hosts=names).spans)
 
     def step(self, seconds: float) -> None:
         """Go so many seconds on, or back."""

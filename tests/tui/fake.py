@@ -309,6 +309,14 @@ class FakeImages:
 
 
 @dataclass
+class FakeRecorder:
+    """Records nothing, unless told otherwise."""
+
+    on: bool = False
+    folder: Path | None = None
+
+
+@dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
 
@@ -336,6 +344,7 @@ class FakeSession:
     foresight: FakeForesight = field(default_factory=FakeForesight)
     triage: FakeTriage = field(default_factory=lambda: FakeTriage())
     history: FakeHistory = field(default_factory=lambda: FakeHistory())
+    recorder: FakeRecorder = field(default_factory=FakeRecorder)
     processes: FakeProcesses = field(default_factory=FakeProcesses)
     retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
     images: FakeImages = field(default_factory=lambda: FakeImages())

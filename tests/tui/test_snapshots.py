@@ -43,7 +43,7 @@ SCENES = {
     "triage": Scene(("5",), ("slowed by heat",), back=("1",)),
     "palette": Scene(("colon",), ("theme",)),
     "jump": Scene(("ctrl+o",), ()),
-    "dialog": Scene(("2", "c"), ("Keep it",), back=("escape", "1")),
+    "dialog": Scene(("2", "c"), ("y yes  n no",), back=("escape", "1")),
 }
 THEMES = ("night", "day", "ice", "contrast", "deuteranopia", "tritanopia", "mono")
 

@@ -122,14 +122,11 @@ async def _opened(file: Path | None, at: str | None) -> ReplaySession:
 
 def _document(session: ReplaySession) -> dict[str, Any]:
     """Return the `status` document of the moment, with what `status` leaves to other commands."""
-    from gpuconsole.cli.commands.fleet import picture
     from gpuconsole.core.units import iso_utc
+    from gpuconsole.session.export.status import moment_document
 
     now, reel = session.now(), session.reel
-    return {
-        **picture(session.snapshot(), now),
-        "at": iso_utc(now),
-        "recorded": [{"first": iso_utc(s.first), "last": iso_utc(s.last)} for s in reel.spans],
-        "jobs": [job.as_json() for job in session.jobs()],
-        "incidents": [one.as_json(now) for one in session.triage.incidents()],
-    }
+    recorded = [{"first": iso_utc(s.first), "last": iso_utc(s.last)} for s in reel.spans]
+    incidents = session.triage.incidents()
+    moment = moment_document(session.snapshot(), session.jobs(), incidents, now)
+    return {**moment, "recorded": recorded}

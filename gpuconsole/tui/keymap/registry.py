@@ -35,6 +35,7 @@ AREAS = {
     "palette": "In the command palette",
     "messages": "In the list of messages",
     "jump": "While letters stand at the places",
+    "tour": "In the tour of the first start",
     "help": "Help",
 }
 

@@ -14,7 +14,7 @@ from gpuconsole.tui.i18n import NAMES
 from gpuconsole.tui.keymap.key import Key
 
 if TYPE_CHECKING:
-    from gpuconsole.core.fleet import Device, Host
+    from gpuconsole.core.fleet import Device, DeviceProcess, Host
     from gpuconsole.core.jobs import Job
     from gpuconsole.tui.app import ConsoleApp
     from gpuconsole.tui.screens.base import ConsoleScreen
@@ -146,6 +146,36 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
+class Processes:
+    """All processes on devices: what one wants to end."""
+
+    console: ConsoleApp
+    screen: ConsoleScreen
+    group: str = "process"
+    shown_unasked: bool = False
+
+    def items(self) -> Iterator[Item]:
+        """Give an item a process."""
+        if self.console.read_only:
+            return
+        for host in self.console.picture.snapshot.hosts:
+            for device in host.devices:
+                for process in device.processes:
+                    text = f"{process.user} {process.pid} {process.command} {host.name}"
+                    text += " kill stop end signal process"
+                    make = partial(self._entry, host.name, device, process)
+                    yield Item(f"process {host.name} {process.pid}", text.lower(), make)
+
+    def _entry(self, host: str, device: Device, process: DeviceProcess) -> Entry:
+        say = self.console.ink.say
+        what = clean(f"{process.user} {process.pid} {process.command}")
+        name = say(f"Signal {process.pid} (asks)").partition(str(process.pid))
+        run = partial(_signal, self.screen, host, process)
+        note = clean(f"{host} gpu {device.index}")
+        return Entry(f"process {host} {process.pid}", f"{name[0]}{what}{name[2]}", note, run)
+
+
+@dataclass(frozen=True, slots=True)
 class Jobs:
     """All jobs, the newest first."""
 
@@ -198,6 +228,8 @@ class Settings:
         look, say = self.console.look, self.console.ink.say
         values: list[tuple[str, str, bool, Run]] = [
             ("Messages of this session", "messages toasts", False, self.console.show_messages),
+            ("Export JSON (asks for a file)", "save file", False, self._export),
+            ("The tour of five steps", "tour tutorial first", False, self._tour),
         ]
         sets: tuple[tuple[Symbols, str], ...] = (
             ("block", "Blocks and lines"), ("ascii", "Plain ASCII")
@@ -219,6 +251,16 @@ class Settings:
             note = say("active" if now else "")
             yield Item(key, text, partial(Entry, key, said, note, run))
 
+    def _export(self) -> None:
+        from gpuconsole.tui.palette.export import export
+
+        export(self.console)
+
+    def _tour(self) -> None:
+        from gpuconsole.tui.screens.tour import begin
+
+        begin(self.console)
+
 
 def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:
     """Return the groups that the palette offers over a screen, in their order."""
@@ -235,6 +277,7 @@ def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:
         Actions("anywhere", _once(elsewhere), console, screen),
         Hosts(console),
         Devices(console),
+        Processes(console, screen),
         Jobs(console),
         Themes(console),
         Settings(console),
@@ -248,6 +291,14 @@ def _once(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 def _offered(console: ConsoleApp, key: Key) -> bool:
     return key.action != "app.command_palette" and not (key.writes and console.read_only)
+
+
+def _signal(screen: ConsoleScreen, host: str, process: DeviceProcess) -> None:
+    from gpuconsole.tui.render.processes import jobs_by_container
+    from gpuconsole.tui.screens.dialogs.kill_process import signal_process
+
+    jobs = jobs_by_container(screen.picture.jobs)
+    signal_process(screen, host, process, jobs.get(process.container_id))
 
 
 def _open_host(console: ConsoleApp, name: str, uuid: str) -> None:

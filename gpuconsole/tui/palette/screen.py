@@ -15,7 +15,6 @@ from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gpuconsole.tui.keymap.user_keymap import bindings
@@ -24,6 +23,7 @@ from gpuconsole.tui.palette.fuzzy import PART, places, score
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.field import Field
 from gpuconsole.tui.widgets.panel import name_box
@@ -85,7 +85,7 @@ class Hits(Rows, can_focus=False):
             self.post_message(self.Opened(self.current))
 
 
-class Palette(ModalScreen[None]):
+class Palette(Dialog[None]):
     """Find a command, host, device or job."""
 
     BINDINGS = bindings("palette")

@@ -18,7 +18,11 @@ STALE_AFTER_S = 5.0
 MOST_KEYS = 9
 ROOMY = 140
 """From so many columns on there is room for the console's name."""
+WIDE = 100
+"""From so many columns on there is room for what numbers count."""
 MOST_SIZES = 4
+_COUNTED = {"queue": "{} waiting", "job": "{} active", "triage": "{} open"}
+"""What the numbers of the tabs count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +124,14 @@ def nav_line(
     """Return line 2: the numbered screens, and at the right where one is."""
     wrong = len(picture.open_incidents)
     numbers = {"queue": picture.waiting, "job": picture.active, "triage": wrong}
+    wide = width >= WIDE
     left: list[Piece] = [(" ", ink.text)]
     for tab in tabs:
         number = numbers.get(tab.mode, 0)
         urgent = "!" if tab.mode == "triage" and picture.critical else ""
         count = f" {number}{urgent}" if number else ""
+        if number and wide:
+            count = f" {ink.say(_COUNTED[tab.mode].format(number))}{urgent}"
         here = tab.mode == mode
         go = Style.from_meta({"@click": f"app.go('{tab.mode}')"})
         words = f" {tab.key} {ink.say(tab.label)}{count} "

@@ -19,6 +19,8 @@ WINDOWS_S = (60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 3 * 86400.0, 1
 """The slider spans the smallest of these that holds the moment and now, and as much as `USUAL_S`
 of what was recorded."""
 USUAL_S = 900.0
+LOOK_BACK = ", < @ look back"
+"""The keys by which one leaves now."""
 BRIEF_S = 600.0
 """Below this the ends are told to the second."""
 _RANKS: dict[Severity, int] = {"information": 1, "warning": 2, "error": 3}
@@ -38,6 +40,8 @@ class TimeView:
     """How fast time passes; 0 where it stands."""
     fixed: bool = False
     """Whether it is a file, shown from end to end."""
+    live: bool = False
+    """Whether one looks at now: then it tells how far back one can look, and by which keys."""
 
     @property
     def window(self) -> tuple[float, float]:
@@ -81,6 +85,8 @@ def slider_line(ink: Ink, view: TimeView, width: int) -> tuple[list[Piece], Trac
     far = format_duration(max(0.0, view.last - view.at))
     words = ink.say(f"{far} to the end" if view.fixed else f"{far} ago")
     tail = f"{_motion(ink, view.speed)}{words} " if width >= 80 else _motion(ink, view.speed)
+    if view.live:
+        tail = f" {ink.say(LOOK_BACK)} "
     beside = len(left) + cell_len(right) + cell_len(tail)
     track = Track(len(left), max(8, width - beside), first, last)
     styles, glyphs = _track(ink, view, track)

@@ -114,7 +114,7 @@ class ConsoleScreen(Screen[None]):
     def draw_footer(self) -> None:
         """Draw the keys that act now."""
         view = None if self.FORM else self.console.travel.view()
-        past = self.console.keys_of("time") if view else []
+        past = self.console.keys_of("time") if view is not None and not view.live else []
         if self.console.paused and not self.FORM:
             pause = (key for key in self.console.keys_of("go") if key.id == "go.pause")
             past = [replace(key, label="resume", footer=True) for key in pause]

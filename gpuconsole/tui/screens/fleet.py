@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,6 +12,7 @@ from textual.widgets import Static
 
 from gpuconsole.core.history import DeviceMetric
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, read
+from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.device import marks_of, scale_of
 from gpuconsole.tui.render.fleet_map.layout import Density, groupings
 from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, following
@@ -21,6 +23,7 @@ from gpuconsole.tui.render.placement import answer_line
 from gpuconsole.tui.render.processes import host_process_lines
 from gpuconsole.tui.render.text_cells import Piece, text
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.dialogs.kill_process import signal_largest
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
@@ -168,6 +171,21 @@ class FleetScreen(ConsoleScreen):
         fleet_map = self.query_one(FleetMap)
         fleet_map.faults_only = not fleet_map.faults_only
         self._refresh_view()
+
+    def action_signal(self) -> None:
+        """Ask for a signal to the largest process of the device under the cursor."""
+        signal_largest(self, *self.query_one(FleetMap).current)
+
+    def footer_keys(self) -> Sequence[Key]:
+        """What acts on what is under the cursor, then what acts on the map."""
+        host, device = self.query_one(FleetMap).current
+        keys = {key.id.partition(".")[2]: key for key in self.keys()}
+        absent = {"open"} if host is None else set()
+        if device is None or not device.processes:
+            absent.add("signal")
+        order = ("open", "filter", "where", "signal", "metric", "faults", "looser", "inspector",
+                 "order", "submit")  # fmt: skip
+        return [keys[name] for name in order if name in keys and name not in absent]
 
     def action_copy(self) -> None:
         """Copy the host's name."""

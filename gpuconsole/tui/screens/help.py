@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -14,6 +14,7 @@ from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.legend import legend_lines, threshold_lines
 from gpuconsole.tui.render.text_cells import Piece, fit, text, wrapped
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import name_box
 
@@ -36,7 +37,7 @@ def areas_of(widget: Widget | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id_.partition(".")[0] for id_ in ids if "." in id_))
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """What can be pressed here."""
 
     BINDINGS = bindings("help")

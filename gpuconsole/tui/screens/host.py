@@ -21,6 +21,7 @@ from gpuconsole.tui.render.time_plot import Scale
 from gpuconsole.tui.render.topology import topology_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.device import DeviceScreen
+from gpuconsole.tui.screens.dialogs.kill_process import signal_largest
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.panel import Panel, name_box
@@ -130,6 +131,11 @@ class HostScreen(ConsoleScreen):
             self.tell("No job of this queue holds the device.")
         else:
             self.console.open_job(job.id)
+
+    def action_signal(self) -> None:
+        """Ask for a signal to the largest process of the device under the cursor."""
+        host, device = self.query_one(FleetMap).current
+        signal_largest(self, host, device)
 
     def action_copy(self) -> None:
         """Copy the device's UUID."""

@@ -141,7 +141,9 @@ def _ask(
         consequence += f" {devices} devices are given up. Type {word} to do it."
         screen.app.push_screen(AskScreen(question, consequence, must_be=word), answered)
     else:
-        screen.app.push_screen(ConfirmScreen(question, consequence, yes), answered)
+        # To cancel a cancellation is what nobody understands.
+        no = "No" if verb == "Cancel" else "Cancel"
+        screen.app.push_screen(ConfirmScreen(question, consequence, yes, no), answered)
 
 
 def _each(

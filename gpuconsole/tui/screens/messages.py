@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gpuconsole.core.text import clean
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import Piece, text, wrapped
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import name_box
 
@@ -39,7 +39,7 @@ class Said:
 Messages = deque[Said]
 
 
-class MessagesScreen(ModalScreen[None]):
+class MessagesScreen(Dialog[None]):
     """What passed too fast to be read."""
 
     BINDINGS = bindings("messages")

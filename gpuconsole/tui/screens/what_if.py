@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gpuconsole.core.text import clean
@@ -19,6 +18,7 @@ from gpuconsole.session.queue.forecast import Change, parse_change
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import fit
 from gpuconsole.tui.runtime.background import aside
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.field import Field
 from gpuconsole.tui.widgets.panel import name_box
@@ -34,7 +34,7 @@ _EXPLANATION = (
 )
 
 
-class WhatIfScreen(ModalScreen[None]):
+class WhatIfScreen(Dialog[None]):
     """Ask about a change, see the answer, ask the next."""
 
     BINDINGS = bindings("dialog")

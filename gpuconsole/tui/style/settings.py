@@ -22,3 +22,5 @@ class Look:
     """The least severe incident at which the terminal rings; "" for none."""
     language: str = "en"
     """Of `gpuconsole.tui.i18n.CODES`."""
+    tour: Path | None = None
+    """The file that tells that the tour was seen; None shows no tour."""

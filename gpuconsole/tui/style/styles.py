@@ -129,6 +129,8 @@ class Ink:
         self.strong = style("foreground", bold=True)
         self.muted = style("muted")
         self.rule = style("border")
+        self.below = style("border")
+        """What lies below a dialog."""
         self.title = style("primary", bold=True)
         self.accent = style("accent")
         self.key = style("accent", bold=True)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from gpuconsole.core.text import clean
 from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.field import Field
 from gpuconsole.tui.widgets.panel import name_box
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Dialog[bool]):
     """Ask before harm: names the thing and the consequence; the focus is on keeping it."""
 
     BINDINGS = bindings("dialog")
     AUTO_FOCUS = "#no"
 
-    def __init__(self, question: str, consequence: str, yes: str) -> None:
+    def __init__(self, question: str, consequence: str, yes: str, no: str = "Cancel") -> None:
         super().__init__()
-        self._question, self._consequence, self._yes = question, consequence, yes
+        self._question, self._consequence, self._yes, self._no = question, consequence, yes, no
 
     def compose(self) -> ComposeResult:
         """Question, consequence, two buttons."""
@@ -31,7 +31,7 @@ class ConfirmScreen(ModalScreen[bool]):
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(say(self._consequence)), markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button(say("Keep it"), id="no", compact=True)
+                yield Button(say(self._no), id="no", compact=True)
                 yield Button(say(self._yes), id="yes", variant="error", compact=True)
 
     def on_mount(self) -> None:
@@ -51,7 +51,7 @@ class ConfirmScreen(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class AskScreen(ModalScreen[str | None]):
+class AskScreen(Dialog[str | None]):
     """Ask for a line of text. With `must_be`, only exactly that is accepted."""
 
     BINDINGS = bindings("dialog")
@@ -78,7 +78,7 @@ class AskScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Name the box."""
-        name_box(self.query_one("#dialog"), self._question, "enter accepts  esc leaves")
+        name_box(self.query_one("#dialog"), self._question, "enter OK  esc cancel")
 
     def action_yes(self) -> None:
         """Letters are typed here; enter accepts."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from gpuconsole.core.fleet import DeviceProcess
+from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.render.processes import jobs_by_container
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs.base import AskScreen, ConfirmScreen
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import name_box
 
@@ -24,7 +25,7 @@ SIGNALS = {
 }
 
 
-class SignalScreen(ModalScreen[str | None]):
+class SignalScreen(Dialog[str | None]):
     """Which signal; the focus is on none."""
 
     BINDINGS = bindings("dialog")
@@ -41,13 +42,13 @@ class SignalScreen(ModalScreen[str | None]):
         with Vertical(id="dialog", classes="panel wide"):
             yield Static(words, markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button(say("Keep it"), id="no", compact=True)
+                yield Button(say("Cancel"), id="no", compact=True)
                 for name in SIGNALS:
                     yield Button(name, id=name, variant="error", compact=True)
 
     def on_mount(self) -> None:
         """Name the box."""
-        name_box(self.query_one("#dialog"), self._question, "y TERM  n no  tab chooses")
+        name_box(self.query_one("#dialog"), self._question, "y TERM  esc cancel  tab chooses")
 
     def action_yes(self) -> None:
         """The mildest."""
@@ -93,6 +94,16 @@ def signal_process(
     screen.app.push_screen(SignalScreen(f"Signal {process.pid}?", *about), chosen)
 
 
+def signal_largest(screen: ConsoleScreen, host: Host | None, device: Device | None) -> None:
+    """Ask for a signal to the process that holds most of a device."""
+    if host is None or device is None or not device.processes:
+        screen.tell("No process is on the device under the cursor.")
+        return
+    largest = max(device.processes, key=lambda one: one.memory_mib or 0.0)
+    job = jobs_by_container(screen.picture.jobs).get(largest.container_id)
+    signal_process(screen, host.name, largest, job)
+
+
 def stop_container(
     screen: ConsoleScreen, host: str, process: DeviceProcess, job: Job | None
 ) -> None:
@@ -129,7 +140,7 @@ def stop_container(
 
     mine = screen.session.user in (process.user, job.user if job is not None else "")
     asked = (
-        ConfirmScreen(question, words, "Stop it")
+        ConfirmScreen(question, words, "Stop")
         if mine
         else AskScreen(question, f"{words} Type `{user}` to stop it.", must_be=user)
     )

@@ -11,7 +11,6 @@ from typing import Literal
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from gpuconsole.core.jobs import Job, JobState
@@ -22,13 +21,14 @@ from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens import job_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import name_box
 
 Answer = Literal["offered", "same", ""]
 
 
-class AgainScreen(ModalScreen[Answer]):
+class AgainScreen(Dialog[Answer]):
     """Offer a smaller batch size, with its reason and its cost."""
 
     BINDINGS = bindings("again")
@@ -54,7 +54,7 @@ class AgainScreen(ModalScreen[Answer]):
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(words), markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):
-                yield Button(say("Leave it"), id="leave", compact=True)
+                yield Button(say("Cancel"), id="leave", compact=True)
                 yield Button(say("As it was"), id="same", compact=True)
                 yield Button(say(f"With {offer.batch}"), id="offered", compact=True)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from textual import on
 from textual.app import ComposeResult
-from textual.screen import ModalScreen
 from textual.widgets import DirectoryTree
 
 from gpuconsole.tui.keymap.user_keymap import bindings
+from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.widgets.panel import name_box
 
 
@@ -32,7 +32,7 @@ class ScriptTree(DirectoryTree):
         ]
 
 
-class PickerScreen(ModalScreen[str | None]):
+class PickerScreen(Dialog[str | None]):
     """Choose a script."""
 
     BINDINGS = bindings("dialog")
