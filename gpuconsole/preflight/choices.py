@@ -43,7 +43,7 @@ def worst(
         if spent > TEST_STEPS:
             break
         choices: Choices = dict(zip(places, sides, strict=True))
-        found = follow(replace(setting, choices=choices))
+        found = follow(replace(setting, choices=choices, side_of=first.steps))
         spent += found.steps
         if not found.blocked:
             tried.append((peak(found.trace).total, found, choices))

@@ -126,18 +126,42 @@ def within(root: Path, path: Path) -> Path | None:
     return found if found.is_relative_to(root) else None
 
 
-def candidates(root: Path, base: Path, name: str) -> Iterator[tuple[Path, Path]]:
-    """Give the files that could be the module `name` below `base`: a package, then a module.
+class Lookup:
+    """Looks for files and folders of a project, for each once: what is imported by many modules
+    is looked for by each, in all folders that could have it."""
 
-    Each with where its links lead; only files that lie within `root` are given.
-    """
-    parts = [part for part in name.split(".") if part]
-    if not all(part.isidentifier() for part in parts):
-        return
-    where = os.path.join(base, *parts)
-    for name in (os.path.join(where, "__init__.py"), *([f"{where}.py"] if parts else [])):
-        # Most are not there, and as text that costs least to see.
-        path = Path(name) if os.path.isfile(name) else None
-        found = within(root, path) if path is not None else None
-        if path is not None and found is not None:
-            yield path, found
+    def __init__(self, root: Path) -> None:
+        """`root` is the project's folder, resolved: nothing outside is given."""
+        self._root = root
+        self._files: dict[tuple[str, str], tuple[tuple[Path, Path], ...]] = {}
+        self._folders: dict[str, Path | None] = {}
+
+    def modules(self, base: Path, name: str) -> tuple[tuple[Path, Path], ...]:
+        """Return the files that could be the module `name` of a folder: a package, then a module.
+
+        Each with where its links lead.
+        """
+        key = (str(base), name)
+        found = self._files.get(key)
+        if found is None:
+            found = self._files[key] = tuple(self._candidates(*key))
+        return found
+
+    def folder(self, path: Path) -> Path | None:
+        """Return where a folder's links lead, None for what is no folder of the project."""
+        name = str(path)
+        if name not in self._folders:
+            found = within(self._root, path) if os.path.isdir(name) else None
+            self._folders[name] = found
+        return self._folders[name]
+
+    def _candidates(self, base: str, name: str) -> Iterator[tuple[Path, Path]]:
+        if name and not name.isidentifier():
+            return
+        where = os.path.join(base, name) if name else base
+        for one in (os.path.join(where, "__init__.py"), *([f"{where}.py"] if name else [])):
+            # Most are not there, and as text that costs least to see.
+            path = Path(one) if os.path.isfile(one) else None
+            found = within(self._root, path) if path is not None else None
+            if path is not None and found is not None:
+                yield path, found

@@ -208,9 +208,11 @@ def call_function(
 
 def _finish(interp: Interpreter, end: Any, scope: Scope) -> Value:
     value = end.value if end is not None and hasattr(end, "value") else None
-    why = interp.run.unknown("the function's result depends on a condition that is not known")
-    for maybe in scope.names.get("return?", ()):
-        value = join.one_of_two(why, maybe, value)
+    given = scope.names.get("return?", ())
+    if given:
+        why = interp.run.unknown("the function's result depends on a condition that is not known")
+        for maybe in given:
+            value = join.one_of_two(why, maybe, value)
     return value
 
 

@@ -75,6 +75,9 @@ class Importer:
         self.project = project.resolve()
         self.library = library
         self.loaded: dict[Path, UserModule] = {}
+        self._files = source.Lookup(self.project)
+        self._folders: dict[tuple[str, str], Path | None] = {}
+        """Folders of the project by what `sys.path` calls them."""
         self.names = Loaded()
         self.search: list[Value] = [str(script.parent)]
         self.frameworks: list[Unknown] = []
@@ -139,7 +142,7 @@ class Importer:
 
     def _package(self, folder: Path) -> str:
         """Return the name by which the package of a folder was imported, "" if it was not."""
-        found = source.within(self.project, folder)
+        found = self._files.folder(folder)
         module = self.loaded.get(found / "__init__.py") if found is not None else None
         return module.name if module is not None else ""
 
@@ -191,8 +194,8 @@ class Importer:
         """
         yield self.project
         for name in dict.fromkeys(["src", *self._declared]):
-            folder = source.within(self.project, self.project / name)
-            if folder is not None and folder.is_dir():
+            folder = self._files.folder(self.project / name)
+            if folder is not None:
                 yield folder
         folder = Path(self.search_start).resolve()
         while (folder / "__init__.py").is_file() and folder != self.project:
@@ -216,10 +219,14 @@ class Importer:
 
     def _inside(self, name: str) -> Path | None:
         """Return a folder of `sys.path`; a relative one is below the project, or the script."""
-        starts = (self.project, Path(self.search_start))
-        tries = [start / name for start in starts] if not Path(name).is_absolute() else [Path(name)]
-        inside = [one for one in tries if source.within(self.project, one) is not None]
-        return next((one for one in inside if one.is_dir()), None)
+        key = (name, self.search_start)
+        if key not in self._folders:
+            starts = (self.project, Path(self.search_start))
+            relative = not Path(name).is_absolute()
+            tries = [start / name for start in starts] if relative else [Path(name)]
+            inside = (one for one in tries if self._files.folder(one) is not None)
+            self._folders[key] = next(inside, None)
+        return self._folders[key]
 
     @property
     def search_start(self) -> str:
@@ -272,12 +279,13 @@ class Importer:
         return self.interp.get_attr(owner, part)
 
     def _one(self, folder: Path, part: str, name: str, spaces: bool) -> Value:
-        for path, found in source.candidates(self.project, folder, part):
+        for path, found in self._files.modules(folder, part):
             return self._load(path, found, name)
+        if not spaces or not (part.isidentifier() or not part):
+            return None
         where = folder / part if part else folder
-        inside = part.isidentifier() or not part
-        room = source.within(self.project, where) if spaces and inside else None
-        if room is not None and room.is_dir():
+        room = self._files.folder(where)
+        if room is not None:
             module = self.loaded.get(room)
             if module is None:
                 module = self.loaded[room] = UserModule(name, Scope(None, "module"))

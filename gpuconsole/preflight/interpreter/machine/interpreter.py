@@ -27,7 +27,7 @@ from gpuconsole.preflight.interpreter.machine import (
     imports,
     statements,
 )
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, STEPS_ON, Run
+from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.stdlib import copy as stdlib_copy
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 
@@ -102,9 +102,9 @@ class Interpreter:
         run = self.run
         run.steps += cost
         self.check_at = run.steps + CHECK_STEPS
-        if run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes) > MAX_STEPS:
+        if run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes) > run.most_steps:
             raise Blocked(run.unknown("the script does too much to follow within the budget"))
-        if run.findings.blocking is not None and run.steps > run.blocked_at + STEPS_ON:
+        if run.findings.blocking is not None and run.steps > run.blocked_at + run.steps_on:
             raise Stop
 
     def too_much(self, *values: Value) -> Unknown | None:
@@ -133,7 +133,9 @@ class Interpreter:
         """Run statements; None, or how they ended early."""
         run = self.run
         for statement in body:
-            self.tick()
+            run.steps += 1
+            if run.steps >= self.check_at:
+                self.tick(0)
             if statement.lineno:
                 run.line = statement.lineno
                 if run.trail is not None:

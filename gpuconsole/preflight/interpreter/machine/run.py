@@ -41,6 +41,9 @@ MAX_STEPS = 600_000
 STEPS_ON = 100_000
 """Steps that a script is followed on when its memory cannot be told: for what else to ask, and for
 its batch size."""
+SIDE_STEPS = 60_000
+"""Steps by which one side of a condition may take longer than both together, half as much again
+where that is more: a longer one has lost its way."""
 LARGEST_TENSOR = 2**50
 Trail = Callable[[str, int], None]
 """Notes where a run is, by file and line, for whoever ends it from outside."""
@@ -68,6 +71,10 @@ class Run:
     file: str = ""
     line: int = 0
     steps: int = 0
+    most_steps: int = MAX_STEPS
+    """Steps after which it is given up."""
+    steps_on: int = STEPS_ON
+    """Steps that it goes on once its memory cannot be told."""
     blocked_at: int = 0
     """The step at which it was found that its memory cannot be told, if that was found."""
     repeats: int = 0
@@ -84,6 +91,10 @@ class Run:
     def __post_init__(self) -> None:
         self.answers = Answers(self.assumptions)
         self.answering = bool(self.answers)
+        whole = self.setting.side_of
+        if whole:
+            self.most_steps = min(MAX_STEPS, whole + max(whole // 2, SIDE_STEPS))
+            self.steps_on = 0
 
     @property
     def on_cpu(self) -> bool:

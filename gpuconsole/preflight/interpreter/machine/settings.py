@@ -24,3 +24,6 @@ class Setting:
     """How conditions that are not known are taken, by file and line."""
     endless: bool = False
     """Whether loaders are taken to have batches without end, so that their queue is full."""
+    side_of: int = 0
+    """Steps of the run of which this one tries a side: it ends at once where its memory cannot be
+    told, and is given up where it takes much longer; 0 for a run of its own."""
