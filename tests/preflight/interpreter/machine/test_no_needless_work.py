@@ -94,6 +94,48 @@ def test_a_script_is_followed_a_little_further_than_its_memory_is_known(
     assert outcome.steps < 2 * STEPS_ON < MAX_STEPS
 
 
+def test_a_side_is_followed_no_further_than_its_memory_is_known(
+    scan: Callable[..., Analysis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of the script is told by the run that follows both sides."""
+    seen: list[int] = []
+    follow = analysis.follow
+
+    def noted(*args: object) -> object:
+        found = follow(*args)  # type: ignore[arg-type]
+        seen.append(found.steps)
+        return found
+
+    monkeypatch.setattr(analysis, "follow", noted)
+    long = "for one in range(400):\n    words = [str(k) for k in range(one % 50)]\n"
+    found = scan(TRAIN.format(first="", then=f"{UNKNOWN}\n{long}", wide=128)).estimate()
+    assert found.memory is None
+    whole, side = seen
+    assert side < whole // 4
+
+
+def test_a_file_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many modules import it."""
+    count = 20
+    (tmp_path / "shared.py").write_text("width = 64\n")
+    for one in range(count):
+        (tmp_path / f"m{one}.py").write_text("import h5py\nfrom shared import width\n")
+    script = tmp_path / "train.py"
+    first = "\n".join(f"import m{one}" for one in range(count))
+    script.write_text(TRAIN.format(first=first, then="", wide=64))
+    led: list[Path] = []
+    within = source.within
+
+    def noted(root: Path, path: Path) -> Path | None:
+        led.append(path)
+        return within(root, path)
+
+    monkeypatch.setattr(source, "within", noted)
+    analyse(script, project=tmp_path)
+    assert tmp_path / "shared.py" in led
+    assert len(led) == len(set(led))
+
+
 def test_a_project_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many modules it has, and however often the script is followed."""
     count = 150
