@@ -381,10 +381,15 @@ class RightsSection(Section):
     measure_on_device: tuple[Text, ...] | None = None
     """Users and groups whose scripts may be measured on an idle device, beside the operators; left
     out, everybody's."""
+    gangs: tuple[Text, ...] | None = None
+    """Users and groups that may submit jobs over several hosts, beside the operators: with
+    `gang_network: host` their containers are in the hosts' own network. Left out, everybody."""
 
     def rights(self) -> Rights:
         """Return them as the rules take them."""
-        return Rights(self.operators, self.priority, self.accounts, self.measure_on_device)
+        return Rights(
+            self.operators, self.priority, self.accounts, self.measure_on_device, self.gangs
+        )
 
 
 class AllowedSection(Section):

@@ -88,6 +88,8 @@ class Rights:
     """Accounts that only these users may name; all others anybody may."""
     measure_on_device: tuple[str, ...] | None = None
     """Who may have scripts measured on idle devices, beside the operators; None means anybody."""
+    gangs: tuple[str, ...] | None = None
+    """Who may submit jobs over several hosts, beside the operators; None means anybody."""
 
     def is_operator(self, caller: Caller) -> bool:
         """Tell whether the caller may act on everything; root of the service's host always may."""
@@ -132,6 +134,18 @@ class Rights:
                 "No right to measure on a device",
                 f"{clean(caller.name, 80)} may have scripts measured without a device alone.",
                 "Choose another tier: --tier meta or --tier traced.",
+            )
+
+    def require_gang(self, caller: Caller, task: Task) -> None:
+        """Raise RefusedError for a job over several hosts of somebody who may have none."""
+        if task.hosts == 1 or self.gangs is None:
+            return
+        if not (self.is_operator(caller) or caller.is_in(self.gangs)):
+            raise RefusedError(
+                "No right to several hosts",
+                f"Jobs over several hosts are in the hosts' own network; {clean(caller.name, 80)} "
+                "may have jobs on one host alone.",
+                "Ask for one host, or an operator to submit it.",
             )
 
     def require_account(self, caller: Caller, account: str) -> None:

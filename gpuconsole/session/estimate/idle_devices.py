@@ -9,6 +9,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Estimate
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.errors import RefusedError
 from gpuconsole.placement import Candidate
 from gpuconsole.placement.engine.device_state import is_empty
 from gpuconsole.preflight.cost import work_of
@@ -42,14 +43,23 @@ class SpareDevices:
         self._leases = leases
         self._outlook = outlook
 
-    async def find(self, task: Task, estimate: Estimate, host: str = "") -> tuple[Spare, ...]:
+    async def find(
+        self, task: Task, estimate: Estimate, host: str = "", user: str = ""
+    ) -> tuple[Spare, ...]:
         """Return the devices on which placement would start a task now and that are idle, the
-        better ones first; with `host` those of that host alone."""
+        better ones first; with `host` those of that host alone, with `user` by their quotas.
+
+        RefusedError where the user's are used up.
+        """
         if cluster_of(task):
             return ()
         await self._leases.refresh()
         journal = self._context.journal
         jobs, snapshot = journal.jobs(), self._context.hosts.snapshot()
+        if user:
+            now = self._context.clock.now()
+            if full := self._placer.refused(task, user, jobs, snapshot, now):
+                raise RefusedError("The quota is used up", full)
         if host:
             hosts = tuple(one for one in snapshot.hosts if one.name == host)
             snapshot = replace(snapshot, hosts=hosts)

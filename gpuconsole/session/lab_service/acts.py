@@ -86,6 +86,7 @@ class Acts:
         # What was allowed when it was queued first need not be any more.
         task = self._exact(job_id).task
         self._rights.require_priority(caller, task.priority)
+        self._rights.require_gang(caller, task)
         self._rights.require_account(caller, task.account)
         require_allowed(task, self._policy)
         return await queue.retry(job_id, secrets=request.secrets)

@@ -20,6 +20,7 @@ from gpuconsole.session.dispatch.attempt.container_spec import (
     require_safe_source,
     start_path,
 )
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Submission, Wanted
 from gpuconsole.session.lab_service.sound import require_sound
 from gpuconsole.session.queue import commands
@@ -120,7 +121,14 @@ class Intake:
         require_sound(wanted)
         _require_figure("estimate", wanted.estimate_mib, _LARGEST_MIB)
         self._rights.require_priority(caller, task.priority)
-        self._policy.run_as(caller)
+        if self._policy.run_as(caller) and cluster_of(task):
+            raise RefusedError(
+                "Slurm runs no jobs for others",
+                f"The lab runs each job as its user; {clean(cluster_of(task), 80)} would run this "
+                "one as the account of the lab's service.",
+                "Submit it to the cluster from your own account, with a queue of your own.",
+            )
+        self._rights.require_gang(caller, task)
         self._rights.require_account(caller, task.account)
         require_allowed(task, self._policy)
         require_time_limit(task, self._session.settings.limits.time_limit)

@@ -121,12 +121,13 @@ class Measuring:
                 self._cleared.add(name)
             if not wanted.device:
                 return await measure_on_host(context, found, asked)
-            device = await self._spare_device(wanted)
+            device = await self._spare_device(caller, wanted)
             return await measure_on_device(context, found, device, asked)
 
-    async def _spare_device(self, wanted: Measurement) -> Device:
-        """Return the device that was asked for. NotHereError unless a job could start there now
-        and nothing uses, leases or is about to take it, whatever its console says of it."""
+    async def _spare_device(self, caller: Caller, wanted: Measurement) -> Device:
+        """Return the device that was asked for. NotHereError unless a job of the caller could
+        start there now and nothing uses, leases or is about to take it, whatever the console says
+        of it; RefusedError where the caller's quota is used up."""
         host = self._session.snapshot().host(wanted.host)
         device = next(
             (one for one in host.devices if one.uuid == wanted.device) if host else iter(()), None
@@ -135,7 +136,7 @@ class Measuring:
             task = Task("measure", image=wanted.image, backend=device.backend, devices=1)
             unread = Estimate("", None, None, device.backend, "static", 0.0, None)
             self._session._leases.forget(wanted.host)
-            spare = await self._session.estimates.spare.find(task, unread, wanted.host)
+            spare = await self._session.estimates.spare.find(task, unread, wanted.host, caller.name)
             if any(one.device.uuid == device.uuid for one in spare):
                 return device
         raise NotHereError(

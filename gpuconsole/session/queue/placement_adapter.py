@@ -180,6 +180,17 @@ class Placer:
         rules = self._rules([task], snapshot, ledger, now)
         return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
 
+    def refused(
+        self, task: Task, user: str, jobs: Sequence[Job], fleet: FleetSnapshot, now: float
+    ) -> str:
+        """Return why a user's quotas let a task of one device start nowhere now; "" where they let
+        it."""
+        self._other.follow(jobs, fleet)
+        found = self._limits.refused(
+            Request("", task, None, 1, 0.0, user=user), self._other.use, now
+        )
+        return "" if found is None else found.sentence
+
     def fitting(
         self, job: Job, jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
     ) -> frozenset[str]:

@@ -12,7 +12,7 @@ from gpuconsole.config import AllowedSection, LabSettings
 from gpuconsole.core.device_use import DeviceUse
 from gpuconsole.core.incidents import Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, SmallerBatch, Task
-from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.lab_rights import Caller, Rights
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
 from gpuconsole.session.estimate.tier_ladder import Watching
@@ -188,6 +188,46 @@ async def test_no_task_gets_more_than_the_lab_allows(
             await submitted(lab, ada, "train", **more)
     assert lab.session.jobs() == ()
     assert list((lab.root / "state" / "bundles").glob("*")) == []
+
+
+async def test_only_who_may_submits_jobs_over_several_hosts(lab: LabDesk) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    wanted = Task("t", script="/t.py", hosts=2, devices=2, network="lab")
+    submission = Submission((Wanted(wanted, None, None),), hold=True)
+    rights = replace(lab.service._rights, gangs=("grace",))
+    set_rights(lab, rights)
+    lab.act_as("ada")
+    with pytest.raises(RefusedError, match="ada may have jobs on one host alone"):
+        await lab.client().submit(submission, bundle)
+    for user in ("grace", "root-cat"):
+        lab.act_as(user)
+        (job,) = await lab.client().submit(submission, bundle)
+        assert job.user == user
+    set_rights(lab, replace(rights, gangs=()))
+    lab.act_as("root-cat")
+    lab.session._journal.save(job, replace(job, user="grace", state=JobState.CANCELLED))
+    lab.act_as("grace")
+    with pytest.raises(RefusedError, match="grace may have jobs on one host alone"):
+        await lab.client().act(Request("retry", (job.id,)))
+
+
+def set_rights(lab: LabDesk, rights: Rights) -> None:
+    for part in (lab.service, lab.service._intake, lab.service._acts):
+        lab.patch.setattr(part, "_rights", rights)
+
+
+async def test_where_jobs_run_as_their_users_none_goes_to_slurm(lab: LabDesk) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    lab.act_as("ada")
+    wanted = Task("t", script="/t.py", labels={"slurm": "c1"})
+    submission = Submission((Wanted(wanted, None, None),), hold=True)
+    assert await lab.client().submit(submission, bundle)
+    policy = AllowedSection(run_as="user").policy()
+    lab.patch.setattr(lab.service._intake, "_policy", policy)
+    with pytest.raises(RefusedError, match="c1 would run this one as the account of the lab"):
+        await lab.client().submit(submission, bundle)
 
 
 async def test_what_is_allowed_no_more_is_not_queued_again(lab: LabDesk) -> None:

@@ -21,6 +21,7 @@ from gpuconsole.errors import (
     ScriptFailedError,
     UsageError,
 )
+from gpuconsole.placement.rules.quotas import Limits, Quota
 from gpuconsole.session.estimate.measurement_on_host import Asked
 from gpuconsole.session.lab_service import measuring, streams
 from gpuconsole.session.lab_service.client import NO_ANSWER, LabClient, _streamed
@@ -216,6 +217,29 @@ async def test_a_device_is_taken_where_the_service_finds_it_idle(
         *[("ada", "measure", host.name, False)] * 3,
     ]
     assert len(taken) == 1
+
+
+async def test_a_measurement_takes_no_device_beyond_its_users_quota(
+    lab: LabDesk, client: LabClient, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def measure(context: Any, host: Host, device: Device, wanted: Asked) -> bytes:
+        return b"{}"
+
+    monkeypatch.setattr(measuring, "measure_on_device", measure)
+    limits = Limits((Quota("ada", devices=0), Quota("bob", devices=1)))
+    monkeypatch.setattr(lab.session._placer, "_limits", limits)
+    host = next(one for one in lab.session.snapshot().hosts if one.devices)
+    idle = next(one for one in host.devices if not one.processes)
+    wanted = replace(
+        _wanted(lab, device=idle.uuid),
+        host=host.name,
+        image=lab.session._context.default_image(host.name),
+    )
+    lab.act_as("ada")
+    with pytest.raises(RefusedError, match="User ada may have 0 devices at once"):
+        await client.measure(wanted, bundle, lambda share, stage: None)
+    lab.act_as("bob")
+    assert await client.measure(wanted, bundle, lambda share, stage: None) == b"{}"
 
 
 async def test_users_take_turns_on_a_host(
