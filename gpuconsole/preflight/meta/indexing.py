@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import autograd, known
-from .sizes import count, word
+from .sizes import count, nbytes, word
 from .state import STATE, rightly
 from .tensor import new
 
@@ -19,7 +19,7 @@ def get(x: Any, index: Any) -> Any:
         return STATE.call("masked_select", (x, mask), {})
     made = _basic(x, parts)
     if not any(_advanced(one) for one in parts):
-        return made
+        return _alias(x) if made is x else made
     return _looked_up(made, [one for one in parts if not isinstance(one, int)])
 
 
@@ -31,6 +31,8 @@ def put(x: Any, index: Any, value: Any) -> Any:
     x.m_known, x.m_version = None, x.m_version + 1
     given = [one for one in (before, value) if isinstance(one, STATE.tensor)]
     saved = [_tensor(one) for one in parts if _advanced(one)]
+    if STATE.backend == "cpu":
+        _work(x, parts, value)
     if isinstance(value, STATE.tensor):
         saved.append(_written(value))
         if before.stop_gradient and before.m_node is None and autograd.needed([value]):
@@ -45,13 +47,37 @@ def put(x: Any, index: Any, value: Any) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """Return a value as the kernel that writes it has it: in order, with a copy for a moment."""
-    made = value
-    if value.m_strides is not None:
-        made = new(value.m_shape, value.m_dtype, "contiguous")
-    if STATE.backend == "cpu":
-        STATE.ledger.scratch([value.nbytes], "set_value")
-    return made
+    """Return a value as the kernel that writes it has it: in order."""
+    if value.m_strides is None:
+        return value
+    return new(value.m_shape, value.m_dtype, "contiguous")
+
+
+def _work(x: Any, parts: Any, value: Any) -> None:
+    """Count what a CPU takes to write: the value at the size of what is written (measured)."""
+    given = isinstance(value, STATE.tensor)
+    item = nbytes((), x.m_dtype)
+    scratch = [] if given else [item * max(1, getattr(value, "size", 1))]
+    found = [one for one in parts if _advanced(one)]
+    if not found:
+        region = _region(x, parts)
+        if given or hasattr(value, "shape") or region < count(x.m_shape):
+            scratch.append(item * region)
+    elif not any(map(_is_mask, found)):
+        return
+    elif not given and count(_shape(found[0])) < count(x.m_shape):
+        scratch.append(count(x.m_shape))
+    STATE.ledger.scratch(scratch, "set_value")
+
+
+def _region(x: Any, parts: Any) -> int:
+    """Return how many elements numbers, slices and new axes point at."""
+    extents, axis = [], 0
+    for part in parts:
+        if isinstance(part, slice):
+            extents.append(len(range(*part.indices(x.m_shape[axis]))))
+        axis += _axes(part)
+    return count((*extents, *x.m_shape[axis:]))
 
 
 def _before(x: Any) -> Any:
@@ -136,7 +162,7 @@ def _tensor(part: Any) -> Any:
 
 
 def _basic(x: Any, parts: Any) -> Any:
-    """Apply numbers, slices and new axes: a view."""
+    """Apply numbers, slices and new axes: a view, or the tensor itself where they leave it."""
     axes, starts, ends, steps, gone, fresh = [], [], [], [], [], []
     axis = place = 0
     for part in parts:
@@ -175,8 +201,6 @@ def _basic(x: Any, parts: Any) -> Any:
             made = STATE.call("squeeze", (made, gone), {})
     if fresh:
         made = STATE.call("unsqueeze", (made, fresh), {})
-    elif made is x:
-        made = _alias(x)
     return made
 
 
@@ -207,9 +231,20 @@ def _looked_up(x: Any, parts: Any) -> Any:
     at = spots[0] if together else 0
     made = new((*shape[:at], *joined, *shape[at:]), x.m_dtype, "index_elementwise_get")
     saved = [_tensor(one) for one in parts if _advanced(one)]
+    STATE.ledger.scratch(_spots(parts), "index_elementwise_get")
     if autograd.needed([x]) and autograd.differentiable(x):
         autograd.PlainNode("index_elementwise_get", [x], [made], saved=saved)
     _known(x, parts, made)
+    return made
+
+
+def _spots(parts: Any) -> Any:
+    """Return the places that masks are turned into, a column for each of their axes."""
+    made = []
+    for one in parts:
+        if _is_mask(one):
+            axes, spots = len(_shape(one)), 8 * _picked(one)
+            made += [spots * axes] * (1 if axes == 1 else 2)
     return made
 
 

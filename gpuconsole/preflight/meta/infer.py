@@ -247,8 +247,17 @@ NORMS = frozenset({"batch_norm", "batch_norm_", "layer_norm", "instance_norm", "
                    "rms_norm", "fused_rms_norm", "sync_batch_norm_"})  # fmt: skip
 
 
+TRUTHS = frozenset({"all", "any", "equal_all"})
+"""Operators that make booleans, where Paddle infers the type of what they are given."""
+
+
+def _absent(op: Any, place: Any) -> bool:
+    """Tell whether a kernel leaves a result out: without training nothing is dropped."""
+    return place == 1 and op.name() == "pd_op.dropout" and bool(op.attrs().get("is_test"))
+
+
 def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
-    if not value.initialized():
+    if not value.initialized() or _absent(op, place):
         entry.values[value.hash()] = [None]
         return [None], [None]
     kind = value.type()
@@ -274,6 +283,8 @@ def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
         # Norms keep their statistics in single precision.
         norm = op.name().split(".", 1)[-1] in NORMS
         dtype = STATE.paddle.float32 if norm and place else entry.half
+    if op.name().split(".", 1)[-1] in TRUTHS:
+        dtype = STATE.paddle.bool
     spec = Spec(_closed(entry, value.shape, op, inputs, place), dtype, rows)
     return [_number(entry, value, spec)], [spec]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import einsum, infer
-from .sizes import count, crossed, nbytes, word
+from .sizes import FLOATS, count, crossed, nbytes, word
 from .state import STATE
 
 BROADCAST = frozenset({
@@ -21,6 +21,11 @@ CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "conv3d")
 
 SAMPLED = {"temp": "20 per y, 16 per out", "work": "24 per y, 16 per out"}
 """What a CPU takes to sample a grid: corners and their weights."""
+
+
+CONVERTED = frozenset({"sum", "mean", "all", "any", "equal_all"})
+"""Kernels that turn what they are given into the type of their result, or into one that they can
+add up."""
 
 
 def rule(name: Any) -> Any:
@@ -62,8 +67,7 @@ def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any
     if plain.removesuffix("_grad") in CONVOLUTIONS and len(specs) > 1:
         return _unfolded(step, specs, backward)
     if plain in TRANSPOSED and len(specs) > 1:
-        x, weight = specs[0], specs[1]
-        return [4 * count(list(weight.shape)[1:]) * count(list(x.shape)[2:])]
+        return _spread(step, specs, 1 if backward else 2)
     if name in ("einsum", "einsum_grad"):
         return _summed(step, specs, backward, made)
     if backward and _general(step, specs):
@@ -71,9 +75,22 @@ def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any
         return [nbytes(one.shape, one.dtype) for one in results]
     if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
         return [count(step.specs[0][0].shape)]
+    if name in CONVERTED:
+        return _converted(step, specs)
     text = rule(name).get("work" if backward else "temp", "")
     turned = _turned(step, specs, backward) if plain in ALONG else []
     return turned + [_amount(one, step, specs, backward) for one in text.split(",") if one]
+
+
+def _converted(step: Any, specs: Any) -> Any:
+    """Return the copies, in another type, of what is reduced (measured with 3.3.1)."""
+    x, out = specs[0], step.specs[0][0]
+    if step.name == "mean":
+        # Whole numbers have their mean in single precision, which is turned back.
+        return [] if word(x.dtype) in FLOATS else [4 * count(x.shape), 4 * count(out.shape)]
+    if step.name == "equal_all" or x.dtype != out.dtype:
+        return [nbytes(x.shape, out.dtype)]
+    return []
 
 
 def _summed(step: Any, specs: Any, backward: Any, made: Any) -> Any:
@@ -101,12 +118,39 @@ def _turned(step: Any, specs: Any, backward: Any) -> Any:
 def _unfolded(step: Any, specs: Any, backward: Any) -> Any:
     x, weight = specs[0], specs[1]
     out = specs[2] if backward else step.specs[0][0]
-    last = infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
+    last = _channels_last(step)
     inner = list(out.shape)[1:-1] if last else list(out.shape)[2:]
     same = list(x.shape)[1:-1] == inner if last else list(x.shape)[2:] == inner
+    turned = _channels_first(step, specs, backward) if last else []
     if same and all(extent == 1 for extent in list(weight.shape)[2:]):
-        return []
-    return [4 * count(list(weight.shape)[1:]) * count(inner)]
+        return turned
+    return [*turned, 4 * count(list(weight.shape)[1:]) * count(inner)]
+
+
+def _channels_last(step: Any) -> bool:
+    return infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
+
+
+def _channels_first(step: Any, specs: Any, backward: Any) -> Any:
+    """Return the copies of pictures that a CPU kernel turns to channels-first and back."""
+    x, out = specs[0], specs[2] if backward else step.specs[0][0]
+    made = [nbytes(one.shape, one.dtype) for one in (x, out)]
+    if not backward:
+        return made
+    grads = [one for row in step.specs for one in row if one is not None]
+    # The gradient of pictures is turned back before that of the weight is made.
+    later = sum(nbytes(one.shape, one.dtype) for one in grads[1:])
+    return [*made, max(0, made[0] - later)] if grads[0].shape == x.shape else made
+
+
+def _spread(step: Any, specs: Any, turned: Any) -> Any:
+    """Return what a transposed convolution multiplies into on a CPU, a sample at a time; pictures
+    with their channels last are copied so many times on the way."""
+    x, weight = specs[0], specs[1]
+    last = _channels_last(step)
+    inner = list(x.shape)[1:-1] if last else list(x.shape)[2:]
+    columns = 4 * count(list(weight.shape)[1:]) * count(inner)
+    return [columns, turned * nbytes(x.shape, x.dtype)] if last else [columns]
 
 
 def _amount(text: Any, step: Any, specs: Any, backward: Any) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import bounds
+from .ledger import Block
 from .sizes import FLOATS, count, word
 from .state import STATE
 
@@ -16,6 +17,17 @@ MOST = 65536
 """Elements of the largest tensor that is computed with."""
 MOST_ONES = 2**24
 """Elements of unknown numbers that stand in while a size is computed."""
+LARGEST_COPY = 2**28
+"""Bytes."""
+
+
+class Copy:
+    """What Paddle's memory is to an array that it made: held as long as the array and its views."""
+
+    def __init__(self, array: Any, block: Any) -> None:
+        self.array = array
+        self.block = block
+        self.__array_interface__ = array.__array_interface__
 
 
 def small(shape: Any) -> bool:
@@ -31,6 +43,29 @@ def array(tensor: Any, what: Any) -> Any:
     if STATE.value_of is not None:
         return STATE.value_of(tensor, what)
     return plausible(tensor)
+
+
+def copied(tensor: Any, what: Any) -> Any:
+    """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
+    all that a view looks at, in its own memory (measured)."""
+    import numpy
+
+    found = array(tensor, what)
+    found = found.copy() if found.nbytes <= LARGEST_COPY else found
+    if not _held(tensor):
+        return found
+    block = Block(STATE.ledger, tensor.m_block.nbytes, "numpy")
+    return numpy.asarray(Copy(found, block))
+
+
+def looked_at(tensor: Any) -> None:
+    """Count the copy that Paddle makes on a CPU to look at a tensor's data, and lets go at once."""
+    if _held(tensor):
+        STATE.ledger.scratch([tensor.m_block.nbytes], "numpy")
+
+
+def _held(tensor: Any) -> bool:
+    return STATE.backend == "cpu" and tensor.m_block is not None and tensor.m_block.nbytes > 0
 
 
 def plausible(tensor: Any) -> Any:

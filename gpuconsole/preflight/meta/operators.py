@@ -15,7 +15,6 @@ BINARY = {
     "or": "bitwise_or", "xor": "bitwise_xor",
 }  # fmt: skip
 REFLECTED = ("add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul")
-COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 BY_SCALE = frozenset({"add", "sub", "mul", "truediv", "div"})
 """Operators that with a number are one multiplication and addition."""
 
@@ -55,7 +54,7 @@ def _promoted(kind: Any, x: Any, other: Any) -> Any:
     if whole and isinstance(other, float) and kind != "matmul":
         return STATE.call("cast", (x, getattr(STATE.paddle, STATE.paddle.get_default_dtype())), {})
     number = isinstance(other, (int, float)) and not isinstance(other, bool)
-    if name == "bool" and number and kind not in COMPARED:
+    if name == "bool" and number:
         return STATE.call("cast", (x, STATE.paddle.int64), {})
     return x
 

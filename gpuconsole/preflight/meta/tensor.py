@@ -13,9 +13,6 @@ from .ledger import Block
 from .sizes import ITEM, count, nbytes, word
 from .state import STATE, Unsupported, rightly
 
-LARGEST_COPY = 2**28
-"""Bytes."""
-
 
 class Keeper:
     """The place of a gradient, which outlives its tensor while a node holds it."""
@@ -248,10 +245,8 @@ class Tensor:
     # -- values
 
     def numpy(self, *_: Any) -> Any:
-        """Return an array: its data where that is known, else plausible. It is the script's own, to
-        write to, unless it is large."""
-        array = known.array(self, "numpy")
-        return array.copy() if array.nbytes <= LARGEST_COPY else array
+        """Return an array: its data where that is known, else plausible."""
+        return known.copied(self, "numpy")
 
     def _getitem_from_offset(self, *args: Any) -> Any:
         array = known.array(self, "item")
@@ -266,23 +261,27 @@ class Tensor:
 
     def tolist(self) -> Any:
         """Return nested lists."""
+        known.looked_at(self)
         return known.array(self, "tolist").tolist()
 
     def __bool__(self) -> bool:
+        known.looked_at(self)
         return bool(known.number(self, "bool"))
 
     __nonzero__ = __bool__
 
     def __int__(self) -> int:
+        known.looked_at(self)
         return int(known.number(self, "int"))
 
     __index__ = __long__ = __int__
 
     def __float__(self) -> float:
+        known.looked_at(self)
         return float(known.number(self, "float"))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        array = known.array(self, "numpy")
+        array = known.copied(self, "numpy")
         return array if dtype is None else array.astype(dtype)
 
     def __len__(self) -> int:
@@ -294,6 +293,7 @@ class Tensor:
         return id(self)
 
     def __repr__(self) -> str:
+        known.looked_at(self)
         return (
             f"Tensor(shape={list(self.m_shape)}, dtype={self.m_dtype}, "
             f"stop_gradient={self.stop_gradient}, without data)"
