@@ -20,7 +20,17 @@ from gpuconsole.preflight import request
 from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
-from gpuconsole.preflight.meta.onward import EPOCHS, LONGEST_S, MOST, RISING, STEADY, Onward, rises
+from gpuconsole.preflight.meta.onward import (
+    CHEAP_S,
+    EPOCHS,
+    FAR,
+    LONGEST_S,
+    MOST,
+    RISING,
+    STEADY,
+    Onward,
+    rises,
+)
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE, State
 from gpuconsole.preflight.meta.values import Number
@@ -193,8 +203,15 @@ def test_an_open_extent_is_bounded_by_what_the_operator_can_give(
     assert bounds.largest(name, place, shapes, attributes) == most
 
 
+def _later() -> Onward:
+    """Return what watches a run whose steps take their time."""
+    onward = Onward(clock=lambda: CHEAP_S)
+    onward.began = 0.0
+    return onward
+
+
 def test_a_run_goes_on_until_its_peak_stands_and_epochs_were_cut() -> None:
-    onward = Onward(clock=lambda: 0.0)
+    onward = _later()
     for peak in (10, 12, *[15] * STEADY):
         onward.cycle(peak, 5)
         assert not onward.cuts(1)
@@ -208,9 +225,19 @@ def test_a_run_goes_on_until_its_peak_stands_and_epochs_were_cut() -> None:
     assert not onward.over(9, epochs=True)
 
 
+def test_steps_that_cost_next_to_nothing_are_followed_through_more_epochs() -> None:
+    """Scripts evaluate, draw or save after each tenth epoch, or hundredth step."""
+    onward = Onward(clock=lambda: 0.0)
+    for _ in range(STEADY + 1):
+        onward.cycle(15, 5)
+    assert not onward.over(6, epochs=False)
+    assert [onward.cuts(1) for _ in range(FAR + 1)] == [True] * FAR + [False]
+    assert onward.over(6, epochs=True)
+
+
 def test_a_peak_that_rises_by_next_to_nothing_stands() -> None:
     """A few bytes more in a later step are no reason to go on, nor to run other sizes as far."""
-    onward = Onward(clock=lambda: 0.0)
+    onward = _later()
     for peak in (10**6, 10**6 + 900, 10**6 + 950):
         onward.cycle(peak, 5)
     assert onward.over(6, epochs=False)

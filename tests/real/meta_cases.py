@@ -480,6 +480,86 @@ def bent_in_place(paddle: Any, step: Any) -> None:
         step()
 
 
+@case
+def looked_at(paddle: Any, step: Any) -> None:
+    """Arrays, numbers and texts of tensors: copies that Paddle makes in its own memory."""
+    net = paddle.nn.Linear(64, 512)
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    held, seen = [], []
+    for _ in range(3):
+        out = net(paddle.rand([500, 64]))
+        loss = out.square().mean()
+        loss.backward()
+        held.append(out.numpy()[:10])
+        seen += [float(loss), str(out)[:5], numpy.asarray(out[0]).sum(), out.detach().tolist()[0]]
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def saved(paddle: Any, step: Any) -> None:
+    """A network and its optimizer are written to a file while gradients are held."""
+    net = paddle.nn.Sequential(paddle.nn.Linear(256, 512), paddle.nn.Linear(512, 8))
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    for turn in range(3):
+        net(paddle.rand([4, 256])).square().mean().backward()
+        optimizer.step()
+        states = {"net": net.state_dict(), "optimizer": optimizer.state_dict()}
+        paddle.save(net.state_dict() if turn == 1 else states, "/dev/null")
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def channels_last(paddle: Any, step: Any) -> None:
+    nn = paddle.nn
+    net = nn.Sequential(
+        nn.Conv2D(3, 24, 5, stride=2, data_format="NHWC"), nn.ELU(),
+        nn.Conv2D(24, 36, 3, data_format="NHWC"), nn.ELU(), nn.Flatten(),
+        nn.Linear(36 * 12 * 12, 4),
+    )  # fmt: skip
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([8, 31, 31, 3]),),
+          lambda net, x: net(x).square().mean(), step)  # fmt: skip
+
+
+@case
+def counted_and_compared(paddle: Any, step: Any) -> None:
+    """Sums and means of numbers that are no floats, which kernels turn into others first."""
+    net = paddle.nn.Conv2D(3, 5, 3, padding=1)
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    for _ in range(3):
+        out = net(paddle.rand([2, 3, 80, 80]))
+        labels = paddle.randint(0, 5, [2, 80, 80])
+        loss = paddle.nn.functional.cross_entropy(out.transpose([0, 2, 3, 1]), labels)
+        loss.backward()
+        right = out.argmax(1) == labels
+        (right.sum(), (labels > 0).any(), labels.sum(), labels.mean(), (right == 1).sum(0))
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def written_into(paddle: Any, step: Any) -> None:
+    """Numbers and tensors that are spread over the part that they are written into; masks."""
+    net = paddle.nn.Linear(64, 64)
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    for _ in range(3):
+        x = paddle.rand([400, 30, 64])
+        x[:, :20] = 0.0
+        x[:100] = paddle.rand([30, 64])
+        x[3] = numpy.ones([30, 64], "float32")
+        x[paddle.rand([400, 30]) >= 0.0] = 1.0
+        out = net(x)
+        loss = out[paddle.arange(100)].mean() + net.weight[paddle.arange(5)].sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
 def main() -> None:
     """Run every case and print its peaks above what was held before, in bytes."""
     if sys.argv[1] == "meta":

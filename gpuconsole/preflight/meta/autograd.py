@@ -162,6 +162,7 @@ UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "sigmoid_double_gra
 """Gradients whose derivative Paddle makes of operators that its representation does not show, or in
 memory that it reuses in ways that are not known."""
 SUMS = frozenset({"add_grad", "subtract_grad"})
+"""Gradients of sums, which are reduced in the copy of what arrived where there is one."""
 IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
 """Second derivatives whose last result is made in the memory of what arrived."""
 
@@ -219,8 +220,9 @@ class _Runner:
                     continue
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
         made = sum(one.nbytes for one in outputs.values())
-        needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
-        STATE.ledger.scratch(needs, step.name)
+        if not copies or step.name not in SUMS:
+            needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
+            STATE.ledger.scratch(needs, step.name)
         del copies
         self.env.update(outputs)
         if self.graph:

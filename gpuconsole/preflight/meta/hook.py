@@ -138,6 +138,7 @@ def operator(name: Any, own: Any) -> Any:
 def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     """Finish once Paddle is imported; `rules` is the table of operators by kernel."""
     framework: Any = importlib.import_module("paddle.base.framework")
+    STATE.leaves_alone = "is_leaf" in Tensor.__deepcopy__.__code__.co_names
     for name, method in OWN.items():
         setattr(Tensor, name, method)
     STATE.paddle = paddle
@@ -151,6 +152,7 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     # as much.
     paddle.jit.enable_to_static(False)
     paddle.static.Executor.run = static_program
+    paddle.jit.save = not_saved
     translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
     plain = translator.StaticFunction._call_dygraph_function
 
@@ -161,6 +163,11 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
         return plain(self, *args, **kwargs)
 
     translator.StaticFunction._call_dygraph_function = called
+
+
+def not_saved(*_: Any, **__: Any) -> None:
+    """Leave out a program that would be made of a network and saved: files of a run are thrown
+    away, and it takes no memory of tensors beside its parameters (measured)."""
 
 
 def static_program(*_: Any, **__: Any) -> Any:

@@ -85,6 +85,8 @@ def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any
 def _converted(step: Any, specs: Any) -> Any:
     """Return the copies, in another type, of what is reduced (measured with 3.3.1)."""
     x, out = specs[0], step.specs[0][0]
+    if out is None:
+        return []
     if step.name == "mean":
         # Whole numbers have their mean in single precision, which is turned back.
         return [] if word(x.dtype) in FLOATS else [4 * count(x.shape), 4 * count(out.shape)]

@@ -1,8 +1,8 @@
 """How far a run goes on after its first steps, for what only comes later.
 
-Steps without data cost little. They go on until the peak has stood for some; then epochs are cut
-short, so that what follows them (an evaluation with larger batches, layers that are trained from
-then on) is seen too. Lists and queues that grow with each step are followed for as long.
+Steps without data cost little. They go on until the peak has stood for some and some time has
+passed; epochs are cut short, so that what follows them (an evaluation with larger batches, layers
+that are trained from then on, a network that is saved) is seen too. Lists and queues that grow with each step are followed for as long.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ STEADY = 2
 """Cycles in which the peak has not risen before an epoch is cut."""
 EPOCHS = 2
 """Epochs that are cut."""
+FAR = 12
+"""Epochs that are cut where steps cost next to nothing: scripts save, or draw, after each tenth."""
+CHEAP_S = 2.0
+"""Processor time for steps after the first ones in which a run goes on though its peak stands."""
 LONGEST_S = 4.0
 """Processor time for steps after the first ones, so that a busy machine sees as far as an idle."""
 MOST = 100
@@ -54,7 +58,8 @@ class Onward:
 
     def cuts(self, batches: Any) -> bool:
         """Tell whether an epoch that trains may end at its next batch, after so many."""
-        if self.quiet < STEADY or batches < 1 or self.epochs >= EPOCHS:
+        most = FAR if self._cheap else EPOCHS
+        if self.quiet < STEADY or batches < 1 or self.epochs >= most:
             return False
         self.epochs += 1
         return True
@@ -65,7 +70,13 @@ class Onward:
             return bool(cycles >= self.until)
         if len(self.held) > MOST or self.clock() - self.began > LONGEST_S:
             return True
+        if self._cheap:
+            return bool(epochs) and self.epochs >= FAR
         return self.quiet >= STEADY and (not epochs or self.epochs >= EPOCHS)
+
+    @property
+    def _cheap(self) -> bool:
+        return bool(self.clock() - self.began < CHEAP_S)
 
     @property
     def growth(self) -> int:

@@ -51,6 +51,8 @@ class State:
         self.real: Any = None
         """Paddle's own tensor class."""
         self.real_init: Any = None
+        self.leaves_alone = False
+        """Whether this Paddle copies no tensor that is not a leaf (before 3.3)."""
         self.dynamic: Any = None
         self.final_hooks: list[Any] = []
         self.operators: dict[str, Any] = {}
