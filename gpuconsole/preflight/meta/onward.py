@@ -2,7 +2,8 @@
 
 Steps without data cost little. They go on until the peak has stood for some and some time has
 passed; epochs are cut short, so that what follows them (an evaluation with larger batches, layers
-that are trained from then on, a network that is saved) is seen too. Lists and queues that grow with each step are followed for as long.
+that are trained from then on, a network that is saved) is seen too. Lists and queues that grow with
+each step are followed for as long.
 """
 
 from __future__ import annotations
