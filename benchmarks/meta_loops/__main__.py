@@ -46,25 +46,25 @@ class Answer:
         return self.told / self.true - 1.0
 
 
-def run(way: str, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
+def run(way: str, asked: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Run loops in one way, in a new process after each that broke off; what ends a process is an
-    answer too."""
-    found: dict[int, dict[str, Any]] = {}
-    left = list(seeds)
+    answer too. Each is asked for as `SEED`, or as `SEED@SAMPLES` with batches of that size."""
+    found: dict[str, dict[str, Any]] = {}
+    left = list(asked)
     while left:
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.meta_loops.child", way, *map(str, left)],
+            [sys.executable, "-m", "benchmarks.meta_loops.child", way, *left],
             capture_output=True, text=True, check=False, timeout=MOST_SECONDS, cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1", "GLOG_minloglevel": "3"},
         )  # fmt: skip
         for line in done.stdout.splitlines():
             if line.startswith("{"):
                 row = json.loads(line)
-                found[row["seed"]] = row
-        before, left = left, [seed for seed in left if seed not in found]
+                found[row["asked"]] = row
+        before, left = left, [one for one in left if one not in found]
         if left == before:
             why = f"the process ended with {done.returncode}: {done.stderr.strip()[-300:]}"
-            found[left[0]] = {"seed": left[0], "name": "", "peaks": [], "why": why}
+            found[left[0]] = {"asked": left[0], "name": "", "peaks": [], "why": why}
             del left[0]
     return found
 
@@ -91,9 +91,9 @@ def read(real: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
 
 def answers(seeds: Sequence[int], tier: str = "meta") -> list[Answer]:
     """Return what a tier says of each loop."""
-    real = run("real", seeds)
+    real = {int(seed): row for seed, row in run("real", map(str, seeds)).items()}
     if tier == "meta":
-        said = run("meta", seeds)
+        said = {int(seed): row for seed, row in run("meta", map(str, seeds)).items()}
     else:
         said = read(row for row in real.values() if not row["why"])
     made = []

@@ -1,4 +1,4 @@
-"""Run drawn loops in one way: `python -m benchmarks.meta_loops.child real|meta SEED…`.
+"""Run drawn loops in one way: `python -m benchmarks.meta_loops.child real|meta SEED[@SAMPLES]…`.
 
 Prints a JSON line for each seed: its name and the peak of each step in bytes, above what was held
 before, or why it broke off.
@@ -56,8 +56,10 @@ def with_data() -> tuple[Any, Gauge]:
     )
 
 
-def measured(seed: int, paddle: Any, gauge: Gauge) -> dict[str, Any]:
-    """Return what a loop holds at most in each step."""
+def measured(asked: str, paddle: Any, gauge: Gauge) -> dict[str, Any]:
+    """Return what a loop holds at most in each step; `asked` is its seed, or `SEED@SAMPLES`."""
+    first, _, samples = asked.partition("@")
+    seed = int(first)
     gc.collect()
     paddle.seed(seed)
     before = gauge.held()
@@ -70,19 +72,26 @@ def measured(seed: int, paddle: Any, gauge: Gauge) -> dict[str, Any]:
 
     name, why, draw = "", "", Recorded(seed)
     try:
-        name = loops.run(draw, paddle, step)
+        name = loops.run(draw, paddle, step, int(samples or 0))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         why = f"{type(error).__name__}: {str(error).strip()[-300:]}"
-    return {"seed": seed, "name": name, "peaks": peaks, "why": why, "drawn": draw.drawn}
+    return {
+        "asked": asked,
+        "seed": seed,
+        "name": name,
+        "peaks": peaks,
+        "why": why,
+        "drawn": draw.drawn,
+    }
 
 
 def main() -> None:
     """Run the loops of the seeds that are named, up to one that breaks off."""
     paddle, gauge = without_data() if sys.argv[1] == "meta" else with_data()
-    for seed in map(int, sys.argv[2:]):
-        found = measured(seed, paddle, gauge)
+    for asked in sys.argv[2:]:
+        found = measured(asked, paddle, gauge)
         print(json.dumps(found), flush=True)
         if found["why"]:
             # What a loop that broke off still holds would be freed in the next.

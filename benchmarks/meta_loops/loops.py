@@ -18,10 +18,15 @@ WAYS = ("plain", "plain", "plain", "accumulated", "amp", "amp2", "recomputed", "
 """What a loop does beside training."""
 
 
-def run(draw: Draw, paddle: Any, step: Callable[[], None]) -> str:
-    """Train by the loop of a draw, calling `step` at the end of each step; returns its name."""
+def run(draw: Draw, paddle: Any, step: Callable[[], None], samples: int = 0) -> str:
+    """Train by the loop of a draw, calling `step` at the end of each step; returns its name.
+
+    Batches have `samples`; as many as are drawn for 0.
+    """
     network = draw.choice(NETWORKS)
     drawn = network(draw, paddle)
+    if samples:
+        drawn = Drawn(drawn.net, drawn.batch, samples, drawn.smooth)
     way = draw.choice(SMOOTH_WAYS if drawn.smooth else WAYS)
     loss_of = _loss(draw, paddle)
     Loop(draw, paddle, drawn, loss_of, step).run(way)

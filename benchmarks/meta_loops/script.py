@@ -34,16 +34,18 @@ class Draw:
 MAIN = """
 import paddle
 
-run(Draw({drawn!r}), paddle, lambda: None)
+BATCH_SIZE = {samples}
+run(Draw({drawn!r}), paddle, lambda: None, BATCH_SIZE)
 """
 
 
-def text(drawn: Sequence[Any]) -> str:
-    """Return the script that runs the loop with these draws."""
+def text(drawn: Sequence[Any], samples: int = 0) -> str:
+    """Return the script that runs the loop with these draws, in batches of `samples`; of as many
+    as are drawn for 0."""
     parts = [_without_imports(Path(module.__file__ or "")) for module in (networks, loops)]
     head = "from collections.abc import Callable\nfrom dataclasses import dataclass\n"
     head += "from typing import Any\nimport copy\n"
-    return "\n".join([head, REPLAY, *parts, MAIN.format(drawn=list(drawn))])
+    return "\n".join([head, REPLAY, *parts, MAIN.format(drawn=list(drawn), samples=samples)])
 
 
 def _without_imports(path: Path) -> str:

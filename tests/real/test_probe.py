@@ -227,8 +227,17 @@ def test_data_that_would_be_downloaded_is_stood_in(write: Any) -> None:
     script = write(text.replace("16 * 144", "16 * 256").replace("50, 5)", "50, 10)"))
     found = measure(script).estimate(32, backend="cpu")
     assert found.memory is not None
+    named = "Not downloaded: the data set cifar; samples of its shapes and types are made up."
+    assert named in found.notes
     # Six batches: one at work, five waiting.
     assert found.memory.inputs_mib * MIB == pytest.approx(6 * 32 * (3 * 32 * 32 * 4 + 8), rel=0.01)
+
+
+def test_weights_that_would_be_downloaded_are_left_out_and_named(write: Any) -> None:
+    load = "vision.models.resnet18(pretrained=True, num_classes=4)"
+    script = write(NETWORK.replace("net = ", f"whole = paddle.{load}\nnet = ", 1))
+    notes = measure(script).estimate(32, backend="cpu").notes
+    assert any(one.startswith("Not downloaded: resnet18.pdparams; parameters") for one in notes)
 
 
 def test_shapes_that_change_are_flagged(write: Any) -> None:

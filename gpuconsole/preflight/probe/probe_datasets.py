@@ -14,6 +14,7 @@ import tempfile
 from typing import Any
 
 import probe_made
+from probe_notes import note
 
 NO_FILE = "gpuconsole-no-data"
 
@@ -67,7 +68,12 @@ def _kept(module: Any) -> Any:
     check = module._check_exists_and_download
 
     def checked(path: Any, *args: Any, **kwargs: Any) -> Any:
-        return check(path, *args, **kwargs) if path and os.path.exists(path) else NO_FILE
+        if path and os.path.exists(path):
+            return check(path, *args, **kwargs)
+        name = module.__name__.rpartition(".")[2]
+        note(f"Not downloaded: the data set {name}; samples of its shapes and types are made up.",
+             ("data set", name))  # fmt: skip
+        return NO_FILE
 
     return checked
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import types
+import urllib.parse
 from typing import Any
 
 import probe_datasets
@@ -16,6 +17,8 @@ NO_FILE = "gpuconsole-no-weights.pdparams"
 POINTER = b"version https://git-lfs.github.com/spec/"
 MOST_RAISED = 16
 """Errors of a chain that are looked at."""
+MOST_NAMED = 80
+"""Letters of a file's name that a note has."""
 CUDNN = 8907
 """The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
 CARD = types.SimpleNamespace(
@@ -158,7 +161,10 @@ def _is_pointer(path: Any) -> Any:
 def _weights(paddle: Any) -> None:
     """Pretrained weights stay as initialised: their sizes are the same."""
 
-    def no_weights(*_: Any, **__: Any) -> Any:
+    def no_weights(url: Any = "", *_: Any, **__: Any) -> Any:
+        name = urllib.parse.urlsplit(str(url)).path.rpartition("/")[2][:MOST_NAMED]
+        note(f"Not downloaded: {name or 'weights'}; parameters stay as initialised, which is as "
+             "large.")  # fmt: skip
         return NO_FILE
 
     _by_name(("get_weights_path_from_url",), lambda _: no_weights)

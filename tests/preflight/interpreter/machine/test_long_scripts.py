@@ -78,7 +78,7 @@ def test_a_long_script_is_told_what_can_be_tried_in_time(write: Write) -> None:
 def test_a_script_that_is_too_long_to_follow_again_says_so(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis, "SEARCH_STEPS", analysis.LONG_STEPS)
+    monkeypatch.setattr(analysis, "TRY_STEPS", analysis.LONG_STEPS)
     found, one = answer(script(write, LONG))
     assert one.tries("gpu") == 0
     assert [one.kind for one in found.suggestions] == ["batch-size", "accumulate", "device"]
