@@ -93,15 +93,19 @@ def numpy_archives(
 
 
 def cifar(file: Path, *, count: int = 512, classes: int = 10) -> None:
-    """Write CIFAR-10's archive of pickled batches: pictures in rows, and their classes."""
+    """Write CIFAR's archive of pickled batches, pictures in rows and their classes: that of
+    CIFAR-10, or that of CIFAR-100 where there are more than ten classes."""
     import numpy as np
 
     file.parent.mkdir(parents=True, exist_ok=True)
     labels = [i % classes for i in range(count)]
-    batch = pickle.dumps({b"data": np.ones((count, 3072), "uint8"), b"labels": labels}, 2)
+    folder, parts, key = "cifar-10-batches-py", [f"data_batch_{i}" for i in range(1, 6)], b"labels"
+    if classes > 10:
+        folder, parts, key = "cifar-100-python", ["train"], b"fine_labels"
+    batch = pickle.dumps({b"data": np.ones((count, 3072), "uint8"), key: labels}, 2)
     with tarfile.open(file, "w:gz") as archive:
-        for part in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-            about = tarfile.TarInfo(f"cifar-10-batches-py/{part}")
+        for part in (*parts, "test_batch" if classes <= 10 else "test"):
+            about = tarfile.TarInfo(f"{folder}/{part}")
             about.size = len(batch)
             archive.addfile(about, io.BytesIO(batch))
 
