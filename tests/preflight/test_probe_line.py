@@ -26,10 +26,10 @@ def module(name: str) -> Any:
 
 
 sys.modules["probe_tree"] = module("probe_tree")
+line: Any = sys.modules.setdefault("probe_line", module("probe_line"))
 ahead: Any = sys.modules.setdefault("probe_ahead", module("probe_ahead"))
-line: Any = module("probe_line")
 batch: Any = module("probe_batch")
-del sys.modules["probe_tree"], sys.modules["probe_ahead"]
+del sys.modules["probe_tree"], sys.modules["probe_ahead"], sys.modules["probe_line"]
 
 
 def run(size: int, *blocks: int, **more: Any) -> dict[str, Any]:

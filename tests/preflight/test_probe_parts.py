@@ -563,15 +563,101 @@ def test_a_project_goes_before_the_installed_library_that_it_is(
     assert other is None
 
 
+FIRST = {
+    "own_batch": 8, "numbers_at": ["train.py:4"], "whole": False, "drawn": [None, 7],
+    "names": ["matmul"], "choices": {}, "events": [0, 1, 2, ~1, ~2], "cycles": [3, 5],
+    "sizes": [64, 800, 40],
+}  # fmt: skip
+AHEAD = {"size": 16, "number": 16, "part": 4}
+
+
 def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
     ahead, asked = part("probe_ahead"), {"size": 8, "batch": {"how": "loader"}}
-    sizes = {"size": 16, "number": 16}
-    told = {"own_batch": 8, "numbers_at": ["train.py:4"], "whole": False, "drawn": [None, 7]}
-    short = ahead.changes(asked, sizes, *ahead.told_of(told))
+    short = ahead.changes(asked, AHEAD, **ahead.told_of(FIRST))
     made = [(one["until"], one["whole"], one["drawn"]) for one in short]
     assert made == [(0, False, [None, 7])] * 2
-    late = ahead.changes(asked, sizes, *ahead.told_of({**told, "until": 12}))
+    late = ahead.changes(asked, AHEAD, **ahead.told_of({**FIRST, "until": 12}))
     assert [one["until"] for one in late] == [12, 12]
+    long = {**FIRST, "numbers_at": [], "choices": {f"nonzero: {ahead.OPEN}": 1}}
+    runs = ahead.changes(asked, AHEAD, **ahead.told_of(long))
+    assert [(one["size"], one.get("part")) for one in runs] == [(16, None), (8, 4)]
+
+
+class Told(Exception):  # noqa: N818 - it ends a run as the end of its process does
+    """Stands for the end of a process."""
+
+
+@pytest.fixture
+def divided(part: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Divide as in a measurement, with a script that makes the blocks it is given for a size and a
+    number; return what was run at which, and what was told."""
+    ahead = part("probe_ahead")
+    channel_of = part("probe_run").Channel
+    monkeypatch.setattr(channel_of, "__init__", lambda self: None)
+
+    def go(blocks: Any, **first: Any) -> tuple[list[Any], list[Any]]:
+        ran: list[Any] = []
+        told: list[Any] = []
+        request = {"size": 8, "batch": {"how": "loader"}, "ahead": AHEAD}
+        channel = channel_of()
+        channel.place, channel.told, channel.grows, channel.reads = 0, None, None, None
+        monkeypatch.setattr(channel_of, "say", lambda self, message: told.append(message["run"]))
+
+        def run() -> Any:
+            size, number = request["size"], request.get("number", 1)
+            ran.append((size, number))
+            made = {**FIRST, "sizes": blocks(size, number), **first}
+            if channel.place == 0:
+                channel.seen.put(made)
+            if channel._alike({"run": made}):
+                channel.say({"run": made})
+                return ahead.told_of(made)
+            return {}
+
+        def ended(code: int) -> None:
+            raise Told
+
+        monkeypatch.setattr(ahead, "_copied", lambda _: run())
+        monkeypatch.setattr(ahead.os, "_exit", ended)
+        ahead.install(request, channel, lambda _: None)
+        monkeypatch.setattr(ahead.threading, "active_count", lambda: 1)
+        try:
+            ahead.reached()
+        except Told:
+            return ran, told
+        run()
+        return ran, told
+
+    return go
+
+
+def test_another_size_and_other_numbers_are_tried_in_one_run(divided: Any) -> None:
+    """Where each block is the same or grows as the batch does, no number decides on it."""
+    ran, told = divided(lambda size, number: [64, 100 * size, 5 * size])
+    assert ran == [(8, 1), (16, 16)]
+    assert told[1]["settled"]
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        lambda size, number: [64, 100 * size, 4 * number],
+        lambda size, number: [64, 100 * size + 4 * number, 40],
+        lambda size, number: [64, 100 * size, 40, *[8] * number],
+        lambda size, number: [64, 100 * size, 4 * size + 3],
+    ],
+    ids=["as long as the number", "partly", "more of them", "no multiple of the batch"],
+)
+def test_what_one_run_does_not_tell_two_do(divided: Any, blocks: Any) -> None:
+    ran, told = divided(blocks)
+    assert ran == [(8, 1), (16, 16), (16, 1), (8, 16)]
+    assert len(told) == 3
+    assert not any("settled" in one for one in told)
+
+
+def test_numbers_are_tried_alone_where_data_decides_on_lengths(divided: Any) -> None:
+    ran, _ = divided(lambda size, number: [64, 100 * size, 40], names=["nonzero"])
+    assert ran == [(8, 1), (16, 1), (8, 16)]
 
 
 def test_lines_of_a_made_up_list_take_the_form_in_which_they_are_read(part: Any) -> None:

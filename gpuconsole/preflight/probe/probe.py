@@ -230,7 +230,7 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
     """Run the script once more where it asked for numbers that only data gives, with others in
     their place: memory that changes with them is not known without the data."""
     first = answer["runs"][0] if "runs" in answer else {}
-    if not first.get("numbers_at"):
+    if not first.get("numbers_at") or first.get("settled"):
         return answer
     places = ", ".join(first["numbers_at"])
     for number in OTHER_NUMBERS:
@@ -258,8 +258,6 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
     return answer
 
 
-OPEN = "as long as it can be"
-"""How choices of the meta tier end where only data tells a length."""
 PART = 4
 """Of such lengths one in so many, to see how low the peak may lie."""
 
@@ -271,7 +269,7 @@ def with_shorter_lengths(answer: Any, out: Any) -> Any:
     is not above it beyond them: at lengths of nothing.
     """
     first = answer["runs"][0] if "runs" in answer else {}
-    if not any(one.endswith(OPEN) for one in first.get("choices", ())):
+    if not probe_ahead.is_open(first):
         return answer
     asked = alike(dict(first["request"], part=PART), first)
     again = run(asked, stages(out, first["batch"], 0, 1))
@@ -423,6 +421,7 @@ def document(request: Any, runs: Any) -> Any:
             one["notes"].append(LATER.format(early, one["cycles_seen"]))
         del one["paddle"]
         one.pop("request", None)
+        one.pop("settled", None)
         one.pop("options", None)
         one.pop("counted", None)
         one.pop("whole", None)
@@ -459,8 +458,10 @@ def run(request: Any, forward: Any) -> Any:
     further = request.pop("ahead", None)
     # Where the first came to no run, nothing says of what requests the others are answers.
     if len(answers) > 1 and "run" in answers[0]:
-        told = probe_ahead.told_of(answers[0]["run"])
-        changes += probe_ahead.changes(request, further, *told)
+        first, second = answers[0]["run"], answers[1].get("run", {})
+        first["settled"] = second.pop("settled", False)
+        changes += probe_ahead.changes(request, further, **probe_ahead.told_of(first))
+        changes = probe_ahead.without_numbers(changes) if first["settled"] else changes
     for change, answer in zip(changes, answers):  # noqa: B905 - as old as Python 3.9
         asked = dict(request, **change)
         answer.get("run", {}).update(request=asked)
@@ -473,9 +474,9 @@ _AHEAD: list[Any] = []
 
 
 def ahead(size: Any) -> Any:
-    """Return what follows a run from the same start: another size, and if the script asks for
-    numbers of unknown data, others in their place."""
-    return {"size": size, "number": OTHER_NUMBERS[0]}
+    """Return what follows a run from the same start: another size; if the script asks for numbers
+    of unknown data, others in their place; if it took lengths at their largest, shorter ones."""
+    return {"size": size, "number": OTHER_NUMBERS[0], "part": PART}
 
 
 def said(request: Any, forward: Any) -> Any:

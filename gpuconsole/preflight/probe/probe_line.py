@@ -46,11 +46,15 @@ BY_DATA = ("sparse", "unique", "nonzero", "where_index", "masked", "nms", "binco
 """Parts of the names of kernels whose results are as long as what the data holds."""
 
 
+def by_data(run: Any) -> bool:
+    """Tell whether a run has blocks that are as long as data says."""
+    return any(part in name for name in run["names"] for part in BY_DATA)
+
+
 def proportional(small: Any, large: Any) -> Any:
     """Whether two runs alone tell that memory is a line in the batch: each block is the same in
     both or as many times larger as the batch is, and none is as long as data says."""
-    names = [name for name in small["names"] if any(part in name for part in BY_DATA)]
-    if names or small["events"] != large["events"] or small["names"] != large["names"]:
+    if by_data(small) or small["events"] != large["events"] or small["names"] != large["names"]:
         return False
     grows = large["batch"] / small["batch"]
     off = sum(

@@ -30,11 +30,21 @@ class Channel:
         """Which of the runs of one start this is."""
         self.told: Any = None
         """Where to tell the process that this one was copied from what it has to know."""
+        self.seen: Any = None
+        """Where the first of the runs leaves its blocks."""
+        self.grows: Any = None
+        """How much larger than in the first run blocks may be, where that is all that may differ
+        for this run to be told of."""
 
     def say(self, message: Any) -> None:
         """Write one line."""
+        if self.grows is not None and "run" in message:
+            # Only its end is held against the first.
+            return
         message["place"] = self.place
         if self.told is not None and "run" in message:
+            if self.place == 0:
+                self.seen.put(message["run"])
             told = json.dumps(probe_ahead.told_of(message["run"])) + "\n"
             os.write(self.told, told.encode())
         self.out.write(json.dumps(message, separators=(",", ":")) + "\n")
@@ -42,13 +52,25 @@ class Channel:
 
     def end(self, message: Any) -> None:
         """Write the last line and leave at once, running nothing more of the script."""
+        alike = self._alike(message)
         if "run" in message:
             message["run"]["read"] = self.reads.told()
-        self.say(message)
+        if alike:
+            self.say(message)
         # What the script forked would hold the stream open.
         for child in multiprocessing.active_children():
             child.kill()
-        os._exit(0 if "run" in message else 1)
+        os._exit(0 if "run" in message and alike else 1)
+
+    def _alike(self, message: Any) -> bool:
+        """Tell whether this run is told of; one that did as the first settles its numbers."""
+        if self.grows is None:
+            return True
+        run, grows, self.grows = message.get("run"), self.grows, None
+        if run is None or not self.seen.grown(run, grows):
+            return False
+        run["settled"] = True
+        return True
 
     def progress(self, share: Any, stage: Any) -> None:
         """Tell how far the run is."""
