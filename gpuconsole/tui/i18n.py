@@ -1,10 +1,12 @@
-"""`Language`: what the screens say, in the language of the one who reads.
+"""`Language`: what is said, in the language of the one who reads.
 
-The code says everything in English, and what is drawn passes `say`. A catalogue is a file that
-maps English texts to others; a `{name}` in a text stands for whatever is there on the screen, so
-that sentences which preflight, placement or a host's fault have written are found again by their
-shape. A text of several sentences is looked for sentence by sentence. What no text of the catalogue
-is like stays English.
+The code says everything in English, as a `Message` where there are values in it
+(`core/wording.py`), and what is drawn passes `say`. A catalogue is a file that maps English
+templates to others. A message is found by its template alone; its values are not looked at.
+
+A plain text has lost its template, by way of the journal or of the lab's queue. It is found as a
+whole if it has no places, or nothing but figures in them, or if it is several such sentences.
+Nothing else is: a name could be mistaken for words. What is not found stays English.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from gpuconsole.core.wording import Joined, Message
+
 ENGLISH, CHINESE = "en", "zh"
 CODES = (ENGLISH, CHINESE)
 NAMES: Mapping[str, str] = {ENGLISH: "English", CHINESE: "中文"}
@@ -23,8 +27,9 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _SENTENCES = re.compile(r"(?<=[.?!]) (?=\S)")
 """Where one sentence ends and the next begins."""
 _TRANSLATED, _LISTED, _WORD = "_text", "_list", "_word"
-"""The ends of the names of places whose own text is looked for in the catalogue too, or each of
-several with commas between them, or which must be in it for the text to be this one."""
+"""The ends of the names of places that hold words of the program: they are looked for in the
+catalogue too, of a list each text between two commas."""
+_OURS = (_TRANSLATED, _WORD)
 FIGURES = frozenset({"n", "all", "size", "limit", "time", "percent", "low", "high", "index", "pid"})
 """Places of these names are figures, with their unit: anything else there is another sentence."""
 _FIGURE = r"(?:[-+~]?\d[\w.,:%µ/+-]*(?: [A-Za-zµ%]{1,6})?|n/a)"
@@ -33,19 +38,11 @@ LABELS = "keys"
 _REMEMBERED = 8192
 _LONGEST = 600
 """Longer texts are not sentences of ours: logs, plots, source lines."""
-_LOOSE_LONGEST = 200
-"""Each place of a sentence multiplies what a text that nearly fits costs; with three it is much."""
 
 
 class _Shape(NamedTuple):
     text: str
     other: str
-    breaks: int
-    """How often one sentence ends in it and another begins: no place goes beyond that."""
-
-    def too_loose_for(self, text: str) -> bool:
-        """Whether to try it on such a long text would take longer than a frame."""
-        return len(text) > _LOOSE_LONGEST and len(_PLACE.findall(self.text)) > 2
 
 
 class Language:
@@ -60,30 +57,29 @@ class Language:
         self.code = code
         self._labels = labels or {}
         """What keys are called: `down` is a way to go there, and the state of a host elsewhere."""
-        self._exact: dict[str, str] = {}
-        self._shapes: dict[str, list[_Shape]] = {}
-        """What a text may be like, by its first letter; "" for any other letter."""
+        self._texts: Mapping[str, str] = texts or {}
         self._known: dict[str, str] = {}
         # What says more is tried first: `{n} of {m} free` before `{n} free`.
-        shapes: list[tuple[str, _Shape]] = []
-        for text in sorted(texts or {}, key=_letters, reverse=True):
-            other = (texts or {})[text]
-            if _PLACE.search(text):
-                first = "" if text.startswith("{") else text[0]
-                breaks = len(_SENTENCES.findall(text))
-                shapes.append((first, _Shape(text, other, breaks)))
-            else:
-                self._exact[text] = other
-        for letter in {"", *(first for first, _ in shapes)}:
-            self._shapes[letter] = [shape for first, shape in shapes if first in ("", letter)]
+        shapes = [
+            _Shape(text, self._texts[text])
+            for text in sorted(self._texts, key=_letters, reverse=True)
+            if (names := _PLACE.findall(text)) and FIGURES.issuperset(names)
+        ]
+        self._shapes = {
+            letter: [one for one in shapes if one.text[0] in ("{", letter)]
+            for letter in {"", *(shape.text[0] for shape in shapes)}
+        }
+        """What a plain text may be like, by its first letter: with figures alone in it."""
 
     def say(self, text: str) -> str:
         """Return an English text in this language, or as it is where the catalogue has none."""
         if self.code == ENGLISH or not text:
             return text
+        if isinstance(text, Message):
+            return self._said(text)
         known = self._known.get(text)
         if known is None:
-            known = self._translated(text)
+            known = self._found(text)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[text] = known
@@ -93,39 +89,56 @@ class Language:
         """Return what a key is called."""
         return self._labels.get(text, text)
 
-    def _translated(self, text: str) -> str:
-        exact = self._exact.get(text)
-        if exact is not None:
-            return exact
+    def _said(self, message: Message) -> str:
+        if isinstance(message, Joined):
+            parts = map(self.say, message.parts)
+            if message.separator == " ":
+                return _joined(parts)
+            return ("、" if message.separator == ", " else message.separator).join(parts)
+        other = self._texts.get(message.template)
+        if other is None:
+            if re.search("[A-Za-z]{2}", _PLACE.sub("", message.template)):
+                # A sentence without its Chinese: half of it would be worse than none.
+                return str(message)
+            other = message.template
+        return _PLACE.sub(lambda place: self._value(message, place[1]), other)
+
+    def _value(self, message: Message, place: str) -> str:
+        value = message.values[place]
+        if isinstance(value, Message) or place.endswith(_OURS):
+            return self.say(value)
+        if place.endswith(_LISTED):
+            return "、".join(map(self.say, value.split(", ")))
+        return value
+
+    def _found(self, text: str) -> str:
         words = text.strip(" ")
         if words != text:
             # Blanks around a text are layout.
             start = text.index(words) if words else 0
             return text[:start] + self.say(words) + text[start + len(words) :]
-        if len(text) > _LONGEST:
-            return text
-        sentences = _SENTENCES.split(text)
+        whole = self._sentence(text)
+        if whole is not None or len(text) > _LONGEST:
+            return text if whole is None else whole
+        parts = [self._sentence(part) for part in _SENTENCES.split(text)]
+        known = [part for part in parts if part is not None]
+        return _joined(known) if len(known) == len(parts) else text
+
+    def _sentence(self, text: str) -> str | None:
+        exact = self._texts.get(text)
+        if exact is not None:
+            return exact
+        if len(text) > _LONGEST or not any(letter.isdigit() for letter in text):
+            return None
         for shape in self._shapes.get(text[0], self._shapes[""]):
-            if shape.breaks != len(sentences) - 1 or shape.too_loose_for(text):
-                continue
             found = _pattern(shape.text).fullmatch(text)
-            if found is not None and self._has_words(found):
-                return _PLACE.sub(partial(self._filled, found), shape.other)
-        return _joined(map(self.say, sentences)) if len(sentences) > 1 else text
+            if found is not None:
+                return _PLACE.sub(partial(_filled, found), shape.other)
+        return None
 
-    def _has_words(self, found: re.Match[str]) -> bool:
-        return all(
-            value in self._exact
-            for name, value in found.groupdict().items()
-            if name.endswith(_WORD)
-        )
 
-    def _filled(self, found: re.Match[str], place: re.Match[str]) -> str:
-        name = place[1]
-        value = found[name]
-        if name.endswith(_LISTED):
-            return "、".join(map(self.say, value.split(", ")))
-        return self.say(value) if name.endswith((_TRANSLATED, _WORD)) else value
+def _filled(found: re.Match[str], place: re.Match[str]) -> str:
+    return found[place[1]]
 
 
 def language(code: str) -> Language:
@@ -181,10 +194,9 @@ def _letters(text: str) -> int:
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """Return what a text of a catalogue looks like on the screen."""
+    """Return what a text of the catalogue that has nothing but figures in it looks like."""
     parts, at = [], 0
     for place in _PLACE.finditer(text):
-        what = _FIGURE if place[1] in FIGURES else ".+?"
-        parts += [re.escape(text[at : place.start()]), f"(?P<{place[1]}>{what})"]
+        parts += [re.escape(text[at : place.start()]), f"(?P<{place[1]}>{_FIGURE})"]
         at = place.end()
     return re.compile("".join((*parts, re.escape(text[at:]))), re.DOTALL)

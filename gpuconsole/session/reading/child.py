@@ -62,7 +62,8 @@ def _answered(question: Question[object], analyses: Analyses) -> bytes:
     try:
         said: dict[str, Any] = {"answer": records.plain(question.answer(analyses))}
     except ConsoleError as error:
-        said = {"error": [type(error).__name__, error.title, error.message, error.hint]}
+        texts = (error.title, error.message, error.hint)
+        said = {"error": [type(error).__name__, *map(records.plain, texts)]}
     except MemoryError:
         analyses.clear()
         said = {"ended": "memory"}

@@ -12,11 +12,19 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from gpuconsole.core.wording import Joined, Message
+
+_MESSAGE, _JOINED = "message", "joined"
+"""The keys of texts that remember how they were made."""
 _PLAIN = (str, int, bool, NoneType)
 
 
 def plain(value: object) -> Any:
     """Return a record, and all records inside it, as lists, mappings, texts and numbers."""
+    if isinstance(value, Joined):
+        return {_JOINED: value.separator, "parts": [plain(part) for part in value.parts]}
+    if isinstance(value, Message):
+        return {_MESSAGE: value.template, "values": plain(value.values)}
     if is_dataclass(value):
         return [plain(getattr(value, one.name)) for one in fields(value)]
     if isinstance(value, Mapping):
@@ -30,6 +38,8 @@ def read(kind: Any, value: Any) -> Any:
     """Return the value of a type that `plain` made; ValueError when it is none."""
     if kind is Any:
         return value
+    if kind is str and type(value) is dict:
+        return _message(value)
     if kind in _PLAIN and type(value) is kind:
         return value
     if kind is float and type(value) in (int, float):
@@ -48,6 +58,15 @@ def read(kind: Any, value: Any) -> Any:
     if origin is dict and type(value) is dict:
         return {read(inner[0], key): read(inner[1], one) for key, one in value.items()}
     raise ValueError(f"{type(value).__name__} is no {kind}")
+
+
+def _message(value: dict[str, Any]) -> Message:
+    try:
+        if _JOINED in value:
+            return Joined(read(str, value[_JOINED]), [read(str, one) for one in value["parts"]])
+        return Message(read(str, value[_MESSAGE]), read(dict[str, str], value["values"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError("this is no message") from error
 
 
 def _record(kind: Any, value: Any) -> Any:

@@ -1,0 +1,86 @@
+"""`Message`: a text that remembers how it was made, so that it can be said in another language.
+
+A message is an English `str` like any other: it can be compared, stored, printed, written as JSON.
+Beside it stand the template it was made from and the values in its places. A catalogue at the edge
+(`tui/i18n.py`) looks for the template, so a value never takes part in the search: a job that is
+called `v1. final` or a host that is called `free` leaves the sentence as it is.
+
+    msg("{host} is {state_word}.", host=host.name, state_word=host.state.value)
+
+A value is put in as it is. Said in the other language are only values that are messages
+themselves, and those in places whose names end with `_word`, `_text` or `_list`: these hold words
+of the program.
+
+Formatting a message with an f-string, `%`, `.format` or `str.join` makes a plain string of it.
+`+`, `joined` and `msg` keep it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+PLACE = re.compile(r"\{(\w+)\}")
+
+
+class Message(str):
+    """A text with its template and the values in it."""
+
+    template: str
+    values: Mapping[str, str]
+
+    def __new__(cls, template: str, values: Mapping[str, object]) -> Message:
+        """Fill in the values; KeyError for a place without one."""
+        filled = {name: v if isinstance(v, str) else str(v) for name, v in values.items()}
+        message = super().__new__(cls, PLACE.sub(lambda place: filled[place[1]], template))
+        message.template = template
+        message.values = filled
+        return message
+
+    def __add__(self, other: str) -> str:
+        return Joined("", (self, other))
+
+    def __radd__(self, other: str) -> str:
+        return Joined("", (other, self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.template, dict(self.values)))
+
+
+class Joined(Message):
+    """Texts behind each other, with a separator between them."""
+
+    separator: str
+    parts: tuple[str, ...]
+
+    def __new__(cls, separator: str, parts: Iterable[str]) -> Joined:
+        """Join texts."""
+        parts = tuple(parts)
+        joined = str.__new__(cls, separator.join(parts))
+        joined.template, joined.values = "", {}
+        joined.separator, joined.parts = separator, parts
+        return joined
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.separator, self.parts))
+
+
+def msg(template: str, /, **values: object) -> str:
+    """Return a text with its values filled in, which can be said in another language later."""
+    return Message(template, values)
+
+
+def name(text: str) -> str:
+    """Return a name as a message: it is not a word of the program, whatever it says."""
+    return Message("{name}", {"name": text})
+
+
+def joined(separator: str, parts: Iterable[str]) -> str:
+    """Return texts with a separator between them, each of which is said for itself."""
+    return Joined(separator, parts)
+
+
+def sentences(*parts: str) -> str:
+    """Return sentences behind each other; empty ones are left out."""
+    return Joined(" ", filter(None, parts))
