@@ -17,7 +17,8 @@ import click
 
 from gpuconsole import __version__
 from gpuconsole.cli.options import Options, global_options
-from gpuconsole.cli.output import print_error
+from gpuconsole.cli.output import note, print_error
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
 
 _INTERRUPTED = 130
@@ -167,7 +168,7 @@ def _run(words: list[str], as_json: bool) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        print("Interrupted.", file=sys.stderr)
+        note("Interrupted.")
         return _INTERRUPTED
     except SystemExit:
         # Click's own answer to a reader that has gone away; it has silenced stdout already.
@@ -187,7 +188,9 @@ def _run(words: list[str], as_json: bool) -> int:
 def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "gpuconsole"
-    return UsageError("Wrong usage", error.format_message(), f"See: {path} --help")
+    return UsageError(
+        "Wrong usage", error.format_message(), msg("See: {command} --help", command=path)
+    )
 
 
 def unexpected(error: Exception) -> ConsoleError:

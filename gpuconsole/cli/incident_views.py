@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table, text
+from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, iso_utc
@@ -29,11 +29,11 @@ def listed(incidents: Sequence[Incident], now: float) -> Iterator[RenderableType
         lasted = (one.ended_at if one.ended_at is not None else now) - one.since
         shown.add_row(
             text(one.id if one.ended_at is not None else short_id(one.id, ids), quiet),
-            text(one.severity.value, quiet or _STYLES[one.severity]),
-            text(state.value, quiet),
+            said(one.severity.value, quiet or _STYLES[one.severity]),
+            said(state.value, quiet),
             text(format_duration(lasted), quiet),
             text(one.where, quiet),
-            text(one.title, quiet),
+            said(one.title, quiet),
         )
     yield shown
 
@@ -52,7 +52,7 @@ def short_id(own: str, ids: Sequence[str]) -> str:
 
 def told(incident: Incident, now: float) -> Iterator[RenderableType]:
     """Draw one incident: what, where, evidence, and what can be done."""
-    yield text(f"{incident.severity.value}: {incident.title}, {incident.where}", "bold")
+    yield text(f"{say(incident.severity.value)}: {say(incident.title)}, {incident.where}", "bold")
     lines = [
         ("id", incident.id),
         ("state", _state(incident, now)),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.places import config_path
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import Message
 from gpuconsole.errors import ConsoleError
 
 if TYPE_CHECKING:
@@ -16,10 +20,38 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from gpuconsole.language import Language
     from gpuconsole.remote.check import Finding
 
 _PIPED_WIDTH = 120
 """Columns where no terminal says how many there are."""
+
+
+@cache
+def _language() -> Language:
+    """Return the language of the user's settings, else that of the environment.
+
+    Of the settings one line is read: to read them all takes longer than most commands.
+    """
+    from gpuconsole.language import language, spoken
+
+    try:
+        settings = config_path().read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        settings = ""
+    found = re.search(r"^language:\s*[\"']?(\w+)", settings, re.MULTILINE)
+    return language(spoken(found[1] if found else "auto", os.environ))
+
+
+def say(text: str) -> str:
+    """Return a sentence, or a word of the program, in the user's language."""
+    return _language().say(text)
+
+
+def tell(*texts: str) -> None:
+    """Print sentences, a line each."""
+    for text in texts:
+        print(say(clean(text)))
 
 
 def print_document(document: Mapping[str, Any]) -> None:
@@ -33,23 +65,28 @@ def print_error(error: ConsoleError, as_json: bool) -> None:
         print_document(error.as_json())
         return
     # Messages may be of several lines (a list of mistakes in a file); each is made safe by itself.
-    for line in f"{error.title}: {error.message}".splitlines():
-        print(clean(line), file=sys.stderr)
-    if error.hint:
-        print(clean(error.hint), file=sys.stderr)
+    title, *lines = (say(clean(line)) for line in (error.title, *_lines(error.message)))
+    hint = (say(clean(line)) for line in _lines(error.hint))
+    for line in (f"{title}: {lines[0] if lines else ''}", *lines[1:], *hint):
+        print(line, file=sys.stderr)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text; one that is a single line stays a message."""
+    return text.splitlines() if "\n" in text else [text] if text else []
 
 
 def note(text: str) -> None:
     """Tell progress to a person, never to a pipe."""
-    print(clean(text), file=sys.stderr, flush=True)
+    print(say(clean(text)), file=sys.stderr, flush=True)
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
     """Print what tests found, a line each, with what to do below it."""
     for finding in findings:
-        print(clean(f"  {finding.result:<4}  {finding.step}: {finding.message}"))
+        print(f"  {finding.result:<4}  {say(clean(finding.step))}: {say(clean(finding.message))}")
         if finding.remedy:
-            print(clean(f"        → {finding.remedy}"))
+            print(f"        → {say(clean(finding.remedy))}")
 
 
 def console() -> Console:
@@ -68,10 +105,18 @@ def show(*parts: RenderableType) -> None:
 
 
 def text(words: str, style: str = "") -> Text:
-    """Return words of any origin, made safe."""
+    """Return words of any origin, made safe; a message is said in the user's language."""
     from rich.text import Text
 
-    return Text(clean(words), style=style)
+    words = clean(words)
+    return Text(say(words) if isinstance(words, Message) else words, style=style)
+
+
+def said(words: str, style: str = "") -> Text:
+    """Return words of the program, such as a state or a reason, in the user's language."""
+    from rich.text import Text
+
+    return Text(say(clean(words)), style=style)
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -84,7 +129,7 @@ def table(*columns: str, right: Iterable[str] = ()) -> Table:
         # Where there is too little room only the last column gives way, by wrapping.
         last = number == len(columns)
         made.add_column(
-            column,
+            say(column),
             justify="right" if column in rights else "left",
             no_wrap=not last,
             overflow="fold" if last else "ellipsis",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table, text
+from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.core.acts import Act
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
@@ -47,12 +47,12 @@ def fleet(snapshot: FleetSnapshot, now: float) -> Iterator[RenderableType]:
 def _host_row(host: Host, now: float) -> tuple[Text, ...]:
     style = "bold" if host.state is HostState.UP or host.power else "bold red"
     age = host.age_s(now)
-    seen = "never seen" if age is None else f"{format_duration(age)} old"
+    seen = say("never seen") if age is None else say(f"{format_duration(age)} old")
     blank = (text(""),) * 5
     word = "drained" if host.aside is None else "set aside"
-    drained = f", {word}" if host.drained else ""
-    state = text(f"{host.power or host.state.value}{drained}, {seen}", style)
-    trouble = "; ".join(one for one in (host.drained, host.error) if one)
+    drained = f", {say(word)}" if host.drained else ""
+    state = text(f"{say(host.power or host.state.value)}{drained}, {seen}", style)
+    trouble = "; ".join(say(one) for one in (host.drained, host.error) if one)
     return text(host.name, style), state, *blank, text(trouble, style)
 
 
@@ -93,11 +93,11 @@ def jobs(listed: Sequence[Job], now: float) -> RenderableType:
             text(job.id),
             text(job.task.name),
             text(job.user),
-            text(job.state_word, _STATES.get(job.state, "")),
+            said(job.state_word, _STATES.get(job.state, "")),
             text(_where(job)),
             text(format_duration(_elapsed(job, now))),
             text(format_mib(job.estimate_mib)),
-            text(job.cause or job.detail),
+            said(job.cause or job.detail),
         )
     return shown
 
@@ -107,7 +107,8 @@ def job(found: Job) -> str:
     where = _where(found)
     place = f" on {where}" if where != "-" else ""
     why = found.cause or found.detail
-    return f"{found.id} ({found.task.name}) {found.state_word}{place}{': ' + why if why else ''}"
+    head = f"{found.id} ({found.task.name}) {say(found.state_word)}{place}"
+    return f"{head}: {say(why)}" if why else head
 
 
 def _where(job: Job) -> str:

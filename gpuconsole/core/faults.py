@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuconsole.core.moments import clock_words
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.wording import msg
 
 PAUSES_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """How long something that could not start is left alone, each time longer; the last one repeats."""
@@ -50,9 +51,14 @@ class FaultStreak:
         what = f"jobs with {self.image} are " if self.image else ""
         if self.until > now:
             until = clock_words(self.until, now)
-            words = f"set aside until {until} after {self.count} {faults}: {self.title}"
+            template = f"set aside until {{time}} after {{n}} {faults}: {{title_text}}"
+            words = msg(template, time=until, n=self.count, title_text=self.title)
         else:
-            words = f"set aside while job {self.trial} is tried there: {self.title}"
+            words = msg(
+                "set aside while job {job} is tried there: {title_text}",
+                job=self.trial,
+                title_text=self.title,
+            )
         return what + words
 
     def as_json(self) -> dict[str, Any]:

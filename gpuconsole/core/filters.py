@@ -16,6 +16,7 @@ from typing import Literal
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.levels import SLOWING, Condition, condition, is_busy, is_faulty, memory_percent
+from gpuconsole.core.wording import msg
 
 _TOKEN = re.compile(r'\s*(!?(?:[^\s"]|"[^"]*")+|!?"[^"]*$)')
 _COMPARE = re.compile(r"([A-Za-z_]+)(<=|>=|<|>|=)(.*)\Z")
@@ -198,7 +199,9 @@ def _term(token: str, column: int, me: str) -> Term:
         return Term("", "", _alternatives(body, start), denied=denied)
     key = key.lower()
     if not key or not value:
-        raise FilterError(f"`{body}` needs a word on both sides of the colon.", start, len(body))
+        raise FilterError(
+            msg("`{word}` needs a word on both sides of the colon.", word=body), start, len(body)
+        )
     if key in FIGURES:
         raise FilterError(
             f"`{key}` is a figure: `{key}>{value}`, `{key}<{value}`.", start, len(body)
@@ -221,7 +224,9 @@ def _comparison(match: re.Match[str], start: int, denied: bool) -> Term:
     key, sign, value = match.group(1).lower(), match.group(2), match.group(3)
     if key not in FIGURES:
         known = ", ".join(FIGURES)
-        raise FilterError(f"`{key}` is no figure; known: {known}.", start, len(key))
+        raise FilterError(
+            msg("`{key}` is no figure; known: {known}.", key=key, known=known), start, len(key)
+        )
     found = _NUMBER.match(value)
     if found is None:
         place = start + match.start(3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from gpuconsole.core.wording import Message
+
 # CSI (7- and 8-bit), OSC/DCS/SOS/PM/APC strings with their terminators, then two-byte escapes.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -26,8 +28,11 @@ def clean(text: str, limit: int = 4096) -> str:
     """Return one printable line: no escape sequences, no controls, nothing that is not seen, at
     most `limit` characters.
 
-    A carriage return keeps only what a terminal would show last, as progress bars intend.
+    A carriage return keeps only what a terminal would show last, as progress bars intend. A message
+    that is not too long stays one, with its values cleaned.
     """
+    if isinstance(text, Message) and len(text) <= limit:
+        return text.mapped(clean)
     # Twice the limit is enough to cut after cleaning, and bounds the work on a 10 MB line.
     cut = text[: limit * 2 + 64]
     if "\r" in cut:

@@ -2,8 +2,8 @@
 
 A message is an English `str` like any other: it can be compared, stored, printed, written as JSON.
 Beside it stand the template it was made from and the values in its places. A catalogue at the edge
-(`tui/i18n.py`) looks for the template, so a value never takes part in the search: a job that is
-called `v1. final` or a host that is called `free` leaves the sentence as it is.
+(`gpuconsole/language.py`) looks for the template, so a value never takes part in the search: a job
+that is called `v1. final` or a host that is called `free` leaves the sentence as it is.
 
     msg("{host} is {state_word}.", host=host.name, state_word=host.state.value)
 
@@ -12,16 +12,20 @@ themselves, and those in places whose names end with `_word`, `_text` or `_list`
 of the program.
 
 Formatting a message with an f-string, `%`, `.format` or `str.join` makes a plain string of it.
-`+`, `joined` and `msg` keep it.
+`+`, `joined`, `msg` and `core.text.clean` keep it. What this process has made lately is found again
+by its whole text (`recalled`): the journal keeps plain text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 PLACE = re.compile(r"\{(\w+)\}")
+_MOST = 8192
+_made: dict[str, Message] = {}
+"""The messages made last, by their text. Those that are all value, such as names, are not here."""
 
 
 class Message(str):
@@ -36,6 +40,10 @@ class Message(str):
         message = super().__new__(cls, PLACE.sub(lambda place: filled[place[1]], template))
         message.template = template
         message.values = filled
+        if filled and re.search("[a-z]{2}", PLACE.sub("", template)):
+            _made[str(message)] = message
+            while len(_made) > _MOST:
+                _made.pop(next(iter(_made)), None)
         return message
 
     def __add__(self, other: str) -> str:
@@ -43,6 +51,10 @@ class Message(str):
 
     def __radd__(self, other: str) -> str:
         return Joined("", (other, self))
+
+    def mapped(self, change: Callable[[str], str]) -> Message:
+        """Return the message with each value changed; what the template says stays."""
+        return Message(self.template, {name: change(v) for name, v in self.values.items()})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.template, dict(self.values)))
@@ -62,8 +74,17 @@ class Joined(Message):
         joined.separator, joined.parts = separator, parts
         return joined
 
+    def mapped(self, change: Callable[[str], str]) -> Message:
+        """Return the texts, each of them changed."""
+        return Joined(self.separator, map(change, self.parts))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.separator, self.parts))
+
+
+def recalled(text: str) -> str:
+    """Return the message with this text that this process has made, else the text."""
+    return _made.get(text, text)
 
 
 def msg(template: str, /, **values: object) -> str:

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.documents.tree import Loc, Spot, Worded, place
 
 MAX_WORDED = 50
@@ -119,7 +120,7 @@ def _unknown_key(model: type[BaseModel], loc: Loc) -> tuple[str, str]:
 def _did_you_mean(word: str, choices: Iterable[str]) -> str:
     by_fold = {choice.lower().replace("-", "_"): choice for choice in choices}
     near = difflib.get_close_matches(word.lower().replace("-", "_"), by_fold, n=1, cutoff=0.6)
-    return f"Did you mean `{by_fold[near[0]]}`?" if near else ""
+    return msg("Did you mean `{id}`?", id=by_fold[near[0]]) if near else ""
 
 
 def _models_at(model: type[BaseModel], loc: Loc) -> Iterator[type[BaseModel]]:

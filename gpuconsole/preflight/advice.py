@@ -15,6 +15,7 @@ from typing import Protocol
 from gpuconsole.core.estimate import Estimate, Memory, Verdict, VerdictWord
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight import chance
 from gpuconsole.preflight.batch import MAX_BATCH
 from gpuconsole.preflight.card import Card
@@ -96,7 +97,7 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
     word: VerdictWord
     if estimate.errors:
         first = estimate.errors[0]
-        reason = f"line {first.line}: {first.message}"
+        reason = msg("line {n}: {message_text}", n=first.line, message_text=first.message)
         return _verdict(card, "will-fail", reason, limit=limit, largest=None)
     if memory is None:
         reason = estimate.unknowns[0].reason if estimate.unknowns else "the memory cannot be told"

@@ -11,6 +11,7 @@ from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight import allocator, choices
 from gpuconsole.preflight.backends import MEASURED, terms, unproven
 from gpuconsole.preflight.batch import require_batch_size
@@ -405,8 +406,11 @@ def _between(known: Mapping[int, float | None], batch: int) -> float | None:
 def _notes(backend: Backend, context_mib: float | None, *, trains: bool) -> tuple[str, ...]:
     through = "two training steps" if trains else "its forward passes; nothing is trained"
     notes = [
-        f"Method: the script's syntax tree was followed over shapes through {through}; "
-        "memory is the peak of what would be alive at once (rules of Paddle 3.3.1)."
+        msg(
+            "Method: the script's syntax tree was followed over shapes through {way_text}; "
+            "memory is the peak of what would be alive at once (rules of Paddle 3.3.1).",
+            way_text=through,
+        )
     ]
     if backend != "cpu":
         notes.append("Assumed: a convolution workspace as large as the largest input.")

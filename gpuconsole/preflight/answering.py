@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.assumptions import read_assumption
 from gpuconsole.preflight.interpreter.frontend import source
@@ -110,8 +111,14 @@ def _texts(node: ast.AST) -> tuple[str, ...]:
 def noted(report: Report, task: Task, remembered: Mapping[str, str]) -> Report:
     """Return the report with the answers that it rests on, and where they are from."""
     notes = tuple(
-        f"Assumed: {clean(name)} = {clean(value)} "
-        f"({'given' if name not in remembered or remembered[name] != value else 'remembered'})."
+        msg(
+            "Assumed: {name} = {value} ({how_text}).",
+            name=clean(name),
+            value=clean(value),
+            how_text="given"
+            if name not in remembered or remembered[name] != value
+            else "remembered",
+        )
         for name, value in task.assumptions.items()
     )
     if not notes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import values
 from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_names, source
 from gpuconsole.preflight.interpreter.libraries.registry import library
@@ -142,7 +143,7 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
         run.findings.mishap = (
             f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {error}"
         )
-        run.block(run.unknown(f"the analysis does not follow this: {error}"))
+        run.block(run.unknown(msg("the analysis does not follow this: {what}", what=error)))
     except MemoryError:
         run.block(run.unknown("the script makes more than the analysis can hold"))
 

@@ -15,6 +15,7 @@ from gpuconsole.core.estimate import (
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import allocator
 from gpuconsole.preflight.analysis import Analysis
@@ -214,7 +215,13 @@ class Measured:
         ]
 
     def _notes(self, backend: Backend) -> tuple[str, ...]:
-        notes = [f"Method: measured beside Paddle {self.paddle} on a CPU, {_HOW[self.tier]}."]
+        notes = [
+            msg(
+                "Method: measured beside Paddle {version} on a CPU, {how}.",
+                version=self.paddle,
+                how=_HOW[self.tier],
+            )
+        ]
         notes += self._bends()
         if self.least < 1.0:
             notes.append(_OPEN.format(100 * (1 - self.least)))

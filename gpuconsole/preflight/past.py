@@ -9,6 +9,7 @@ from gpuconsole.core.estimate import Estimate, Memory, Verdict
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.advice import Estimator, chance_beside
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.calibration import Calibration, KnownPeak, Margin, day, reaches
@@ -255,11 +256,12 @@ def _seen(
     sized = replace(sized, low_mib=max(0.0, min(sized.low_mib, below)))
     times = "once" if known.runs == 1 else f"{known.runs} times"
     where = " of ".join(word for word in (known.device, known.host) if word)
-    note = (
-        f"History: this script ran {times} with these settings; at most "
-        f"{format_mib(known.peak_mib)} were reported (last on {day(known.at)}"
-        f"{', ' + where if where else ''})."
-    )
+    note = msg(
+        "History: this script ran {times} with these settings; at most {size} were reported "
+        "(last on {when}).",
+        times=times, size=format_mib(known.peak_mib),
+        when=f"{day(known.at)}{', ' + where if where else ''}",
+    )  # fmt: skip
     return replace(
         estimate, tier="history", memory=sized, asks=(),
         notes=(note, *estimate.notes),

@@ -9,6 +9,7 @@ from math import ceil
 
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.advice import Estimator, held, rounded_batch
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
 from gpuconsole.preflight.changes import Change
@@ -84,7 +85,8 @@ def suggestions(
     if estimate.errors:
         return tuple(
             Suggestion("fix-script", f"{fault.file}:{fault.line}",
-                       f"Correct line {fault.line}: {fault.message}.")
+                       msg("Correct line {n}: {fault_text}.",
+                           n=fault.line, fault_text=fault.message))
             for fault in estimate.errors
         )  # fmt: skip
     if not wanted(estimate, found):
@@ -244,9 +246,13 @@ class _Asked:
                 if changed is None or changed.total_mib >= memory.total_mib * (1 - _WORTH):
                     continue
                 if self.fits(changed):
-                    text = (
-                        f"Use {count} devices of one host with sharding {level} ({hosts[0]} has "
-                        f"them): each holds about {format_mib(changed.total_mib)}."
+                    text = msg(
+                        "Use {n} devices of one host with sharding {level} ({host} has "
+                        "them): each holds about {size}.",
+                        n=count,
+                        level=level,
+                        host=hosts[0],
+                        size=format_mib(changed.total_mib),
                     )
                     saves = memory.high_mib - changed.high_mib
                     costs = f"{count} devices, and traffic between them at every step"

@@ -15,6 +15,7 @@ from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.vendors import Vendor, vendor_of
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, HostKeyError, UnreachableError, UsageError
 from gpuconsole.remote import sources
 from gpuconsole.remote.failures import LoginError, unreachable
@@ -130,7 +131,9 @@ def _entry(inventory: Inventory, name: str) -> HostEntry:
     entry = inventory.host(name)
     if entry is None:
         known = ", ".join(host.name for host in inventory.hosts)
-        raise UsageError("No such host", f"{name} is not in the inventory.", f"Known: {known}")
+        raise UsageError(
+            "No such host", msg("{name} is not in the inventory.", name=name), f"Known: {known}"
+        )
     return entry
 
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Sequence
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, UnreachableError
 
 _SHOWN = 60
@@ -19,7 +20,7 @@ def describe_status(status: int) -> str:
     number = -status if status < 0 else status - 128
     if status < 0 or 128 < status < 160:
         try:
-            return f"ended by {signal.Signals(number).name}"
+            return msg("ended by {signal}", signal=signal.Signals(number).name)
         except ValueError:
             pass
     return f"exit status {status}"
@@ -93,20 +94,26 @@ def unreachable(host: str, where: str, error: BaseException, timeout: float) -> 
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
         return UnreachableError(
             "No answer",
-            f"{host}: {where} did not answer within {timeout:g} s.",
+            msg(
+                "{host}: {where} did not answer within {time} s.",
+                host=host,
+                where=where,
+                time=f"{timeout:g}",
+            ),
             "Is it switched on, and is the way there free of a firewall?",
         )
     if isinstance(error, socket.gaierror):
         return UnreachableError(
             "Unknown address",
-            f"{host}: {where}: the name cannot be resolved.",
+            msg("{host}: {where}: the name cannot be resolved.", host=host, where=where),
             "Check `address` and `jump` in the inventory, your ssh config and your DNS.",
         )
     if isinstance(error, ConnectionRefusedError):
         return UnreachableError(
             "Connection refused",
-            f"{host}: {where} refuses connections.",
+            msg("{host}: {where} refuses connections.", host=host, where=where),
             "Does sshd run there, and on that port?",
         )
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return UnreachableError("Cannot connect", f"{host}: {where}: {clean(reason, 300)}.")
+    said = msg("{host}: {where}: {why}.", host=host, where=where, why=clean(reason, 300))
+    return UnreachableError("Cannot connect", said)

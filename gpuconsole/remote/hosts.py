@@ -12,6 +12,7 @@ from typing import Protocol
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import signals
 from gpuconsole.remote.connects import ConnectGate
@@ -116,7 +117,9 @@ class RemoteHosts:
             state = self._pollers[host].host
             if self._tasks and state.state is HostState.DOWN:
                 # Whoever asks must not wait for a host that is known to be away.
-                raise UnreachableError("Host is down", state.error or f"{host} is down.")
+                raise UnreachableError(
+                    "Host is down", state.error or msg("{host} is down.", host=host)
+                )
             await link.connect()
         if host not in self._engines:
             make = self._engine_factory if entry.slurm is None else self._slurm
@@ -176,7 +179,9 @@ class RemoteHosts:
         entry = self.inventory.host(host)
         if entry is None:
             known = ", ".join(self._pollers)
-            raise UsageError("No such host", f"{host} is not in the inventory.", f"Known: {known}")
+            raise UsageError(
+                "No such host", msg("{name} is not in the inventory.", name=host), f"Known: {known}"
+            )
         return entry
 
     def _changed(self, host: Host) -> None:

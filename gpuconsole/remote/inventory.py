@@ -19,6 +19,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.places import find_inventory, inventory_path
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import commands
@@ -303,7 +304,9 @@ def open_inventory(given: Path | None, environ: Mapping[str, str]) -> Inventory:
     if local is None:
         raise UsageError(
             "No inventory",
-            f"There is no {inventory_path()}, and this machine has no NVIDIA driver.",
+            msg(
+                "There is no {path}, and this machine has no NVIDIA driver.", path=inventory_path()
+            ),
             "Write one with `gpuconsole init`, name one with --inventory, "
             "or try the simulated lab: gpuconsole demo",
         )

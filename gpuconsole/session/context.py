@@ -13,6 +13,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.power import NOTHING, Power
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ReadOnlyError
 from gpuconsole.placement.launch_command import Meeting, launch_command
 from gpuconsole.session.clock import Clock, WallClock
@@ -89,6 +90,6 @@ class Context:
         if self.read_only:
             raise ReadOnlyError(
                 "Read-only",
-                f"{doing} was refused: this console was opened to look only.",
+                msg("{doing} was refused: this console was opened to look only.", doing=doing),
                 "Open it again without --read-only.",
             )

@@ -8,6 +8,7 @@ from gpuconsole.core.containers import Hosts
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.session.clock import Clock
 from gpuconsole.state import Journal
@@ -73,7 +74,7 @@ class News:
             elif host.state is HostState.DOWN:
                 message, severity = f"{host.name} is down. {clean(host.error, 300)}", "error"
             elif host.state is HostState.UP and before is not HostState.STALE:
-                message = f"{host.name} is up."
+                message = msg("{host} is up.", host=host.name)
             else:
                 continue
             self.tell(Event("host", host.name, message.strip(), self._clock.now(), severity))

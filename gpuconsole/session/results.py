@@ -17,6 +17,7 @@ from gpuconsole.core.containers import CHECKPOINT_FOLDER, Engine, Hosts, ResultF
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.archives import Entry, Intake
 from gpuconsole.remote.feed import Feed
@@ -194,6 +195,6 @@ def _require_new(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             "Results are already there",
-            f"{folder} exists and is not empty.",
+            msg("{path} exists and is not empty.", path=folder),
             "Move it away, or choose another folder.",
         )

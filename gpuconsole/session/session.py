@@ -35,6 +35,7 @@ from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
@@ -680,7 +681,9 @@ class Session:
         unknown = set(without) - {host.name for host in self.snapshot().hosts}
         if unknown:
             raise UsageError(
-                "No such host", f"{', '.join(sorted(unknown))} is not in the inventory.", ""
+                "No such host",
+                msg("{name} is not in the inventory.", name=", ".join(sorted(unknown))),
+                "",
             )
         self._journal.adopt((), without)
         self._dispatch()

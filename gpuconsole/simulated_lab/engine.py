@@ -24,6 +24,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.sharing import fit_together
 from gpuconsole.core.transfers import LeftOut, TransferLimits
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.simulated_lab.containers import SimulatedContainer, container_id
 from gpuconsole.simulated_lab.host import SimulatedHost
@@ -115,7 +116,7 @@ class SimulatedEngine:
                 "Check the image's name.",
             )
         for step in range(_PULL_STEPS):
-            progress(f"pulling {image} {100 * step // _PULL_STEPS} %")
+            progress(msg("pulling {image} {n} %", image=image, n=100 * step // _PULL_STEPS))
             await self._host.time.sleep(_PULL_STEP_S)
             self._reach()
         self._host.images.add(image)

@@ -16,6 +16,7 @@ from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, may_move
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.state.backup import restoration
 from gpuconsole.state.backup.lock import DispatcherLock
@@ -156,7 +157,11 @@ class Journal:
             if len(jobs) == 1:
                 self._tell(connection, jobs[0])
             elif jobs:
-                told = f"{jobs[0].task.sweep or jobs[0].task.name}: {len(jobs)} jobs queued"
+                told = msg(
+                    "{name}: {n} jobs queued",
+                    name=jobs[0].task.sweep or jobs[0].task.name,
+                    n=len(jobs),
+                )
                 _tell(connection, Event("job", jobs[0].id, told, self._clock(), "information"))
 
     def save(self, old: Job, new: Job, *, epoch: int | None = None) -> Job:
@@ -348,7 +353,10 @@ class Journal:
             was = host_drains.erase(connection, host)
             was = faults.erase(connection, host) or was
             if was:
-                _tell(connection, Event("host", host, f"{host} takes jobs again", self._clock()))
+                _tell(
+                    connection,
+                    Event("host", host, msg("{host} takes jobs again", host=host), self._clock()),
+                )
         self._drains_version = self._streaks_version = -1
         return was
 

@@ -9,6 +9,7 @@ from gpuconsole.core.incidents import Action, Incident
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib, iso_utc
+from gpuconsole.core.wording import msg, sentences
 
 MOST_ACTIONS = 9
 """As many as there are digits to choose them by."""
@@ -56,10 +57,14 @@ def actions_for(incident: Incident, host: Host | None, jobs: Sequence[Job]) -> t
     for job in hit[:MOST_JOBS]:
         found += _about_job(incident, job)
     if host is not None:
-        found.append(Action("open-host", f"open {host.name}", host.name, ("Shows the host.",)))
+        found.append(
+            Action("open-host", msg("open {host}", host=host.name), host.name, ("Shows the host.",))
+        )
     for job in hit[:1]:
         words = ("Shows the job and its log.",)
-        found.append(Action("open-job", f"open job {clean(job.task.name, 40)}", job.id, words))
+        found.append(
+            Action("open-job", msg("open job {name}", name=clean(job.task.name, 40)), job.id, words)
+        )
     return (*found[: MOST_ACTIONS - 3], *_on_itself(incident))
 
 
@@ -90,16 +95,29 @@ def _ending(host: Host, process: DeviceProcess) -> Action:
     what = clean(process.command, 80) or "a process without a name"
     if process.container_id:
         preview = (
-            f"The container on {host.name} in which {what} runs gets SIGTERM, then SIGKILL.",
-            f"It belongs to {user}, not to this queue. {frees}",
+            msg(
+                "The container on {host} in which {what} runs gets SIGTERM, then SIGKILL.",
+                host=host.name,
+                what=what,
+            ),
+            sentences(msg("It belongs to {user}, not to this queue.", user=user), frees),
         )
-        label = f"stop container {process.container_id[:8]}, {user}"
+        label = msg("stop container {id}, {user}", id=process.container_id[:8], user=user)
         return Action("stop-container", label, process.container_id, preview)
     preview = (
-        f"SIGTERM goes to {what} on {host.name}, as far as your account there may.",
-        f"It belongs to {user}; what it has not saved is lost. {frees}",
+        msg(
+            "SIGTERM goes to {what} on {host}, as far as your account there may.",
+            what=what,
+            host=host.name,
+        ),
+        sentences(msg("It belongs to {user}; what it has not saved is lost.", user=user), frees),
     )
-    return Action("end-process", f"end pid {process.pid}, {user}", str(process.pid), preview)
+    return Action(
+        "end-process",
+        msg("end pid {pid}, {user}", pid=process.pid, user=user),
+        str(process.pid),
+        preview,
+    )
 
 
 def _drain(host: Host, jobs: Sequence[Job]) -> Action:
@@ -116,40 +134,49 @@ def _drain(host: Host, jobs: Sequence[Job]) -> Action:
         verb = "1 running job keeps" if len(running) == 1 else f"{len(running)} running jobs keep"
         names = ", ".join(clean(job.task.name, 30) for job in running[:3])
         keep = f"{verb} going: {names}{', ...' if len(running) > 3 else ''}."
-    preview = (f"No new job starts on {host.name}.", keep, "Nothing is run on the host itself.")
-    return Action("drain", f"drain {host.name}", host.name, preview)
+    preview = (
+        msg("No new job starts on {host}.", host=host.name),
+        keep,
+        "Nothing is run on the host itself.",
+    )
+    return Action("drain", msg("drain {host}", host=host.name), host.name, preview)
 
 
 def _undrain(host: Host) -> Action:
     preview = (
-        f"Jobs start on {host.name} again at once; nothing is run on the host itself.",
+        msg(
+            "Jobs start on {host} again at once; nothing is run on the host itself.", host=host.name
+        ),
         "Where the cause is still there, it is set aside again.",
     )
-    return Action("undrain", f"undrain {host.name}", host.name, preview)
+    return Action("undrain", msg("undrain {host}", host=host.name), host.name, preview)
 
 
 def _about_job(incident: Incident, job: Job) -> list[Action]:
     name = clean(job.task.name, 40)
     if job.state in (JobState.FAILED, JobState.OOM):
         words = ("It joins the queue as a new attempt, and is placed as any other.",)
-        return [Action("retry", f"retry {name}", job.id, words)]
+        return [Action("retry", msg("retry {name}", name=name), job.id, words)]
     if job.state is not JobState.RUNNING or incident.rule not in _MOVE | _IDLE:
         return []
     place = job.attempt.host if job.attempt else "its host"
     # One that hangs would hang elsewhere too.
     if job.task.checkpoint_dir and incident.rule in _MOVE:
         preview = (
-            f"Its container on {place} is stopped and it joins the queue again.",
+            msg("Its container on {host} is stopped and it joins the queue again.", host=place),
             "What it did after its last checkpoint is done once more.",
         )
-        return [Action("preempt", f"move {name} elsewhere", job.id, preview)]
+        return [Action("preempt", msg("move {name} elsewhere", name=name), job.id, preview)]
     kept = (
         "Its checkpoints and its results folder stay."
         if job.task.checkpoint_dir
         else "It keeps no checkpoints: what it has learnt is lost. Its results folder stays."
     )
-    preview = (f"Its container on {place} gets SIGTERM, then SIGKILL after the grace time.", kept)
-    return [Action("cancel", f"cancel {name}", job.id, preview)]
+    preview = (
+        msg("Its container on {host} gets SIGTERM, then SIGKILL after the grace time.", host=place),
+        kept,
+    )
+    return [Action("cancel", msg("cancel {name}", name=name), job.id, preview)]
 
 
 def _on_itself(incident: Incident) -> tuple[Action, ...]:

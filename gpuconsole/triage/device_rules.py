@@ -6,6 +6,7 @@ from gpuconsole.core.fleet import Device
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.levels import is_alarming
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.triage.model import Finding, Scene, Signal
 from gpuconsole.triage.xids import xid_of
 
@@ -22,7 +23,12 @@ def lost(scene: Scene, device: Device) -> Finding | None:
     if device.error:
         signals.append(("driver", clean(device.error, 300)))
     if device.xid:
-        signals.append(("driver", f"XID {device.xid}: {xid_of(device.xid).words}"))
+        signals.append(
+            (
+                "driver",
+                msg("XID {n}: {words_text}", n=device.xid, words_text=xid_of(device.xid).words),
+            )
+        )
     sure = len(signals) > 1
     return Finding(
         "GPU lost",
@@ -42,7 +48,7 @@ def unwell(scene: Scene, device: Device) -> Finding | None:
     if device.ecc_uncorrected:
         signals.append(("device", f"{device.ecc_uncorrected} uncorrected memory errors"))
     return Finding(
-        f"device health: {word}",
+        msg("device health: {word}", word=word),
         tuple(signals),
         "high" if len(signals) > 1 else "medium",
         "the tool does not say why; ask it for the health of this one device",
@@ -56,7 +62,9 @@ def xid(scene: Scene, device: Device) -> Finding | None:
     if not device.xid:
         return None
     known = xid_of(device.xid)
-    signals: list[Signal] = [("driver", f"XID {known.number}: {known.words}")]
+    signals: list[Signal] = [
+        ("driver", msg("XID {n}: {words_text}", n=known.number, words_text=known.words))
+    ]
     if device.ecc_uncorrected:
         signals.append(("device", f"{device.ecc_uncorrected} uncorrected memory errors"))
     if device.lost:
@@ -64,7 +72,7 @@ def xid(scene: Scene, device: Device) -> Finding | None:
     signals.append(("advice", known.advice))
     hardware = known.side == "hardware"
     return Finding(
-        f"XID {known.number}: {known.words}",
+        msg("XID {n}: {words_text}", n=known.number, words_text=known.words),
         tuple(signals),
         "high" if hardware and len(signals) > 2 else "medium",
         {
@@ -170,7 +178,7 @@ def slowed_by_heat(scene: Scene, device: Device) -> Finding | None:
     if past is None or past.slowed < MOSTLY:
         return None
     reasons = sorted(THERMAL.intersection(device.throttle)) or sorted(THERMAL)
-    signals: list[Signal] = [("device", f"slows itself: {', '.join(reasons)}")]
+    signals: list[Signal] = [("device", msg("slows itself: {reasons}", reasons=", ".join(reasons)))]
     hot = device.temperature_c
     if hot is not None:
         signals.append(("device", f"{hot:.0f} C, {_clock(device)}"))

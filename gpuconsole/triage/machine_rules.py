@@ -6,6 +6,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.triage.model import Finding, Scene, Signal
 
 DISK_CRITICAL_SHARE = 0.2
@@ -141,7 +142,8 @@ def failing_jobs(scene: Scene) -> Finding | None:
         return None
     scripts = {one.script for one in recent.values()}
     signals = tuple(
-        ("job", f"{one.name} failed: {one.cause}") for one in list(recent.values())[-4:]
+        ("job", msg("{name} failed: {why_text}", name=one.name, why_text=one.cause))
+        for one in list(recent.values())[-4:]
     )
     alike = len(scripts) == 1
     return Finding(

@@ -10,6 +10,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.levels import memory_percent
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.triage.model import Finding, Scene, Signal
 
 BUSY_SIBLINGS = 40.0
@@ -47,7 +48,7 @@ def idle_memory(scene: Scene, device: Device) -> Finding | None:
     total = sum(one.memory_mib or 0.0 for one in held)
     owners = ", ".join(dict.fromkeys(clean(one.user, 40) or "?" for one in held))
     return Finding(
-        f"idle, {owners} holds {format_mib(total)}",
+        msg("idle, {users} holds {size}", users=owners, size=format_mib(total)),
         (("device", f"utilisation {load:.0f} %"), *_processes(device)),
         "high" if len(held) == len(device.processes) else "medium",
         "it holds memory and nothing runs",
@@ -106,9 +107,9 @@ def foreign_process(scene: Scene, device: Device) -> Finding | None:
     held = sum(one.memory_mib or 0.0 for one in strangers)
     earlier = _came_before(scene, device, strangers, jobs)
     return Finding(
-        f"{clean(first.user, 40) or 'somebody'} works on a leased device",
+        msg("{user} works on a leased device", user=clean(first.user, 40) or "somebody"),
         (
-            ("lease", f"the device is held by {clean(holder, 120)}"),
+            ("lease", msg("the device is held by {holder}", holder=clean(holder, 120))),
             *(("process", _words(one)) for one in strangers[:MOST_PROCESSES]),
             ("device", f"{format_mib(held)} are held beside the job"),
         ),
@@ -150,7 +151,12 @@ def straggler(scene: Scene, device: Device) -> Finding | None:
             f"lags behind the {len(others)} other device{'s' * (len(others) > 1)} of its job",
             (
                 ("device", f"utilisation {load:.0f} %, the others {usual:.0f} %"),
-                ("job", f"{clean(job.task.name, 80)} uses {len(others) + 1} devices"),
+                (
+                    "job",
+                    msg(
+                        "{name} uses {n} devices", name=clean(job.task.name, 80), n=len(others) + 1
+                    ),
+                ),
             ),
             "high" if len(others) > 1 else "medium",
             "the others agree with each other"
@@ -188,4 +194,10 @@ def _processes(device: Device) -> tuple[Signal, ...]:
 
 def _words(process: DeviceProcess) -> str:
     user, command = clean(process.user, 40) or "?", clean(process.command, 120)
-    return f"pid {process.pid}, {user}, {format_mib(process.memory_mib)}: {command or '?'}"
+    return msg(
+        "pid {pid}, {user}, {size}: {command}",
+        pid=process.pid,
+        user=user,
+        size=format_mib(process.memory_mib),
+        command=command or "?",
+    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
+from gpuconsole.core.wording import msg
 from gpuconsole.triage.asking import findings
 from gpuconsole.triage.memory import remember
 from gpuconsole.triage.model import Finding, Past, Rule, Scene
@@ -246,7 +247,7 @@ def _joined(incident: Incident, scene: Scene, device: Device | None, told: Findi
     """Return the incident with what is new of its jobs: those it hits, and those that failed."""
     jobs = tuple(dict.fromkeys((*incident.jobs, *told.jobs)))
     ends = tuple(
-        Evidence(one.at, "job", f"{one.name} failed: {one.cause}")
+        Evidence(one.at, "job", msg("{name} failed: {why_text}", name=one.name, why_text=one.cause))
         for one in scene.failures
         if one.at >= incident.since - EARLIER_S
         and (device is None or device.uuid in one.uuids)

@@ -43,8 +43,8 @@ def run_console(
     import os
 
     from gpuconsole.config import config_path
+    from gpuconsole.language import spoken
     from gpuconsole.tui.app import ConsoleApp
-    from gpuconsole.tui.i18n import spoken
     from gpuconsole.tui.runtime.gc_scheduler import collect
     from gpuconsole.tui.runtime.signals import ending
     from gpuconsole.tui.style.settings import Look

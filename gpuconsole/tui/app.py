@@ -17,8 +17,9 @@ from textual.screen import Screen
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.wording import Message, joined, msg
 from gpuconsole.errors import ConsoleError
-from gpuconsole.tui.i18n import language
+from gpuconsole.language import language
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.keymap.user_keymap import KeyChoice, bindings
 from gpuconsole.tui.palette.commands import Recent
@@ -392,7 +393,7 @@ class ConsoleApp(TypeAhead):
         say = self.ink.say
         title = say(error.title)
         title += "" if count == 1 else say(f" ({count} times)")
-        message = "\n".join(filter(None, (error.message, error.hint)))
+        message = joined("\n", filter(None, (error.message, error.hint)))
         self.notify(message, title=title, severity="error", timeout=8, markup=False)
 
     def notify(
@@ -406,7 +407,9 @@ class ConsoleApp(TypeAhead):
     ) -> None:
         """Show a toast, and keep it for `:messages`."""
         say = self.ink.say
-        message = "\n".join(say(line) for line in message.split("\n"))
+        if not isinstance(message, Message):
+            message = joined("\n", message.split("\n"))
+        message = say(message)
         title = say(title)
         self.messages.append(Said(time.time(), severity, title, message))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
@@ -465,7 +468,9 @@ class ConsoleApp(TypeAhead):
             self.tell_error(error)
         if self.look.theme not in self.wardrobe.themes:
             known = ", ".join(sorted(self.wardrobe.themes))
-            message = f"There is no theme `{self.look.theme}`; known: {known}."
+            message = msg(
+                "There is no theme `{name}`; known: {names}.", name=self.look.theme, names=known
+            )
             self.notify(message, title="Theme not found", severity="error", markup=False)
         for problem in self.keychoice.problems:
             self.notify(problem, title="Keys of the settings", severity="error", markup=False)

@@ -14,6 +14,7 @@ from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.taskfile import MountSection
 
 
@@ -208,7 +209,7 @@ def _pairs(values: Mapping[str, str], field: str, *, bare: bool = False) -> dict
         if bare and not equals:
             continue
         if not equals or not name:
-            raise FormError(field, f"`{word}` should be NAME=value.")
+            raise FormError(field, msg("`{word}` should be NAME=value.", word=word))
         pairs[name] = value
     return pairs
 
@@ -219,7 +220,9 @@ def _mounts(values: Mapping[str, str]) -> tuple[Mount, ...]:
         try:
             one = MountSection.model_validate(word)
         except ValidationError:
-            raise FormError("mounts", f"`{word}` should be /source:/target.") from None
+            raise FormError(
+                "mounts", msg("`{word}` should be /source:/target.", word=word)
+            ) from None
         found.append(Mount(one.source, one.target, one.read_only))
     return tuple(found)
 
@@ -233,7 +236,7 @@ def _number(
     try:
         number = int(typed)
     except ValueError:
-        raise FormError(field, f"`{typed}` is no whole number.") from None
+        raise FormError(field, msg("`{word}` is no whole number.", word=typed)) from None
     if least is not None and number < least:
-        raise FormError(field, f"{number} is too small; at least {least}.")
+        raise FormError(field, msg("{n} is too small; at least {least}.", n=number, least=least))
     return number

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.events import Event
 from gpuconsole.core.moments import clock_words, parse_moment
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.recording.player import SPEEDS
 from gpuconsole.session.recording.replay_session import ReplaySession, open_past
@@ -67,8 +68,8 @@ class Travel:
         """What the status line says, or ""."""
         if self.past is None:
             return ""
-        word = "REPLAY" if self.is_replay else "PAST"
-        return f"{word} {clock_words(self.past.now(), self._latest())}"
+        template = "REPLAY {when}" if self.is_replay else "PAST {when}"
+        return msg(template, when=clock_words(self.past.now(), self._latest()))
 
     def view(self) -> TimeView | None:
         """What the slider shows; None where nothing is recorded."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
+import json
+import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +19,9 @@ from rich.cells import cell_len
 import gpuconsole
 from gpuconsole.core.fleet import DeviceProcess, HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.factory import DemoOptions, open_session
-from gpuconsole.tui.i18n import (
+from gpuconsole.core.text import clean
+from gpuconsole.core.wording import Message, joined, msg, name, sentences
+from gpuconsole.language import (
     CHINESE,
     ENGLISH,
     FIGURES,
@@ -28,6 +32,8 @@ from gpuconsole.tui.i18n import (
     places,
     spoken,
 )
+from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.session.reading import records
 from gpuconsole.tui.keymap.registry import AREAS, KEYS
 from gpuconsole.tui.palette.commands import Settings
 from gpuconsole.tui.render import device_rows, legend, queue, topology
@@ -59,37 +65,15 @@ UNTRANSLATED = frozenset(
 )  # fmt: skip
 COMPOSED = {
     "1 {} matches": "1 job matches",
-    "{} {} ended already.": "bert has ended already.",
-    "{} {} {}; only a running job is preempted.":
-        "bert is queued; only a running job is preempted.",
-    "{} {} {}; only a waiting job can be held.": "bert is running; only a waiting job can be held.",
-    "{} {} {}; only a waiting job has a place in the queue.":
-        "bert is running; only a waiting job has a place in the queue.",
-    "{} {} not ended; only an ended job can be retried.":
-        "bert has not ended; only an ended job can be retried.",
-    "{} {} no checkpoints, to go on from; c cancels.":
-        "bert keeps no checkpoints, to go on from; c cancels.",
-    "{} is {}.": "bert is queued again.",
-    "{} {}.": "slowed by heat is open again.",
-    "{} of {} jobs are {}.": "2 of 3 jobs are queued again.",
-    "{} is the {} that waits.": "bert is the first that waits.",
     "{} {} match": "3 incidents match",
-    "{} {}?": "Cancel bert?",
-    "by {}": "by name",
     "{} first": "load first",
     "{} on gpu {}": "2 processes on gpu 0",
     "{}, last 15 minutes": "cpu %, last 15 minutes",
-    "{}, {}": "cpu %, last 15 minutes",
-    "{} {} {}?": "why is bert queued?",
     "{}/{} busy": "12/30 busy",
-    "{} started{}": "bert started on gpu 0",
-    "{} ended{}": "bert ended on gpu 0",
     "{} {} of {}": "step 3 of 40",
-    "{}on {}": "3 times, on 11-20, 11-21",
     "{}s off": "+12s off",
-    "{} Type `{}` to stop it.": "It is no job of this queue. Type `ana` to stop it.",
 }  # fmt: skip
-"""Texts that are put together from words, with an example of each."""
+"""Texts that are put together from words and figures, with an example of each."""
 
 
 # -- the catalogue against the code -------------------------------------------------------------
@@ -113,6 +97,13 @@ def written(node: ast.expr) -> Iterator[str]:
     elif isinstance(node, ast.BoolOp):
         for value in node.values:
             yield from written(value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id == "msg":
+            # A template that is put together is looked for when it is said.
+            yield from (text for text in written(node.args[0]) if "{}" not in text)
+        elif node.func.id == "sentences":
+            for value in node.args:
+                yield from written(value)
     elif isinstance(node, ast.Tuple | ast.List):
         for value in node.elts:
             yield from written(value)
@@ -126,7 +117,7 @@ def trees() -> dict[Path, ast.Module]:
 def said() -> Iterator[tuple[str, str]]:
     """Every text in the code of the screens that is handed on to be said, and where."""
     for path, tree in trees().items():
-        if not path.is_relative_to(ROOT / "tui") or path.name == "i18n.py":
+        if not path.is_relative_to(ROOT / "tui"):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
@@ -227,29 +218,50 @@ def test_both_sides_have_the_same_places() -> None:
     assert not [text for text, other in texts().items() if set(places(text)) != set(places(other))]
 
 
-def test_no_shape_stands_in_the_way_of_another() -> None:
-    """An example of each shape is found as what it is an example of."""
+HARD = ("v1. final", "3 of 4 free", "free", "{name}", "is down. It is held.", "运行中")
+"""Names that read like words or sentences of the program."""
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_every_sentence_keeps_the_names_in_it(name: str) -> None:
+    """Whatever a job, a host or a user is called: the sentence is found, and the name stays."""
+    say = chinese().say
     wrong = []
     for text, other in texts().items():
-        names = list(places(text))
-        if not names or len(set(names)) != len(names):
+        values = {
+            place: "running" if place.endswith("_word") else f"{name}{number}"
+            for number, place in enumerate(dict.fromkeys(places(text)))
+        }
+        if not values:
             continue
-        values = {name: example(name) for name in names}
-        filled = {name: spoken_value(name, value) for name, value in values.items()}
-        found = chinese().say(text.format(**values))
-        if found != other.format(**filled) and normal(found) != normal(other.format(**filled)):
-            wrong.append((text, found))
+        filled = {
+            place: say(value) if place.endswith(("_word", "_text", "_list")) else value
+            for place, value in values.items()
+        }
+        wanted = re.sub(r"\{(\w+)\}", lambda place, filled=filled: filled[place[1]], other)
+        if say(Message(text, values)) != wanted or str(Message(text, values)) == text:
+            wrong.append(text)
     assert not wrong
 
 
-def example(name: str) -> str:
-    if name in FIGURES:
-        return "17"
-    return "running" if name.endswith("_word") else "qqqq"
+def test_a_kill_confirmation_keeps_process_and_host() -> None:
+    said = chinese().say(
+        msg("SIG{signal} was sent to {pid} on {host}.", signal="KILL", pid=7, host="3 of 4 free")
+    )
+    assert said == "已向 3 of 4 free 上的 7 发送 SIGKILL。"
 
 
-def spoken_value(name: str, value: str) -> str:
-    return chinese().say(value) if name.endswith("_word") else value
+def test_figures_are_told_from_names() -> None:
+    """A text that came by way of the journal has no template: only figures are looked for in it."""
+    wrong = []
+    for text, other in texts().items():
+        names = list(dict.fromkeys(places(text)))
+        if not names or not FIGURES.issuperset(names):
+            continue
+        found = chinese().say(text.format(**dict.fromkeys(names, "17")))
+        if normal(found) != normal(other.format(**dict.fromkeys(names, "17"))):
+            wrong.append((text, found))
+    assert not wrong
 
 
 # -- finding texts ------------------------------------------------------------------------------
@@ -261,6 +273,7 @@ def small() -> Language:
         {
             "free": "空闲",
             "running": "运行中",
+            "It is held.": "已保留。",
             "{n} free": "{n} 空闲",
             "{n} of {all} free": "{n}/{all} 空闲",
             "{job} is {state_word}.": "{job} {state_word}。",
@@ -281,18 +294,60 @@ def small() -> Language:
         ("3 of 1,024 free", "3/1,024 空闲"),
         ("20.7 GiB free", "20.7 GiB 空闲"),
         ("nothing here is free", "nothing here is free"),
-        ("bert is running.", "bert 运行中。"),
-        ("bert is a name.", "bert is a name."),
-        ("a-1 is down. bert is running.", "a-1 离线。bert 运行中。"),
-        ("a-1 is down. No route.", "a-1 离线。No route."),
-        ("because free", "因为 空闲"),
-        ("because of rain", "因为 of rain"),
-        ("8 could: 3 free, 5 busy", "8 个可用：3 空闲、5 busy"),
+        ("bert is running.", "bert is running."),
+        ("It is held. It is held.", "已保留。已保留。"),
+        ("It is held. No route.", "It is held. No route."),
         ("", ""),
+        (msg("{job} is {state_word}.", job="free", state_word="running"), "free 运行中。"),
+        (msg("{host} is down.", host="v1. final"), "v1. final 离线。"),
+        (msg("{host} is lost.", host="free"), "free is lost."),
+        (msg("{n} free", n="3 of 4 free"), "3 of 4 free 空闲"),
+        (msg("because {why_text}", why_text="free"), "因为 空闲"),
+        (msg("because {why_text}", why_text="of rain"), "因为 of rain"),
+        (
+            msg("because {why_text}", why_text=msg("{host} is down.", host="free")),
+            "因为 free 离线。",
+        ),
+        (
+            msg("{n} could: {parts_list}", n=8, parts_list="3 free, 5 busy"),
+            "8 个可用：3 空闲、5 busy",
+        ),
+        (msg("{a}: {b}", a="free", b=msg("{n} free", n=1)), "free: 1 空闲"),
+        (name("free"), "free"),
+        (sentences(msg("{host} is down.", host="free"), "It is held."), "free 离线。已保留。"),
+        (msg("{n} free", n=3) + "  " + name("free"), "3 空闲  free"),
+        ("x " + msg("{n} free", n=3), "x 3 空闲"),
+        (joined(", ", ["free", name("free")]), "空闲、free"),
+        (clean(msg("{host} is down.", host="a\x1b[31mb")), "ab 离线。"),
     ],
 )
-def test_a_text_is_found_by_its_shape(english: str, other: str) -> None:
+def test_a_message_is_found_by_its_template_and_a_text_as_a_whole(english: str, other: str) -> None:
     assert small().say(english) == other
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        msg("{host} is {state_word}.", host="a", state_word="down"),
+        sentences(msg("{n} free", n=3), "It is held."),
+    ],
+)
+def test_a_message_goes_through_pickle_copy_and_the_records_of_a_process(message: str) -> None:
+    ways = (
+        pickle.loads(pickle.dumps(message)),
+        copy.deepcopy(message),
+        records.read(str, json.loads(json.dumps(records.plain(message)))),
+    )
+    for way in ways:
+        assert way == message
+        assert repr(vars(way)) == repr(vars(message))
+    assert json.dumps(message) == f'"{message}"'
+
+
+def test_what_is_no_message_is_refused() -> None:
+    for wrong in ({"message": 3, "values": {}}, {"message": "x"}, {"joined": " ", "parts": 3}, {}):
+        with pytest.raises(ValueError, match="no "):
+            records.read(str, wrong)
 
 
 def test_a_key_is_called_otherwise_than_a_state() -> None:
@@ -480,8 +535,8 @@ async def speak(console: Driven, words: str) -> None:
 
 def frame_is_chinese(text: str) -> bool:
     """Whether anything but the names of the lab is Chinese."""
-    for name in ("训练机一号", "北京", "图像分类", "语音识别", "张伟", "训练", "中文"):
-        text = text.replace(name, "")
+    for each in ("训练机一号", "北京", "图像分类", "语音识别", "张伟", "训练", "中文"):
+        text = text.replace(each, "")
     return bool(WIDE_LETTER.search(text))
 
 

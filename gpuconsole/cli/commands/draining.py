@@ -8,9 +8,10 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.output import note, print_document, tell
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -40,7 +41,7 @@ def drain(host: str, reason: str) -> int:
         kept = reason or (before.reason if before is not None else "")
         print_document({"host": host, "drained": True, "reason": kept, "running": running})
         return 0
-    print(f"{host} takes no new jobs." if before is None else _again(before, reason))
+    tell(msg("{host} takes no new jobs.", host=host) if before is None else _again(before, reason))
     if running:
         note(f"Still there: {', '.join(running)}")
     return 0
@@ -68,5 +69,5 @@ def undrain(host: str) -> int:
     if options().as_json:
         print_document({"host": host, "drained": False})
     else:
-        print(f"{host} takes jobs again.")
+        tell(msg("{host} takes jobs again.", host=host))
     return 0

@@ -8,7 +8,7 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show, table, text
+from gpuconsole.cli.output import note, print_document, show, table, tell, text
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, iso_utc
@@ -44,7 +44,7 @@ def what_if(change: tuple[str, ...]) -> int:
         print_document(_document(wanted.text, found))
         return 0
     for line in sentences(wanted.text, found):
-        print(clean(line))
+        tell(line)
     if found.moved:
         shown = table("JOB", "NAME", "USER", "STARTS IN", "THEN IN", right=("STARTS IN", "THEN IN"))
         for moved in found.moved[:_SHOWN]:

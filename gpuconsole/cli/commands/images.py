@@ -10,9 +10,10 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.output import note, print_document, show, tell
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
     if options().as_json:
         print_document(image_views.fetched_document(done))
     elif not done:
-        print("No waiting job needs an image.")
+        tell("No waiting job needs an image.")
     else:
         show(image_views.fetched(done))
     return 3 if any(one.error is not None for one in done) else 0
@@ -139,7 +140,7 @@ def pin(name: str, host: str, task: Path | None, remove: bool) -> int:
         if options().as_json:
             print_document({"image": name, "pinned": False})
         else:
-            print(clean(f"{name} is not pinned any more."))
+            tell(msg("{name} is not pinned any more.", name=name))
         return 0
 
     async def work(session: Session) -> Pin:

@@ -8,10 +8,10 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.output import note, print_document, show, tell
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.incidents import Incident, IncidentState, worst_first
-from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,12 @@ def _say(reference: str, *, ack: bool, snooze: str | None, resolve: bool) -> int
     if options().as_json:
         print_document({"incident": marked.as_json(now)})
     else:
-        print(clean(f"{marked.where}: {marked.title} is {marked.state(now).value}."))
+        tell(
+            msg(
+                "{where}: {title_text} is {state_word}.",
+                where=marked.where, title_text=marked.title, state_word=marked.state(now).value,
+            )
+        )  # fmt: skip
     return 0
 
 

@@ -10,7 +10,7 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show, table, text
+from gpuconsole.cli.output import note, print_document, show, table, tell, text
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.places import JOURNAL_NAME, state_folder
 from gpuconsole.core.text import clean
@@ -187,7 +187,7 @@ def _adopt(without: tuple[str, ...]) -> Settled:
 
 def _say_restored(done: Restored) -> None:
     if done.backup is None:
-        print("The queue begins empty.")
+        tell("The queue begins empty.")
     else:
         print(clean(f"Restored: {done.backup.name}, made {iso_utc(done.backup.made_at)}."))
     if done.aside:
@@ -216,9 +216,9 @@ def _answer(document: dict[str, Any], settled: Settled | None) -> None:
         print(
             clean(f"On no host and not in the backup: {' '.join(settled.missing[:_SHOWN])}{more}")
         )
-        print("They were submitted after it was made. Submit again what is still needed.")
+        tell("They were submitted after it was made. Submit again what is still needed.")
     if settled.unasked:
         note(f"Not reached: {', '.join(settled.unasked)}. Waiting jobs start once they were.")
         note("For a host that is gone: gpuconsole journal adopt --without HOST")
     else:
-        print("All hosts were queried; the queue continues.")
+        tell("All hosts were queried; the queue continues.")

@@ -13,7 +13,7 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.output import note, print_document, say, show
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
@@ -159,13 +159,13 @@ def _has_steps(job: Job) -> bool:
 
 
 def _print_why(document: Mapping[str, Any], mark: str) -> None:
-    print(clean(f"{mark}{document['state']}: {document['reason']}"))
+    print(clean(f"{mark}{say(document['state'])}: {say(document['reason'])}"))
     for blocker in document["blockers"]:
-        print(clean(f"  held up by {blocker_text(blocker)}"))
+        print(clean(f"  {say('held up by')} {blocker_text(blocker)}"))
     if document["estimated_start"]:
-        print(f"  estimated start {document['estimated_start']}")
+        print(f"  {say('estimated start')} {document['estimated_start']}")
     for option in document["options"]:
-        print(clean(f"  → {option}"))
+        print(clean(f"  → {say(option)}"))
 
 
 @click.command()

@@ -13,6 +13,7 @@ from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.power import Elastic
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import sentences
 
 HOUR_S = 3600.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
@@ -81,7 +82,7 @@ def may_wake(limits: Elastic, past: Past, now: float) -> str:
 def bar_words(limits: Elastic, past: Past, now: float) -> str:
     """Say why a sleeping host that jobs would need is not woken; "" when it soon may be."""
     dear = "It would cost more in an hour than `elastic_price` leaves." if past.too_dear else ""
-    return " ".join(filter(None, (may_wake(limits, past, now), dear)))
+    return sentences(may_wake(limits, past, now), dear)
 
 
 def price_of(host: Host) -> float:

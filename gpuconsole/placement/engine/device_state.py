@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.levels import is_alarming
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 
 RESERVE_SHARE = 0.02
 """Share of a device's memory that stays free beside what others hold."""
@@ -28,24 +29,36 @@ def host_fault(host: Host) -> str:
 
 
 def health_fault(device: Device, host: Host | None = None) -> str:
-    """Return what is wrong with a device, or ""; a MIG instance suffers what its device does."""
+    """Return what is wrong with a device, as a sentence, or ""; a MIG instance suffers what its
+    device does."""
     whole = _whole(device, host)
-    if whole is not None and (fault := health_fault(whole)):
-        return f"is a part of device {whole.index}, which {fault}"
+    template, values = _fault(device if whole is None else whole)
+    if whole is not None and template:
+        part = "Device {index} is a part of device {all}, which "
+        return msg(f"{part}{template}.", index=device.index, all=whole.index, **values)
+    if not template and whole is not None:
+        template, values = _fault(device)
+    return msg(f"Device {{index}} {template}.", index=device.index, **values) if template else ""
+
+
+def _fault(device: Device) -> tuple[str, dict[str, object]]:
+    """Return what is wrong with a device: the words after its number, and the values in them."""
     if device.lost:
-        return "has dropped off the bus; its host needs a look"
+        return "has dropped off the bus; its host needs a look", {}
     if is_alarming(device.health):
-        return f"is called {device.health} by its own tool; its host needs a look"
+        return "is called {word} by its own tool; its host needs a look", {"word": device.health}
     if device.ecc_uncorrected:
-        return f"has {device.ecc_uncorrected} uncorrected memory errors; reset or replace it"
+        errors = {"n": device.ecc_uncorrected}
+        return "has {n} uncorrected memory errors; reset or replace it", {**errors}
     if device.remap_failed:
-        return "has a bad row of memory that no spare one can replace; it needs repair"
+        return "has a bad row of memory that no spare one can replace; it needs repair", {}
     if device.xid in FATAL_XIDS:
-        return f"reported XID {device.xid}; reset it before use"
+        return "reported XID {n}; reset it before use", {"n": device.xid}
     if device.throttle and (bad := BAD_THROTTLE.intersection(device.throttle)):
         heat = "" if device.temperature_c is None else f" at {device.temperature_c:.0f} °C"
-        return f"is slowed down by {' and '.join(sorted(bad))}{heat}; check cooling and supply"
-    return ""
+        reasons = " and ".join(sorted(bad)) + heat
+        return "is slowed down by {what}; check cooling and supply", {"what": reasons}
+    return "", {}
 
 
 def _whole(device: Device, host: Host | None) -> Device | None:
@@ -58,9 +71,12 @@ def _whole(device: Device, host: Host | None) -> Device | None:
 def engine_fault(host: str, cause: str) -> str:
     """Return the sentence for a host whose engine cannot be asked because of `cause`."""
     why = clean(cause, 300).removeprefix(f"{host}, ").rstrip(".")
-    return (
-        f"{host}: its Docker engine does not answer: {why};"
-        f" `gpuconsole check {host}` says what to do."
+    return msg(
+        "{host}: its Docker engine does not answer: {why}; `gpuconsole check {name}` "
+        "says what to do.",
+        host=host,
+        why=why,
+        name=host,
     )
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.engine.board import Cell, Spot
 from gpuconsole.placement.engine.device_state import engine_fault, health_fault
 from gpuconsole.placement.engine.eligibility import Survey, time_left
@@ -36,7 +37,15 @@ def rejections(survey: Survey, refused: list[tuple[Cell, str]]) -> tuple[Rejecti
         )
     for host in survey.board.silent[:MAX_REJECTIONS]:
         why = clean(host.error, 200) or f"it is {host.state}"
-        rows.append(Rejection(host.name, "", "", "host", f"No device of it is known: {why}."))
+        rows.append(
+            Rejection(
+                host.name,
+                "",
+                "",
+                "host",
+                msg("No device of it is known: {why_text}.", why_text=why),
+            )
+        )
     return tuple(rows)
 
 
@@ -55,24 +64,32 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     if code == "held":
         return _held(survey, spot)
     if code in ("exclusive", "unknown", "foreign"):
-        return f"{_WISHES[code]}; {_occupied(device)}."
+        return msg(f"{_WISHES[code]}; {{used_text}}.", used_text=_occupied(device))
     if code == "aside" and (shun := made.shun(host.name)) is not None:
         return shun.sentence
     if code in ("host", "engine", "drained", "aside"):
         return _host(survey, host, code)
     if code == "health":
-        return f"Device {device.index} {health_fault(device, host)}."
+        return health_fault(device, host)
     if code == "labels":
         return _labels(survey, host)
     if code in ("image", "window", "quota", "interruptible"):
         return _ruled(survey, cell)
     if code == "preferred" and made.preference_ends is not None:
         left = time_left(made.preference_ends, made.now)
-        return f"Not one of the preferred {', '.join(task.preferred_devices)}; it may do in {left}."
+        return msg(
+            "Not one of the preferred {names}; it may do in {time}.",
+            names=", ".join(task.preferred_devices),
+            time=left,
+        )
     if code == "reserved" and survey.board.reservation is not None:
         return _reserved(survey)
     if code == "backend":
-        return f"It is a device for {device.backend}, the task needs {task.backend}."
+        return msg(
+            "It is a device for {backend}, the task needs {wanted}.",
+            backend=device.backend,
+            wanted=task.backend,
+        )
     if code == "count":
         return f"The task needs {made.request.devices} of one model on one host; fewer are free."
     if device.parent_uuid:
@@ -89,12 +106,13 @@ _WISHES = {
 
 def _leased(survey: Survey, cell: Cell, code: str) -> str:
     assert cell.holder is not None
-    text = _lease_text(survey, cell.holder)
+    template, values = _lease_text(survey, cell.holder)
     if cell.guest is not None:
-        return f"{text}, and shared with {cell.guest.name} ({cell.guest.job}) of {cell.guest.user}."
+        values |= {"guest": f"{cell.guest.name} ({cell.guest.job})", "other": cell.guest.user}
+        return msg(f"{template}, and shared with {{guest}} of {{other}}.", **values)
     if survey.profile.policy.sharing and cell.holder.share and survey.profile.request.task.share:
-        return f"{text}; {_SHARED[code]}."
-    return f"{text}."
+        return msg(f"{template}; {{shared_text}}.", **values, shared_text=_SHARED[code])
+    return msg(f"{template}.", **values)
 
 
 _SHARED = {
@@ -104,25 +122,32 @@ _SHARED = {
 }
 
 
-def _lease_text(survey: Survey, holder: Holder) -> str:
+def _lease_text(survey: Survey, holder: Holder) -> tuple[str, dict[str, object]]:
+    """Return the sentence about a lease without its end, and the values in it."""
     now = survey.profile.now
-    held = format_duration(max(0.0, now - holder.since))
-    job = holder.job if holder.name == holder.job else f"{holder.name} ({holder.job})"
-    text = f"Leased for {held} to {job} of {holder.user}"
+    values: dict[str, object] = {
+        "time": format_duration(max(0.0, now - holder.since)),
+        "name": holder.name, "job": holder.job, "user": holder.user,
+    }  # fmt: skip
+    job = "{name}" if holder.name == holder.job else "{name} ({job})"
+    template = f"Leased for {{time}} to {job} of {{user}}"
     if holder.ends_at is not None and holder.ends_at > now:
-        text += f", free in about {time_left(holder.ends_at, now)}"
+        template += ", free in about {low}"
+        values["low"] = time_left(holder.ends_at, now)
     elif holder.ends_at is not None:
-        text += ", longer than was expected"
-    return text
+        template += ", longer than was expected"
+    return template, values
 
 
 def _held(survey: Survey, spot: Spot) -> str:
     if spot.spare_mib is None:
         return "Its memory cannot be read, so nothing can be promised there."
     usable = survey.profile.usable_mib(spot.kind, spot.spare_mib)
-    return (
-        f"Needs up to {format_mib(survey.profile.request.need_mib)}; {format_mib(usable)} may be"
-        f" used, for {_occupied(spot.device)}."
+    return msg(
+        "Needs up to {size}; {limit} may be used, for {used_text}.",
+        size=format_mib(survey.profile.request.need_mib),
+        limit=format_mib(usable),
+        used_text=_occupied(spot.device),
     )
 
 
@@ -133,11 +158,11 @@ def _occupied(device: Device) -> str:
     count = len(device.processes)
     if not count:
         return f"{format_mib(device.memory_used_mib)} are held by something that cannot be seen"
-    who = f" of {', '.join(users[:3])}" if users else ""
-    return (
-        f"{format_mib(device.memory_used_mib)} are held by {count}"
-        f" process{'' if count == 1 else 'es'}{who}"
-    )
+    template = f"{{size}} are held by {{n}} process{'' if count == 1 else 'es'}"
+    size = format_mib(device.memory_used_mib)
+    if not users:
+        return msg(template, size=size, n=count)
+    return msg(f"{template} of {{user}}", size=size, n=count, user=", ".join(users[:3]))
 
 
 def _host(survey: Survey, host: Host, code: str) -> str:
@@ -145,33 +170,35 @@ def _host(survey: Survey, host: Host, code: str) -> str:
         return engine_fault(host.name, host.engine_error)
     if code in ("drained", "aside"):
         why = clean(host.drained, 200).rstrip(".")
-        return f"{host.name} takes no new jobs: {why}."
+        return msg("{host} takes no new jobs: {why}.", host=host.name, why=why)
     age = host.age_s(survey.profile.now)
-    text = f"{host.name} is {host.state}"
+    state = {"host": host.name, "state_word": str(host.state)}
     if host.error:
-        text += f": {clean(host.error, 200).rstrip('.')}"
-    elif age is not None:
-        text += f"; its last frame is {format_duration(age)} old"
-    return f"{text}."
+        why = clean(host.error, 200).rstrip(".")
+        return msg("{host} is {state_word}: {why_text}.", **state, why_text=why)
+    if age is not None:
+        old = format_duration(age)
+        return msg("{host} is {state_word}; its last frame is {time} old.", **state, time=old)
+    return msg("{host} is {state_word}.", **state)
 
 
 def _labels(survey: Survey, host: Host) -> str:
     task, labels = survey.profile.request.task, host.labels
     missing = [f"{k}={v}" for k, v in task.labels.items() if labels.get(k) != v]
     if missing:
-        return f"Its host does not carry {', '.join(missing)}."
+        return msg("Its host does not carry {labels}.", labels=", ".join(missing))
     present = [
         f"{k}={labels[k]}"
         for k, v in task.anti_labels.items()
         if k in labels and v in ("", labels[k])
     ]
-    return f"Its host carries {', '.join(present)}, which the task rules out."
+    return msg("Its host carries {labels}, which the task rules out.", labels=", ".join(present))
 
 
 def _ruled(survey: Survey, cell: Cell) -> str:
     made, site = survey.profile, cell.site
     if made.policy.host_per_user:
-        return f"{made.request.user or 'This user'} keeps to another host."
+        return msg("{user} keeps to another host.", user=made.request.user or "This user")
     own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
     ruling = made.rules.host(made.request, site.host, own, made.request.least_on_host)
     return ruling.sentence if ruling is not None else ""
@@ -181,7 +208,10 @@ def _reserved(survey: Survey) -> str:
     kept = survey.board.reservation
     assert kept is not None
     left = time_left(kept.when, survey.profile.now)
-    return (
-        f"Kept for {kept.name} (job {kept.job}), which waits for more devices here and should"
-        f" start in about {left}; only a job that ends before may use it."
+    return msg(
+        "Kept for {name} (job {job}), which waits for more devices here and should "
+        "start in about {time}; only a job that ends before may use it.",
+        name=kept.name,
+        job=kept.job,
+        time=left,
     )

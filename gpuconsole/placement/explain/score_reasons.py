@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.engine.board import Board, Cell, Spot
 from gpuconsole.placement.engine.job_profile import Profile
 from gpuconsole.placement.engine.scores import TERMS, Scorer
@@ -46,8 +47,8 @@ def _terms(found: Pick, made: Profile, board: Board) -> list[str]:
     for term in TERMS:
         weight, value = scorer.weights[term], values[term]
         if weight and (texts[term] or value * weight):
-            if texts[term] and f"{texts[term]}." not in reasons:
-                reasons.append(f"{texts[term]}.")
+            if texts[term] and texts[term] not in reasons:
+                reasons.append(texts[term])
             shares.append(f"{term} {value * weight:.2f}")
     correction = scorer.correction(cell.shelf)
     if correction:
@@ -55,7 +56,9 @@ def _terms(found: Pick, made: Profile, board: Board) -> list[str]:
     if not any(scorer.weights.values()):
         reasons.append("It comes first in the order of the inventory.")
     if shares:
-        reasons.append(f"Score {found.score:.2f} = {' + '.join(shares)}.")
+        reasons.append(
+            msg("Score {n} = {terms}.", n=f"{found.score:.2f}", terms=" + ".join(shares))
+        )
     return reasons
 
 
@@ -75,16 +78,20 @@ def _need(found: Pick, made: Profile) -> str:
 def _shared_text(found: Pick) -> str:
     holder = found.chosen[0][0].holder
     assert holder is not None
-    return (
-        f"No whole device is free; {holder.name} ({holder.job}) of {holder.user} shares this one,"
-        f" needs up to {format_mib(holder.need_mib)} and keeps it about"
-        f" {holder.utilization or 0:.0f} % busy."
+    return msg(
+        "No whole device is free; {name} ({job}) of {user} shares this one, needs up "
+        "to {size} and keeps it about {n} % busy.",
+        name=holder.name,
+        job=holder.job,
+        user=holder.user,
+        size=format_mib(holder.need_mib),
+        n=f"{holder.utilization or 0:.0f}",
     )
 
 
 def _gang_text(found: Pick) -> str:
     hosts = [cell.site.host.name for cell, _ in found.chosen]
-    return f"No host has enough devices free; it spreads over {', '.join(hosts)}."
+    return msg("No host has enough devices free; it spreads over {hosts}.", hosts=", ".join(hosts))
 
 
 def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
@@ -97,22 +104,26 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
     left = made.usable_mib(cell.kind, cell.spare_mib) - (need or 0.0)
     price = site.host.price_per_hour
     cost = "No price is known" if price is None else f"Costs {price:g} per device and hour"
+    in_use = msg(
+        "{n} of {all} devices of {host} in use.",
+        n=site.in_use, all=site.size, host=site.host.name,
+    )  # fmt: skip
     rest = site.free.get(cell.kind, 0) - len(spots)
     return {
         "idle": _idle_text(beside, len(chosen)),
-        "fit": "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused",
-        "balance": f"{site.in_use} of {site.size} devices of {site.host.name} in use",
-        "pack": f"{site.in_use} of {site.size} devices of {site.host.name} in use",
-        "fragments": f"Leaves {rest} free together there" if rest else "Leaves no odd rest there",
+        "fit": "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused.",
+        "balance": in_use,
+        "pack": in_use,
+        "fragments": f"Leaves {rest} free together there." if rest else "Leaves no odd rest there.",
         "preferred": ""
         if view.rank is None
-        else f"Number {view.rank + 1} of {len(names)} preferred devices",
+        else f"Number {view.rank + 1} of {len(names)} preferred devices.",
         "speed": _speed_text(view.rate, made),
         "length": "",
         "links": _links_text(chosen),
-        "domestic": "Made in China" if view.spec is not None and view.spec.domestic else "",
+        "domestic": "Made in China." if view.spec is not None and view.spec.domestic else "",
         "bulk": "",
-        "price": "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}",
+        "price": "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}.",
     }
 
 
@@ -121,16 +132,21 @@ def _speed_text(rate: float, made: Profile) -> str:
         return ""
     if made.measures_steps:
         step, best = format_step(1.0 / rate), format_step(1.0 / made.best_rate)
-        return f"A step takes about {step} here, {best} on the fastest choice"
-    return f"{rate:g} TFLOPS where the fastest choice has {made.best_rate:g}"
+        return f"A step takes about {step} here, {best} on the fastest choice."
+    return f"{rate:g} TFLOPS where the fastest choice has {made.best_rate:g}."
 
 
 def _idle_text(device: Device, count: int) -> str:
     if not device.processes:
-        return "Nobody works on it" if count == 1 else "Nobody works on them"
+        return "Nobody works on it." if count == 1 else "Nobody works on them."
     users = ", ".join(sorted({process.user or "somebody" for process in device.processes}))
-    work = "" if device.utilization is None else f", {device.utilization:.0f}% busy"
-    return f"{users} has processes on gpu {device.index}{work}"
+    if device.utilization is None:
+        return msg("{users} has processes on gpu {index}.", users=users, index=device.index)
+    busy = f"{device.utilization:.0f}%"
+    return msg(
+        "{users} has processes on gpu {index}, {percent} busy.",
+        users=users, index=device.index, percent=busy,
+    )  # fmt: skip
 
 
 def _links_text(devices: list[Device]) -> str:
@@ -139,5 +155,6 @@ def _links_text(devices: list[Device]) -> str:
     chosen = {device.uuid for device in devices}
     kinds = {peer.kind for device in devices for peer in device.peers if peer.uuid in chosen}
     if not kinds:
-        return "The links between the devices are not known"
-    return f"The devices reach each other by {', '.join(sorted(kinds, key=link_quality))}"
+        return "The links between the devices are not known."
+    links = ", ".join(sorted(kinds, key=link_quality))
+    return msg("The devices reach each other by {links}.", links=links)

@@ -7,8 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement.engine.board import Cell
 from gpuconsole.placement.engine.device_state import engine_fault
 from gpuconsole.placement.engine.eligibility import Survey, time_left
@@ -120,32 +122,45 @@ def _reason(survey: Survey, able: Refused, start: float | None) -> str:
         by_text[_COUNTED[code]] += devices
     parts = [f"{count} {text}" for text, count in by_text.most_common()]
     count = made.request.devices
-    wanted = "" if count == 1 else f" ({count} together are needed)"
-    reason = f"{_devices(sum(by_text.values()))} could do it{wanted}: {', '.join(parts)}."
+    wanted = "" if count == 1 else " ({all} together are needed)"
+    able_devices = sum(by_text.values())
+    noun = "device" if able_devices == 1 else "devices"
+    told = [
+        msg(
+            f"{{n}} {noun} could do it{wanted}: {{parts_list}}.",
+            n=able_devices, all=count, parts_list=", ".join(parts),
+        )
+    ]  # fmt: skip
     if survey.behind:
-        reason += f" The policy lets no job pass {survey.behind}, which waits before it."
+        told.append(
+            msg("The policy lets no job pass {name}, which waits before it.", name=survey.behind)
+        )
     if made.preference_ends is not None and any(code == "preferred" for _, code in able):
         left = time_left(made.preference_ends, made.now)
-        reason += f" It insists on preferred devices for another {left}."
+        told.append(f"It insists on preferred devices for another {left}.")
     silent = next((cell.site.host for cell, code in able if code == "engine"), None)
     if silent is not None:
-        reason += f" {engine_fault(silent.name, silent.engine_error)}"
-    reason += _aside(survey, able) + _ruled(survey, able)
+        told.append(engine_fault(silent.name, silent.engine_error))
+    told += [*_aside(survey, able), _ruled(survey, able)]
     if start is not None:
         wait = format_duration(max(0.0, start - made.now))
-        reason += f" {_first(count)} should be free in about {wait}."
-    return reason
+        told.append(f"{_first(count)} should be free in about {wait}.")
+    return sentences(*told)
 
 
-def _aside(survey: Survey, able: Refused) -> str:
+def _aside(survey: Survey, able: Refused) -> list[str]:
     """Say which hosts are set aside, or shunned by the job, where some are."""
     hosts = {cell.site.host.name: cell.site.host for cell, code in able if code == "aside"}
     told = []
     for host in islice(hosts.values(), MAX_ASIDE):
         shun = survey.profile.shun(host.name)
-        why = f"{host.name}: {host.drained}." if shun is None else shun.sentence
-        told.append(f" {clean(why, 300)}")
-    return "".join(told)
+        why = (
+            msg("{host}: {why_text}.", host=host.name, why_text=host.drained)
+            if shun is None
+            else shun.sentence
+        )
+        told.append(clean(why, 300))
+    return told
 
 
 def _ruled(survey: Survey, able: Refused) -> str:
@@ -156,7 +171,7 @@ def _ruled(survey: Survey, able: Refused) -> str:
         return ""
     own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
     ruling = made.rules.host(made.request, site.host, own, made.request.least_on_host)
-    return "" if ruling is None else f" {ruling.sentence}"
+    return "" if ruling is None else ruling.sentence
 
 
 def _estimated_start(survey: Survey, able: Refused) -> float | None:
@@ -270,7 +285,7 @@ def _of_holders(survey: Survey, able: Refused) -> Iterator[str]:
     unnamed = {"", made.request.user, ANOTHER_CONSOLE}
     users = {clean(one.user, 100): None for one in found if one.claimed_until is not None}
     for user in islice((user for user in users if user not in unnamed), MAX_OWNERS):
-        yield f"Ask {user} to cancel a job that holds a device: only its owner can."
+        yield msg("Ask {user} to cancel a job that holds a device: only its owner can.", user=user)
     if claims:
         yield _OTHER_QUEUES
     if ending := [moment for moment in claims if moment > made.now]:
@@ -286,11 +301,12 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
     codes = Counter(code for cell, code in refused for _ in cell.spots)
     options: list[str] = []
     if largest:
-        spread = "" if task.hosts == 1 else f" {task.hosts} hosts may share the work;"
-        reason = (
-            f"It needs {count} devices of one model on one host;{spread} the most there is, is"
-            f" {largest}."
+        spread = "" if task.hosts == 1 else " {hosts} hosts may share the work;"
+        template = (
+            f"It needs {{n}} devices of one model on one host;{spread} the most there is, is"
+            " {all}."
         )
+        reason = msg(template, n=count, hosts=task.hosts, all=largest)
         options.append(f"Ask for {_devices(largest)} at most.")
         if task.hosts == 1:
             options.append("Let it spread over several hosts (`--hosts`).")
@@ -311,10 +327,10 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
         reason = "The hosts that could hold it may be taken away, and it has no `checkpoint_dir`."
         options.append("Let it save checkpoints and name their folder (`checkpoint_dir`).")
     elif codes["labels"]:
-        reason = f"No host with a device for {task.backend} {_labels(survey)}."
+        reason = _no_labels(task)
         options.append("Correct the labels of the task or of the inventory.")
     elif survey.board.sites or not survey.board.silent:
-        reason = f"No device for {task.backend} is known in this fleet."
+        reason = msg("No device for {backend} is known in this fleet.", backend=task.backend)
         options.append("Choose another back end, or add a host.")
     else:
         reason = "No host has been seen yet: where it could run is not known."
@@ -323,21 +339,21 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
         silent = (
             "1 host has not shown its" if number == 1 else f"{number} hosts have not shown their"
         )
-        reason += f" {silent} devices yet."
+        reason = sentences(reason, f"{silent} devices yet.")
         options.append("See `gpuconsole check` about those hosts.")
     return Waiting(reason, (), None, tuple(options), bool(survey.board.silent))
 
 
-def _labels(survey: Survey) -> str:
-    task = survey.profile.request.task
+def _no_labels(task: Task) -> str:
+    """Say that no host has the labels that a task wants, or lacks those that it rules out."""
     wanted = ", ".join(f"{key}={value}" for key, value in task.labels.items())
     unwanted = ", ".join(key if not v else f"{key}={v}" for key, v in task.anti_labels.items())
-    words = []
-    if wanted:
-        words.append(f"carries {wanted}")
-    if unwanted:
-        words.append(f"is without {unwanted}")
-    return " and ".join(words)
+    labels = wanted or unwanted
+    what = "carries {labels}" if wanted else "is without {labels}"
+    if wanted and unwanted:
+        what += " and is without {unwanted}"
+    template = f"No host with a device for {{backend}} {what}."
+    return msg(template, backend=task.backend, labels=labels, unwanted=unwanted)
 
 
 def _too_large(survey: Survey, refused: Refused) -> str:
@@ -347,11 +363,15 @@ def _too_large(survey: Survey, refused: Refused) -> str:
         key=lambda cell: made.views[cell.kind].limit_mib or 0.0,
     )
     device = best.spots[0].device
-    return (
-        f"It needs up to {format_mib(made.request.need_mib)}; the largest device that it may use,"
-        f" {device.model} on {best.site.host.name}, offers"
-        f" {format_mib(made.views[best.kind].limit_mib)} ({made.threshold:.0%} of"
-        f" {format_mib(device.memory_total_mib)})."
+    return msg(
+        "It needs up to {size}; the largest device that it may use, {device} on "
+        "{host}, offers {limit} ({percent} of {all}).",
+        size=format_mib(made.request.need_mib),
+        device=device.model,
+        host=best.site.host.name,
+        limit=format_mib(made.views[best.kind].limit_mib),
+        percent=f"{made.threshold:.0%}",
+        all=format_mib(device.memory_total_mib),
     )
 
 

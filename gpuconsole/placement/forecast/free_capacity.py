@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.engine.board import Spot
 from gpuconsole.placement.engine.device_state import health_fault, host_fault, is_empty
 from gpuconsole.placement.engine.topology import closest
@@ -110,7 +111,7 @@ def _unfit(ask: Ask, host: Host, device: Device, held: Mapping[str, str]) -> str
     if device.parent_uuid and ask.count > 1:
         return "a slice"
     if user := held.get(device.uuid):
-        return f"held by {user}"
+        return msg("held by {user}", user=user)
     total = device.memory_total_mib
     if total is not None and total < _needed_mib(ask):
         return f"has {total / 1024:.0f} GiB"
@@ -118,7 +119,7 @@ def _unfit(ask: Ask, host: Host, device: Device, held: Mapping[str, str]) -> str
         return "does not tell its memory"
     if not is_empty(device) or device.utilization:
         users = {process.user or "?" for process in device.processes}
-        return f"used by {', '.join(sorted(users))}" if users else "in use"
+        return msg("used by {user}", user=", ".join(sorted(users))) if users else "in use"
     return "" if device.memory_free_mib >= _needed_mib(ask) else "not enough free"
 
 

@@ -25,6 +25,7 @@ from math import exp, log
 from statistics import NormalDist, median
 
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 
 ENOUGH = 3
 """Runs from which a general group says something by itself."""
@@ -97,7 +98,13 @@ class Prediction:
         """Return what a person is told."""
         low, high = format_duration(round(self.low_s)), format_duration(round(self.high_s))
         about = format_duration(round(self.run_time_s))
-        return f"It should run about {about} ({low} to {high}), by {self.source}."
+        return msg(
+            "It should run about {time} ({low} to {high}), by {source}.",
+            time=about,
+            low=low,
+            high=high,
+            source=self.source,
+        )
 
 
 _Key = tuple[object, ...]

@@ -11,6 +11,7 @@ from typing import get_args
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.forecast.start_times import HORIZON_S, Expected
 from gpuconsole.placement.model import Request
 
@@ -164,7 +165,7 @@ def sentences(change: str, found: Comparison) -> list[str]:
     """Return what a comparison says in a few sentences."""
     jobs = "1 job waits" if found.waiting == 1 else f"{found.waiting} jobs wait"
     if not found.waiting:
-        return [f"{change}: no job waits for a place, so nothing would change."]
+        return [msg("{change}: no job waits for a place, so nothing would change.", change=change)]
     lines = [f"{change}: {jobs}; {len(found.moved)} would start at another time."]
     if not found.seen:
         unseen = "no host has shown its devices yet"
@@ -189,9 +190,16 @@ def _label_sentences(found: Comparison) -> list[str]:
     """Say which labels imagined hosts were given, and which of those asked for they lack."""
     lines = []
     if found.labels:
-        lines.append(f"The new hosts are given the labels {', '.join(found.labels)}.")
+        lines.append(
+            msg("The new hosts are given the labels {labels}.", labels=", ".join(found.labels))
+        )
     if found.lacking:
-        lines.append(f"They lack labels that other jobs ask for: {', '.join(found.lacking)}.")
+        lines.append(
+            msg(
+                "They lack labels that other jobs ask for: {labels}.",
+                labels=", ".join(found.lacking),
+            )
+        )
     return lines
 
 

@@ -17,6 +17,7 @@ from enum import Enum
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import HostFacts
 from gpuconsole.core.vendors import unproven
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.rules.cuda_versions import Version, first_driver, runs, text, version
 
 NO_CUDA = "none"
@@ -77,9 +78,11 @@ def image_fault(
         )
     made_for = image_backend(image, image_facts)
     if made_for and made_for != task_backend:
-        return (
-            f"The image {image} is made for {_WORDS[made_for]},"
-            f" the task wants {_WORDS.get(task_backend, task_backend)}."
+        return msg(
+            "The image {image} is made for {kind}, the task wants {wanted}.",
+            image=image,
+            kind=_WORDS[made_for],
+            wanted=_WORDS.get(task_backend, task_backend),
         )
     if task_backend != "gpu":
         return ""
@@ -111,7 +114,7 @@ def image_note(
         )
     driver, known = version(host_facts.driver_version), version(host_facts.runtime_version)
     if wanted is None:
-        return f"Which CUDA version {image} needs cannot be told."
+        return msg("Which CUDA version {image} needs cannot be told.", image=image)
     if not driver and not known:
         return "The host does not say which driver it has."
     if known and wanted[:2] > known[:2]:
@@ -194,7 +197,12 @@ def _cuda_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
     wanted = cuda_version(image, facts)
     if wanted is None or runs(wanted, driver, known):
         return ""
-    return f"The image {image} needs CUDA {_with_driver(wanted)}; {_driver_words(host)}."
+    return msg(
+        "The image {image} needs CUDA {version}; {driver_text}.",
+        image=image,
+        version=_with_driver(wanted),
+        driver_text=_driver_words(host),
+    )
 
 
 def _demand(text: str, driver: Version, known: Version) -> Held:

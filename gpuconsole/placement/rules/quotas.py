@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement.model import Request
 
 Kind = Literal["user", "account"]
@@ -317,14 +318,19 @@ def _at_once(quota: Quota, name: str, request: Request, use: Use, held: int) -> 
     beyond = held + request.devices - quota.devices
     if beyond <= 0:
         return None
-    more = "" if request.devices == 1 else f", and this one asks for {request.devices}"
+    more = "" if request.devices == 1 else ", and this one asks for {low}"
     when = use.next_end(quota.kind, name, beyond)
-    return Refusal(
-        "quota",
-        f"{_whose(quota, name)} may have {_devices(quota.devices)} at once: {held} are in use"
-        f"{more}. It lifts when one of those jobs ends{_about(when)}.",
-        when,
+    devices = "device" if quota.devices == 1 else "devices"
+    said = msg(
+        f"{_whose(quota)} may have {{n}} {devices} at once: {{all}} are in use{more}.",
+        name=name, n=quota.devices, all=held, low=request.devices,
+    )  # fmt: skip
+    lifts = (
+        "It lifts when one of those jobs ends."
+        if when is None
+        else msg("It lifts when one of those jobs ends, about {when}.", when=_at(when))
     )
+    return Refusal("quota", sentences(said, lifts), when)
 
 
 def _hours(quota: Quota, name: str, use: Use, now: float) -> Refusal | None:
@@ -336,8 +342,15 @@ def _hours(quota: Quota, name: str, use: Use, now: float) -> Refusal | None:
     when = period_end(quota.period, now)
     return Refusal(
         "quota",
-        f"{_whose(quota, name)} may have {quota.device_hours:g} device-hours a {quota.period}:"
-        f" {had:.1f} are used. The next {quota.period} begins {_at(when)}.",
+        sentences(
+            msg(
+                f"{_whose(quota)} may have {{n}} device-hours a {quota.period}: {{all}} are used.",
+                name=name,
+                n=f"{quota.device_hours:g}",
+                all=f"{had:.1f}",
+            ),
+            msg(f"The next {quota.period} begins {{when}}.", when=_at(when)),
+        ),
         when,
     )
 
@@ -363,8 +376,8 @@ def _reserved(window: Window, request: Request, now: float) -> Refusal | None:
     return Refusal("window", f"{kept}; this job should run {about} and would not be done.", ends)
 
 
-def _whose(quota: Quota, name: str) -> str:
-    return f"Account {name}" if quota.kind == "account" else f"User {name}"
+def _whose(quota: Quota) -> str:
+    return "Account {name}" if quota.kind == "account" else "User {name}"
 
 
 def _devices(count: int) -> str:
@@ -373,7 +386,3 @@ def _devices(count: int) -> str:
 
 def _at(moment: float) -> str:
     return (iso_utc(moment) or "")[:16].replace("T", " ") + " UTC"
-
-
-def _about(moment: float | None) -> str:
-    return "" if moment is None else f", about {_at(moment)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.elastic.wake import interruptible_fault
 from gpuconsole.placement.engine.queue_pass import sweep_key
 from gpuconsole.placement.model import Request, Ruling
@@ -75,8 +76,9 @@ class LabRules:
 
 
 def _full_sweep(sweep: str, at_most: int, running: int) -> str:
-    jobs = "1 job runs" if running == 1 else f"{running} jobs run"
-    return f"Its sweep {sweep} may have {at_most} at once, and {jobs}."
+    jobs = "1 job runs" if running == 1 else "{all} jobs run"
+    template = f"Its sweep {{name}} may have {{n}} at once, and {jobs}."
+    return msg(template, name=sweep, n=at_most, all=running)
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.inventory import HostEntry, unread
 from gpuconsole.remote.link import Link
@@ -80,7 +81,7 @@ class SlurmPoller:
     def _away(self, error: str) -> None:
         first, *nodes = self.hosts
         login = replace(first, state=HostState.DOWN, error=error)
-        away = f"{self.entry.name} cannot be asked about it"
+        away = msg("{host} cannot be asked about it", host=self.entry.name)
         self.hosts = (login, *out_of_sight(tuple(nodes), HostState.STALE, away))
         self._publish(login)
 

@@ -14,6 +14,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.aio import cancel_all
@@ -171,7 +172,8 @@ class Crowding:
     def _sentence(self, pair: Pair, seat: Seat) -> str:
         other = pair.beside(seat.job)
         whose = "its steps take" if seat is pair.first else "whose steps take"
-        return f"{SHARES}{_who(other)}{self._measured(pair, whose)}"
+        measured = self._measured(pair, whose)
+        return msg(f"{SHARES}{{name}} ({{job}}){measured}", name=other.name, job=other.job)
 
     def _measured(self, pair: Pair, whose: str) -> str:
         pace = self._paces.get(pair.first.job)

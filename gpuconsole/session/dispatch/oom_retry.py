@@ -16,6 +16,7 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task, is_due
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.changes import Change
 from gpuconsole.session.aio import cancel_all
@@ -88,7 +89,9 @@ class Retrying:
         except Exception as error:
             # Whatever goes wrong, the job must not stay undecided: somebody may wait for it.
             why = error.message if isinstance(error, ConsoleError) else repr(error)
-            changed = replace(job, detail=clean(f"Not tried again: {why}", 500))
+            changed = replace(
+                job, detail=clean(msg("Not tried again: {why_text}", why_text=why), 500)
+            )
         # Whoever moved the job on, or took over, decides.
         with contextlib.suppress(JournalError):
             self._context.journal.save(job, changed, epoch=epoch)
@@ -157,7 +160,9 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
     if verdict is not None and 0 < largest < batch:
         from gpuconsole.preflight.advice import rounded_batch
 
-        return rounded_batch(largest), f"the largest that should fit on {verdict.device}"
+        return rounded_batch(largest), msg(
+            "the largest that should fit on {device}", device=verdict.device
+        )
     if batch == 1:
         raise RefusedError("Nothing smaller", "its batch size is 1 already.")
     return batch // 2, "half of it, as the estimate had found room for more"
@@ -207,7 +212,12 @@ def _next_smaller(job: Job, now: float) -> Job:
 def _tried_again(job: Job, task: Task, now: float, said: tuple[int, int, str]) -> Job:
     """Return a job as it is queued again, with the batch sizes and the reason in words."""
     was, size, why = said
-    told = f"Ran out of memory with batch size {was}; tried again with {size}, {why}."
+    told = msg(
+        "Ran out of memory with batch size {n}; tried again with {low}, {why_text}.",
+        n=was,
+        low=size,
+        why_text=why,
+    )
     attempt = job.attempts[-1]
     ended = replace(attempt, cause=f"{attempt.cause} {told}".strip())
     return replace(

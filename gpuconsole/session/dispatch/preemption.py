@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpuconsole.core.jobs import EndedBy, Job
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.recovery import is_out_of_sight
@@ -59,7 +60,9 @@ def preempt(journal: Journal, job: Job, cause: str) -> Job:
     if job.state.active and not may_be_preempted(job):
         raise RefusedError("Job is being stopped", f"Job {job.id} is about to end.")
     if not job.state.active:
-        raise RefusedError("Job does not run", f"Job {job.id} is {job.state}.")
+        raise RefusedError(
+            "Job does not run", msg("Job {id} is {state_word}.", id=job.id, state_word=job.state)
+        )
     return interrupt(journal, job, "preempted", cause)
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import STOPPED_FOR_GOOD, Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
     Blame,
     ConsoleError,
@@ -401,7 +402,7 @@ class Runner:
             self._on_silent(name, error)
             cause, state = engine_fault(name, error.message), JobState.QUEUED
         elif host is not None and host.state is HostState.DOWN:
-            cause = f"{name} went out of sight before it could start."
+            cause = msg("{host} went out of sight before it could start.", host=name)
             state, ended_by = JobState.QUEUED, "lost-host"
         else:
             return False

@@ -25,6 +25,7 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.limits import time_limit
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Decision
 from gpuconsole.placement.launch_command import launch_command
@@ -268,7 +269,8 @@ def decision_there(task: Task, snapshot: FleetSnapshot) -> Decision | None:
     if not name:
         return None
     why = _hindrance(Job("", task, "", JobState.QUEUED, 0.0), snapshot.host(name))
-    reason = f"It is handed to {name}. {DECIDES}" if why is None else why.reason
+    handed = sentences(msg("It is handed to {host}.", host=name), DECIDES)
+    reason = handed if why is None else why.reason
     options = () if why is None else why.options
     return Decision("", None, (), (), Waiting(reason, (), None, options, True))
 
@@ -281,8 +283,8 @@ def waits_there(job: Job) -> bool:
 def why_there(job: Job) -> Why:
     """Return why a job that was handed over waits there."""
     name = cluster_of(job.task)
-    options = (f"`scontrol show job` on {name} says more.", "Cancel it.")
-    return Why(job.state.value, f"{job.detail} {DECIDES}", options=options)
+    options = (msg("`scontrol show job` on {host} says more.", host=name), "Cancel it.")
+    return Why(job.state.value, sentences(job.detail, DECIDES), options=options)
 
 
 def _hindrance(job: Job, host: Host | None) -> Why | None:
@@ -291,10 +293,10 @@ def _hindrance(job: Job, host: Host | None) -> Why | None:
         reason = f"Its cluster {clean(name, 80)} is not in the inventory any more."
         return Why("queued", reason, options=("Put it back, or cancel the job.",))
     if host.state is not HostState.UP:
-        reason = f"Slurm on {name} cannot be asked now. {host.error}".strip()
-        return Why("queued", reason, options=(f"Look at {name}.",))
+        reason = sentences(msg("Slurm on {host} cannot be asked now.", host=name), host.error)
+        return Why("queued", reason, options=(msg("Look at {host}.", host=name),))
     if host.drained:
-        return Why("queued", f"{name} takes no new jobs: {host.drained}.")
+        return Why("queued", msg("{host} takes no new jobs: {why}.", host=name, why=host.drained))
     return None
 
 
@@ -319,7 +321,15 @@ def _full_sweep(job: Job, running: Mapping[tuple[str, str], int]) -> Why | None:
     count = running.get((job.user, sweep), 0)
     if not sweep or most is None or count < most:
         return None
-    return Why("queued", f"Its sweep {sweep} may have {most} at once, and {count} are handed over.")
+    return Why(
+        "queued",
+        msg(
+            "Its sweep {name} may have {n} at once, and {all} are handed over.",
+            name=sweep,
+            n=most,
+            all=count,
+        ),
+    )
 
 
 def _handed_over(job: Job, cluster: str) -> bool:

@@ -21,6 +21,7 @@ from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.sharing import MOST_MIB
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.reporter.probe import MARK
@@ -100,7 +101,9 @@ def _host(context: Context, name: str) -> Host:
     host = context.hosts.snapshot().host(name)
     if host is None:
         known = ", ".join(one.name for one in context.hosts.snapshot().hosts)
-        raise UsageError("No such host", f"{name} is not in the inventory.", f"Known: {known}")
+        raise UsageError(
+            "No such host", msg("{name} is not in the inventory.", name=name), f"Known: {known}"
+        )
     if host.state is not HostState.UP:
         raise UnreachableError("Host is not up", host.error or f"{name} is {host.state}.")
     return host

@@ -15,6 +15,7 @@ from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import start_folder
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.preflight.ladder import NO_LIMIT_S
 from gpuconsole.session.context import Context
@@ -203,7 +204,9 @@ def choose_host(
     """Return a host that can measure, and the image for it; UsageError when there is none."""
     if wanted and snapshot.host(wanted) is None:
         names = ", ".join(host.name for host in snapshot.hosts[:6])
-        raise UsageError("No such host", f"{wanted} is not in the inventory.", f"Hosts: {names}.")
+        raise UsageError(
+            "No such host", msg("{name} is not in the inventory.", name=wanted), f"Hosts: {names}."
+        )
     for host in snapshot.hosts:
         if host.cluster or wanted not in ("", host.name):
             continue

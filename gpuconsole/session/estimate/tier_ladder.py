@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpuconsole.core.estimate import MEASURED_TIERS, Report, Trial, TrialOutcome
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
     ConsoleError,
     EngineError,
@@ -134,7 +135,7 @@ class Climb:
         if await agree(run):
             self._agreed.add(run.site)
             return True
-        self._drop(run.site, f"running it on {run.site.name} needs your consent")
+        self._drop(run.site, msg("running it on {place} needs your consent", place=run.site.name))
         return False
 
     def _drop(self, site: Site, why: str) -> None:

@@ -21,6 +21,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.moments import clock_words
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError
 from gpuconsole.placement.model import Shun
 from gpuconsole.session.context import Context
@@ -68,7 +69,7 @@ class HostFaults:
             for image in ("", self._image(job, host)):
                 streak = streaks.get((host, image))
                 if streak is not None:
-                    message = f"{host} takes jobs again" if streak.set_aside else ""
+                    message = msg("{host} takes jobs again", host=host) if streak.set_aside else ""
                     journal.end_streak(host, image, message, epoch=epoch)
 
     def admits(self, epoch: int, job: Job, hosts: Iterable[str]) -> bool:
@@ -172,7 +173,12 @@ def shunned(job: Job, failing: Collection[str], now: float) -> dict[str, Shun]:
         until = (attempt.ended_at or now) + pause_s(unfit)
         title = attempt.cause.partition(":")[0]
         moment = clock_words(until, now)
-        told = f"{host} could not start it ({title}): it is not tried there again until {moment}."
+        told = msg(
+            "{host} could not start it ({title_text}): it is not tried there again until {time}.",
+            host=host,
+            title_text=title,
+            time=moment,
+        )
         found[host] = Shun(until, told)
     return found
 

@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 from gpuconsole.core.images import floating_note, parse_reference
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 USER = "1000:1000"
@@ -131,7 +132,9 @@ def _names() -> Mapping[str, str]:
 
 def _inside(script: Path, project: Path) -> Path:
     if not script.is_file():
-        raise UsageError("No such script", f"{script} is not a file.", "Check the path.")
+        raise UsageError(
+            "No such script", msg("{path} is not a file.", path=script), "Check the path."
+        )
     try:
         return script.relative_to(project)
     except ValueError:

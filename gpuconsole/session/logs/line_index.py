@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.session.logs.tail import LINE_LIMIT
 
 CHUNK = 4 << 20
@@ -125,7 +126,9 @@ class LogIndex:
         try:
             news = await asyncio.to_thread(_read_on, self.path, self._known, self._chunk)
         except OSError as error:
-            self.trouble = f"{self.path} cannot be read: {error.strerror}."
+            self.trouble = msg(
+                "{folder} cannot be read: {why}.", folder=self.path, why=error.strerror
+            )
             return False
         self.trouble = ""
         if news is None:

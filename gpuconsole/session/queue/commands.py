@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuconsole.core.conditions import Condition
 from gpuconsole.core.jobs import ADOPTED, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.state import JobMovedError, Journal
 
@@ -70,11 +71,13 @@ def find_all(jobs: Sequence[Job], reference: str) -> tuple[Job, ...]:
 def cancel(journal: Journal, job: Job, user: str) -> Job:
     """Take a waiting job out of the queue, or ask for an active one to be stopped."""
     if job.state.ended:
-        raise RefusedError("Job has ended", f"Job {job.id} is over: {job.state}.")
+        raise RefusedError(
+            "Job has ended", msg("Job {id} is over: {state_word}.", id=job.id, state_word=job.state)
+        )
     if job.state.active:
         wanted = replace(job, cancel_requested=True)
     else:
-        cause = f"Cancelled by {user} before it started."
+        cause = msg("Cancelled by {user} before it started.", user=user)
         wanted = replace(job, state=JobState.CANCELLED, cause=cause, detail="")
     try:
         return journal.save(job, wanted)
@@ -93,7 +96,11 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collectio
     """
     gone = _host_gone(job, hosts)
     if not job.state.ended and not gone:
-        raise RefusedError("Job has not ended", f"Job {job.id} is {job.state}.", _before_retry(job))
+        raise RefusedError(
+            "Job has not ended",
+            msg("Job {id} is {state_word}.", id=job.id, state_word=job.state),
+            _before_retry(job),
+        )
     if job.task.kind == ADOPTED:
         raise RefusedError(
             "Its task is not known",
@@ -134,7 +141,9 @@ def _before_retry(job: Job) -> str:
 def release(journal: Journal, job: Job, now: float) -> Job:
     """Let a held job join the queue again."""
     if job.state is not JobState.HELD:
-        raise RefusedError("Job is not held", f"Job {job.id} is {job.state}.")
+        raise RefusedError(
+            "Job is not held", msg("Job {id} is {state_word}.", id=job.id, state_word=job.state)
+        )
     return journal.save(job, replace(job, state=JobState.QUEUED, queued_at=now))
 
 
@@ -143,7 +152,10 @@ def hold(journal: Journal, job: Job, now: float) -> Job:
     if job.state is JobState.HELD:
         return release(journal, job, now)
     if job.state is not JobState.QUEUED:
-        raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
+        raise RefusedError(
+            "Job is not waiting",
+            msg("Job {id} is {state_word}, not queued.", id=job.id, state_word=job.state),
+        )
     return journal.save(job, replace(job, state=JobState.HELD, detail=""))
 
 
@@ -155,7 +167,10 @@ def set_priority(journal: Journal, job: Job, priority: int) -> Job:
             f"Choose one from -{MOST_PRIORITY} to {MOST_PRIORITY}.",
         )  # fmt: skip
     if job.state not in (JobState.QUEUED, JobState.HELD):
-        raise RefusedError("Job is not waiting", f"Job {job.id} is {job.state}, not queued.")
+        raise RefusedError(
+            "Job is not waiting",
+            msg("Job {id} is {state_word}, not queued.", id=job.id, state_word=job.state),
+        )
     return journal.save(job, replace(job, task=replace(job.task, priority=priority)))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuconsole.core.conditions import Condition
 from gpuconsole.core.jobs import Job, JobState, is_due
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.session.queue.planner import Why
 
 SHOWN = 5
@@ -90,7 +91,7 @@ def _together(left: Sequence[_Left]) -> Why:
         reasons.append(f"It waits for the {SHOWN} jobs named here and {len(jobs) - SHOWN} more.")
     options = dict.fromkeys(option for each in shown for option in each.options)
     blockers = tuple(_blocker(job) for job in jobs[:SHOWN])
-    return Why("queued", " ".join(reasons), blockers, options=tuple(options))
+    return Why("queued", sentences(*reasons), blockers, options=tuple(options))
 
 
 def _over(job: Job) -> bool:
@@ -102,19 +103,20 @@ def _after_job(condition: Condition, other: Job) -> _Left | None:
     kind, well = condition.kind, other.state is JobState.SUCCEEDED
     if _over(other) and (kind == "afterany" or well == (kind == "afterok")):
         return None
-    name = f"job {other.id} ({other.task.name})"
+    named = {"id": other.id, "name": other.task.name}
     if kind == "afternotok":
-        start = f"It starts only if {name} ends without success"
-        ended = f"{start}, and that {_end(other)}."
+        start = "It starts only if job {id} ({name}) ends without success"
+        ended = msg(f"{start}, and that {_end(other)}.", **named)
     else:
-        start = f"It comes after {name}"
-        ended = f"{start}, which {_end(other)}."
+        start = "It comes after job {id} ({name})"
+        ended = msg(f"{start}, which {_end(other)}.", **named)
     if _over(other):
-        retry = () if well else (f"Retry {other.id}.",)
+        retry = () if well else (msg("Retry {job}.", job=other.id),)
         return _Left(ended, (other,), (*retry, "Cancel this one."), never=True)
     options = (f"Run `gpuconsole release {other.id}`.",) if other.state is JobState.HELD else ()
     word = "; it" if kind == "afternotok" else ", which"
-    return _Left(f"{start}{word} is {other.state}.", (other,), options)
+    template = f"{start}{word} is {{state_word}}."
+    return _Left(msg(template, **named, state_word=str(other.state)), (other,), options)
 
 
 def _after_sweep(condition: Condition, jobs: Sequence[Job]) -> _Left | None:
@@ -142,7 +144,7 @@ def _after_good_sweep(name: str, jobs: Sequence[Job]) -> _Left | None:
     options: tuple[str, ...] = ()
     if bad:
         done += f", {len(bad)} did not: {bad[0].task.name} {_end(bad[0])}"
-        options = (f"Retry {bad[0].id}.", "Cancel this one.")
+        options = (msg("Retry {job}.", job=bad[0].id), "Cancel this one.")
     return _Left(f"It comes after sweep {name}: {done}.", tuple(bad or left), options, bool(bad))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.engine.device_state import host_fault
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
@@ -58,7 +59,7 @@ class Change:
     def text(self) -> str:
         """The change as a person would write it."""
         if self.verb == "drain":
-            return f"drain {self.subject}"
+            return msg("drain {host}", host=self.subject)
         order = (self.number, self.subject) if self.verb == "add" else (self.subject, self.number)
         return f"{self.verb} {order[0]} {order[1]}"
 
@@ -79,7 +80,9 @@ def parse_change(text: str) -> Change:
         if job.strip() and re.fullmatch(r"[+-]?\d{1,4}", number):
             return Change("priority", job.strip(), int(number))
     raise UsageError(
-        "What if what?", f"{clean(text, 100)!r} is not a change.", f"Say one of: {FORMS}."
+        "What if what?",
+        msg("{text} is not a change.", text=f"{clean(text, 100)!r}"),
+        f"Say one of: {FORMS}.",
     )
 
 
@@ -180,9 +183,9 @@ _UNKNOWN = {"drain": "No such host", "add": "No such model", "priority": "It doe
 def _unknown_text(change: Change) -> str:
     name = clean(change.subject, 100)
     return {
-        "drain": f"{name} is not in the inventory.",
-        "add": f"Neither the fleet nor the catalogue knows {name}.",
-        "priority": f"Job {name} is not one that waits for a place.",
+        "drain": msg("{name} is not in the inventory.", name=name),
+        "add": msg("Neither the fleet nor the catalogue knows {name}.", name=name),
+        "priority": msg("Job {name} is not one that waits for a place.", name=name),
     }[change.verb]
 
 

@@ -9,6 +9,7 @@ from itertools import takewhile
 
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.units import format_duration, iso_utc, parse_time
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement.rules.fair_share import Share
 from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host, worked_s
 
@@ -124,7 +125,9 @@ def _not_started(tries: Sequence[Attempt]) -> str:
     for one in latest:
         causes.setdefault(one.at_fault, one.cause.rstrip("."))
     hosts = list(causes.items())[:MOST_HOSTS]
-    return " ".join(f"It could not start on {host} ({cause})." for host, cause in hosts)
+    return sentences(
+        *(msg("It could not start on {host} ({why_text}).", host=h, why_text=c) for h, c in hosts)
+    )
 
 
 def _wait(prospect: Prospect) -> str:
@@ -145,12 +148,14 @@ def _deadline(job: Job, prospect: Prospect, starts_at: float) -> str:
     deadline = parse_time(job.task.deadline)
     when = (iso_utc(deadline) or "")[:16].replace("T", " ") + " UTC"
     if starts_at >= deadline:
-        return f"Its deadline of {when} cannot be met: it is over before a start."
+        return msg("Its deadline of {when} cannot be met: it is over before a start.", when=when)
     if prospect.left_s is None:
-        return f"Whether it meets its deadline of {when} cannot be told."
+        return msg("Whether it meets its deadline of {when} cannot be told.", when=when)
     late = starts_at + prospect.left_s - deadline
     if late <= 0:
-        return f"It should meet its deadline of {when}."
-    return (
-        f"Its deadline of {when} cannot be met: it should end {format_duration(round(late))} later."
+        return msg("It should meet its deadline of {when}.", when=when)
+    return msg(
+        "Its deadline of {when} cannot be met: it should end {time} later.",
+        when=when,
+        time=format_duration(round(late)),
     )

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.sweeps import Axis
+from gpuconsole.core.wording import msg
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer, Retrying
 from gpuconsole.session.dispatch.preemption import is_over, preempt, until_over
@@ -128,7 +129,9 @@ class JobQueue:
         """
         self._context.require_writable("Preempting")
         job = preempt(
-            self._context.journal, self.job(reference), f"Preempted by {self._context.user}."
+            self._context.journal,
+            self.job(reference),
+            msg("Preempted by {user}.", user=self._context.user),
         )
         return await self._stopped(job, lambda now: is_over(job, now))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement import Blocker, Policy, Waiting, why_waiting
 from gpuconsole.placement.engine.queue_pass import Outcome
 from gpuconsole.placement.forecast.start_times import Expected
@@ -59,37 +60,46 @@ def why_of(
         if why is None:
             why = NOBODY if nobody else soon
         elif nobody:
-            reason = f"{_NO_CONSOLE} {why.reason}"
+            reason = sentences(_NO_CONSOLE, why.reason)
             why = replace(why, reason=reason, options=(*NOBODY.options, *why.options))
         start = why.estimated_start if expected is None else expected.starts_at
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)
-        return replace(why, reason=" ".join((why.reason, *more)), estimated_start=start)
+        return replace(why, reason=sentences(why.reason, *more), estimated_start=start)
     if job.state is JobState.HELD:
-        release = f"Run `gpuconsole release {job.id}`: it joins the queue again."
+        release = msg("Run `gpuconsole release {job}`: it joins the queue again.", job=job.id)
         return Why(state, "It is held.", options=(release,))
     if waits_there(job):
         return why_there(job)
     if job.state is JobState.LAUNCHING:
-        return Why(state, f"It starts on {host}: {job.detail or 'chosen'}.")
+        return Why(
+            state,
+            msg("It starts on {host}: {doing_text}.", host=host, doing_text=job.detail or "chosen"),
+        )
     if job.state is JobState.RUNNING:
         reasons = attempt.placement_reasons if attempt else ()
         more = () if prospect is None else running_sentences(job, prospect, now)
-        told = (f"It runs on {host}.", *reasons, job.detail, steps, *more)
-        return Why(state, " ".join(sentence for sentence in told if sentence))
+        told = (msg("It runs on {place}.", place=host), *reasons, job.detail, steps, *more)
+        return Why(state, sentences(*told))
     if job.state is JobState.UNKNOWN:
-        wish = " It will be stopped then." if job.cancel_requested else ""
+        wish = "It will be stopped then." if job.cancel_requested else ""
         gang = attempt is not None and bool(attempt.members)
-        lost = f"Of {host} not all can be reached: one is" if gang else f"{host} is"
+        lost = "Of {host} not all can be reached: one is" if gang else "{host} is"
         return Why(
             state,
-            f"{lost} out of sight ({job.detail}). The job may run on there; it is looked at as "
-            f"soon as the host is back.{wish}",
-            options=(f"Look at {host}.", "Cancel it: it is stopped when the host is back."),
+            sentences(
+                msg(f"{lost} out of sight ({{detail_text}}).", host=host, detail_text=job.detail),
+                "The job may run on there; it is looked at as soon as the host is back.",
+                wish,
+            ),
+            options=(
+                msg("Look at {host}.", host=host),
+                "Cancel it: it is stopped when the host is back.",
+            ),
         )
     if job.state is JobState.SUCCEEDED:
         return Why(state, "It ended well.", options=("Fetch its results.",))
     cause = job.cause or f"It {state}."
-    return Why(state, f"{cause} {job.detail}".strip(), options=_options(job))
+    return Why(state, sentences(cause, job.detail), options=_options(job))
 
 
 def _options(job: Job) -> tuple[str, ...]:
@@ -166,7 +176,12 @@ def smaller_batches(estimate: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     found = sorted(largest.items(), key=lambda pair: (-pair[1], pair[0]))
     return tuple(
-        f"With a batch of {most} or less instead of {batch}, {device} will do too."
+        msg(
+            "With a batch of {n} or less instead of {all}, {device} will do too.",
+            n=most,
+            all=batch,
+            device=device,
+        )
         for device, most in found[:2]
         if most < batch
     )

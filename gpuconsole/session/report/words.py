@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from gpuconsole.core.wording import msg
 from gpuconsole.session.report.model import HOUR_S, IdleLease, Key, Sums, UsageReport
 
 FIGURES = ("JOBS", "GPU-HOURS", "USED", "WASTED", "UNKNOWN", "USE", "KWH", "COST")
@@ -68,9 +69,9 @@ def notes(made: UsageReport) -> list[str]:
     total, query = made.total, made.query
     begin, end = _day(query.since), f"{_day(query.until)} {made.zone}".rstrip()
     lines = [
-        f"Jobs of {made.user}, {begin} to {end}."
+        msg("Jobs of {user}, {since} to {until}.", user=made.user, since=begin, until=end)
         if made.user
-        else f"Jobs of all users, {begin} to {end}."
+        else msg("Jobs of all users, {since} to {until}.", since=begin, until=end)
     ]
     use, energy = total.share(total.use_known_s), total.share(total.energy_known_s)
     lines.append(f"Use was measured over {use:.0%} of the GPU-hours, energy over {energy:.0%}.")

@@ -10,6 +10,7 @@ from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.projects import start_folder
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
 from gpuconsole.preflight.batch import require_batch_size
@@ -34,7 +35,9 @@ def completed(task: Task) -> Task:
         raise UsageError("No script", f"Task {task.name} names no script.", "Set `script:`.")
     script = Path(task.script).expanduser()
     if not script.is_file():
-        raise UsageError("No such script", f"{script} is not a file.", "Check the path.")
+        raise UsageError(
+            "No such script", msg("{path} is not a file.", path=script), "Check the path."
+        )
     if script.suffix == ".ipynb":
         raise UsageError(
             "A notebook cannot be submitted",

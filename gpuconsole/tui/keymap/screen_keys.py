@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.keymap.key import Key
 
 SCREENS: tuple[Key, ...] = (
@@ -348,7 +349,7 @@ SCREENS: tuple[Key, ...] = (
             str(number),
             f"do({number})",
             "do an action",
-            f"Do action {number}",
+            msg("Do action {number}", number=number),
             footer=number == 1,
             pair="1-9" if number == 1 else "",
         )

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from textual.binding import Binding, BindingType
 from textual.keys import Keys, _character_to_key
 
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.keymap.registry import KEYS, in_area
 
@@ -59,7 +60,7 @@ class KeyChoice:
         names = [_character_to_key(part) if len(part) == 1 else part for part in said]
         for part, name in zip(said, names, strict=True):
             if not _is_key(name):
-                words = f"`{id_}: {keys}`: there is no key `{part}`."
+                words = msg("`{id}: {keys}`: there is no key `{key}`.", id=id_, keys=keys, key=part)
                 self.problems.append(words + _nearest(_bare(name), _NAMED))
                 return None
         return ",".join(names)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gpuconsole.core.text import clean
-from gpuconsole.tui.i18n import NAMES
+from gpuconsole.language import NAMES
 from gpuconsole.tui.keymap.key import Key
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.triage.xids import xid_of
 from gpuconsole.tui.render.device_rows import fp16_words, link_words, short_model
 from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
@@ -68,7 +69,13 @@ def _facts(ink: Ink, device: Device) -> list[tuple[str, str]]:
         ("link", say(link_words(device))),
         (
             "ECC",
-            say(f"{_count(device.ecc_uncorrected)} errors, {_count(device.ecc_corrected)} mended"),
+            say(
+                msg(
+                    "{n} errors, {mended} mended",
+                    n=_count(device.ecc_uncorrected),
+                    mended=_count(device.ecc_corrected),
+                )
+            ),
         ),
         ("PCI", device.pci_bus_id or "n/a"),
         ("NUMA", say(f"node {device.numa_node}") if device.numa_node is not None else "n/a"),
@@ -87,7 +94,7 @@ def _facts(ink: Ink, device: Device) -> list[tuple[str, str]]:
 
 def _division(device: Device) -> str:
     if device.parent_uuid:
-        return f"a slice, {device.mig_profile or 'n/a'}"
+        return msg("a slice, {profile}", profile=device.mig_profile or "n/a")
     return "cut into slices" if device.divided else "whole"
 
 
@@ -103,7 +110,12 @@ def _links(device: Device) -> str:
     if device.nvlinks_up is None:
         return "n/a"
     total = device.nvlinks_up + (device.nvlinks_down or 0)
-    return f"{device.nvlinks_up} of {total}, {_count(device.nvlink_errors)} errors"
+    return msg(
+        "{n} of {all}, {errors} errors",
+        n=device.nvlinks_up,
+        all=total,
+        errors=_count(device.nvlink_errors),
+    )
 
 
 def _energy(device: Device) -> str:
@@ -116,10 +128,12 @@ def _owner(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:
     label: Piece = (fit(say("owner"), _LABEL), ink.muted)
     if job is None:
         names = picture.owner_name(device)
-        words = say(f"{names} (no job of this queue)" if names else "nobody")
+        words = say(msg("{names} (no job of this queue)", names=names) if names else "nobody")
         return [[label, (fit(words, width - _LABEL), ink.text)]]
     estimate = say(f", {format_mib(job.estimate_mib)} predicted") if job.estimate_mib else ""
-    words = say(f"{job.task.name} of {job.user}, {job.id}") + estimate
+    words = (
+        say(msg("{job} of {user}, {id}", job=job.task.name, user=job.user, id=job.id)) + estimate
+    )
     last = say("  J opens it")
     room = max(8, width - _LABEL - cell_len(last))
     return [[label, (fit(words, room), ink.accent), (last, ink.muted)]]
@@ -201,7 +215,12 @@ def faults(device: Device) -> list[str]:
     if device.lost:
         found.append("The driver no longer sees it: it fell off the bus. Its host needs a restart.")
     if device.health:
-        found.append(f"Its own tool calls it {clean(device.health, 60)}; the tool says more of it.")
+        found.append(
+            msg(
+                "Its own tool calls it {word}; the tool says more of it.",
+                word=clean(device.health, 60),
+            )
+        )
     if device.xid:
         known = xid_of(device.xid)
         found.append(f"XID {known.number}: {known.words}. {known.advice}")

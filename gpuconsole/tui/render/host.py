@@ -9,6 +9,7 @@ from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.levels import Condition, condition, is_busy, level
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.render.device_rows import fp16_words, link_words, memory_words, short_model
 from gpuconsole.tui.render.placement import ranges
@@ -50,10 +51,10 @@ def state_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
         style = ink.muted if host.power else ink.bad
         lines += [[(line, style)] for line in wrapped(ink.say(host.error), width)]
     if host.drained:
-        words = ink.say(f"takes no new jobs: {host.drained}")
+        words = ink.say(msg("takes no new jobs: {reason}", reason=host.drained))
         lines += [[(line, ink.warn)] for line in wrapped(words, width)]
     if host.engine_error:
-        words = ink.say(f"its engine does not answer: {host.engine_error}")
+        words = ink.say(msg("its engine does not answer: {reason}", reason=host.engine_error))
         lines += [[(line, ink.bad)] for line in wrapped(words, width)]
     labels = " ".join(f"{key}:{value}" for key, value in host.labels.items())
     driver = " / ".join(filter(None, (facts.driver_version, facts.runtime_version)))
@@ -105,7 +106,11 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
         # A vendor's tool runs seldom: what it said may be older than the host's frame.
         lines += labelled(ink, "read", ink.say(f"{format_duration(age)} ago"), width)
     if device.divided or device.parent_uuid:
-        words = f"a slice, {device.mig_profile}" if device.parent_uuid else "cut into slices"
+        words = (
+            msg("a slice, {profile}", profile=device.mig_profile)
+            if device.parent_uuid
+            else "cut into slices"
+        )
         lines += labelled(ink, "MIG", ink.say(words), width)
     if device.throttle:
         lines += labelled(ink, "slowed", ", ".join(device.throttle), width)
@@ -135,9 +140,9 @@ def _trouble(device: Device) -> str:
     if device.lost:
         words.append("The device is lost: the driver no longer sees it.")
     if device.health:
-        words.append(f"Its own tool calls it {clean(device.health, 60)}.")
+        words.append(msg("Its own tool calls it {word}.", word=clean(device.health, 60)))
     if device.xid:
-        words.append(f"XID {device.xid} was reported.")
+        words.append(msg("XID {number} was reported.", number=device.xid))
     if device.ecc_uncorrected:
         words.append(f"{device.ecc_uncorrected} uncorrected ECC errors.")
     return " ".join(words)
@@ -240,12 +245,13 @@ def _events(ink: Ink, picture: Picture, host: Host) -> Iterator[Event]:
             if not parts:
                 continue
             indexes = ",".join(str(index) for index in parts[0].device_indexes)
-            place = f" on gpu {indexes}" if indexes else ""
+            place = " on gpu {index}" if indexes else ""
+            named = {"job": job.task.name, "index": indexes}
             if attempt.started_at is not None:
-                words = say(f"{job.task.name} started{place}")
+                words = say(msg(f"{{job}} started{place}", **named))
                 yield attempt.started_at, "job", words, False
             if attempt.ended_at is not None:
-                words = say(f"{job.task.name} ended{place}")
+                words = say(msg(f"{{job}} ended{place}", **named))
                 words += f": {say(attempt.cause)}" if attempt.cause else ""
                 yield attempt.ended_at, "job", words, bool(attempt.exit_code)
 

@@ -14,6 +14,7 @@ from gpuconsole.core.incidents import HARMFUL, WRITING, Action, Incident, Incide
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.text_cells import Align, Piece, fit, labelled, wrapped
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink
@@ -116,13 +117,13 @@ def standing(ink: Ink, incident: Incident, now: float) -> str:
     """Say what became of an incident that is not open, in a few words; "" of one that is."""
     state, say = incident.state(now), ink.say
     if state is IncidentState.ACKNOWLEDGED:
-        return say(f"seen by {clean(incident.marked_by, 20)}")
+        return say(msg("seen by {user}", user=clean(incident.marked_by, 20)))
     if state is IncidentState.SNOOZED:
         return say(f"back in {format_duration((incident.until or now) - now)}")
     if state is not IncidentState.RESOLVED:
         return ""
     if incident.ended_at is None:
-        return say(f"no fault, {clean(incident.marked_by, 20)}")
+        return say(msg("no fault, {user}", user=clean(incident.marked_by, 20)))
     return f"{say('over')} {moment(incident.ended_at, now)}"
 
 
@@ -173,8 +174,8 @@ def _facts(ink: Ink, row: Row, jobs: Mapping[str, Job], now: float, width: int) 
     before = say("never here")
     if incident.times_before:
         dates = ", ".join(_day(at) for at in reversed(incident.before[:3]))
-        times = f"{incident.times_before} times, " if incident.times_before > 1 else ""
-        before = say(f"{times}on {dates}")
+        times = "{n} times, " if incident.times_before > 1 else ""
+        before = say(msg(f"{times}on {{dates}}", n=incident.times_before, dates=dates))
     facts = [
         ("for", f"{format_duration(end - incident.since)}, {state}"),
         ("seen before", before),
@@ -296,10 +297,10 @@ def empty_lines(ink: Ink, picture: Picture, looked_at: float | None, over: int) 
     lab = say(_number(len(picture.snapshot.hosts), "host")) + ", "
     lab += say(_number(picture.totals.devices, "device"))
     if looked_at is None:
-        words = say(f"Nothing wrong was seen yet: {lab}.")
+        words = say(msg("Nothing wrong was seen yet: {lab}.", lab=lab))
     else:
         ago = format_duration(max(0.0, picture.now - looked_at))
-        words = say(f"Nothing is wrong: {lab}, last look {ago} ago.")
+        words = say(msg("Nothing is wrong: {lab}, last look {time} ago.", lab=lab, time=ago))
     lines: Lines = [[(words, ink.text if looked_at is None else ink.good)]]
     if over:
         was = say(_number(over, "incident"))

@@ -13,6 +13,7 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib, format_step
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.text_cells import Piece, bar, bullets, fit, labelled, wrapped
 from gpuconsole.tui.render.training_progress import Progress, foreseen_step_s, left_s
@@ -126,7 +127,7 @@ def _place_words(ink: Ink, attempt: Attempt, room: int) -> str:
     if len(words) <= room or len(attempt.parts) < 2:
         return words
     devices = sum(len(part.device_uuids) for part in attempt.parts)
-    return ink.say(f"{devices} gpu on {len(attempt.parts)} hosts")
+    return ink.say(msg("{n} gpu on {hosts} hosts", n=devices, hosts=len(attempt.parts)))
 
 
 def _progress_lines(ink: Ink, going: Going, width: int) -> Lines:
@@ -260,7 +261,9 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
         lines += bullets(ink, attempt.placement_reasons, width)
     if beside.results or (job.state.ended and attempt is not None):
         lines += [[], [(say("results"), ink.title)]]
-        told = beside.results or (say(f"F copies them into {FETCHED}/{job.id}"),)
+        told = beside.results or (
+            say(msg("F copies them into {folder}/{id}", folder=FETCHED, id=job.id)),
+        )
         lines += [[(part, ink.text)] for one in told for part in wrapped(say(one), width)]
     if beside.docker:
         lines += [[], [(say("docker (Y copies)"), ink.title)]]

@@ -10,6 +10,7 @@ from rich.style import Style
 from gpuconsole.config import LabSettings
 from gpuconsole.core.levels import HOT_C, WARM_C, Condition
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.fleet_map.layout import Density
 from gpuconsole.tui.render.fleet_map.metrics import FREE_STEPS_GIB, METRICS, Metric, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners
@@ -62,7 +63,7 @@ def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int], width: int
 def empty_fleet(known: bool, typed: str, *, faults: bool, opened: bool) -> list[str]:
     """Say why no host is shown, and what to do."""
     if typed:
-        return [f"No hosts match `{typed}`.", "", "esc clears the filter."]
+        return [msg("No hosts match `{filter}`.", filter=typed), "", "esc clears the filter."]
     if faults:
         return ["No host is in trouble.", "", "! shows all hosts again."]
     if not opened:
@@ -125,10 +126,11 @@ def threshold_lines(ink: Ink, settings: LabSettings) -> list[list[Piece]]:
     limits = settings.triage.limits
     in_force = (
         say(f"an estimate may fill {100 * settings.memory_threshold:.0f} % of a device"),
-        say(f"a host without a frame for {format_duration(settings.poll.stale_after)} is stale,"
-            f" for {format_duration(limits.unreachable_for)} unreachable"),
-        say(f"memory is nearly full from {limits.memory_full:.0f} % on,"
-            f" a disk when less than {limits.disk_free:.0f} % are free"),
+        say(msg("a host without a frame for {time} is stale, for {longer} unreachable",
+                time=format_duration(settings.poll.stale_after),
+                longer=format_duration(limits.unreachable_for))),
+        say(msg("memory is nearly full from {n} % on, a disk when less than {free} % are free",
+                n=f"{limits.memory_full:.0f}", free=f"{limits.disk_free:.0f}")),
         say(f"a device is idle below {limits.idle_utilization:.0f} %; held memory is told after"
             f" {format_duration(limits.idle_for)}"),
         say(f"a straggler lies {limits.straggler_gap:.0f} points below the others,"

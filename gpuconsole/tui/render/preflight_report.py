@@ -13,6 +13,7 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.preflight.ladder import ended_words
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
@@ -128,9 +129,11 @@ def _headline(ink: Ink, shown: Answer, width: int) -> Lines:
     elif memory is None:
         rest = "its memory cannot be told"
     elif verdict is not None and shown.beyond_mib:
-        rest = (
-            f"needs up to {format_mib(memory.high_mib)}; {format_mib(shown.limit_mib)} "
-            f"may be used on {short_model(verdict.device)}"
+        rest = msg(
+            "needs up to {size}; {limit} may be used on {device}",
+            size=format_mib(memory.high_mib),
+            limit=format_mib(shown.limit_mib),
+            device=short_model(verdict.device),
         )
     elif verdict is not None and shown.share_percent is not None:
         rest = (
@@ -148,7 +151,7 @@ def _headline(ink: Ink, shown: Answer, width: int) -> Lines:
 
 def _method(ink: Ink, estimate: Estimate, width: int) -> Lines:
     say = ink.say
-    words = [say(f"tier {estimate.tier}")]
+    words = [say(msg("tier {tier_word}", tier_word=estimate.tier))]
     if estimate.tier != "formula":
         words.append(say(f"{estimate.coverage:.0%} understood"))
     source = estimate.batch_source
@@ -178,8 +181,12 @@ def _trouble(ink: Ink, estimate: Estimate, width: int) -> Lines:
     if more:
         lines.append([(ink.say(f"  and {more} more"), ink.muted)])
     for ask in estimate.asks:
-        example = f" F7 answers: {ask.name}={ask.example}" if ask.example else " F7 answers."
-        sentence = ink.say(ask.question) + ink.say(example)
+        example = (
+            msg("F7 answers: {example}", example=f"{ask.name}={ask.example}")
+            if ask.example
+            else "F7 answers."
+        )
+        sentence = ink.say(sentences(ask.question, example))
         lines += _marked(ink, ">", sentence, ink.strong, width)
     return lines
 
@@ -196,7 +203,7 @@ def _edits(ink: Ink, script: str, edits: Sequence[Edit], width: int) -> Lines:
     lines: Lines = []
     for edit in edits:
         place = f"{short_path(edit.file, script)}:{edit.line}"
-        lines.append([(fit(ink.say(f"shipped copy, {place}"), width), ink.muted)])
+        lines.append([(fit(ink.say(msg("shipped copy, {place}", place=place)), width), ink.muted)])
         lines.append([(fit(f"- {edit.old.strip()}", width), ink.bad)])
         lines.append([(fit(f"+ {edit.new.strip()}", width), ink.good)])
     return lines

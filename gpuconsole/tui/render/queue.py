@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.job import Lines, elapsed, places, state_words
 from gpuconsole.tui.render.text_cells import Align, Piece, bullets, fit, labelled, wrapped
 from gpuconsole.tui.style.styles import Ink
@@ -239,13 +240,16 @@ def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
     """Return the panel below the queue: reason, who holds what it needs, start, options."""
     attempt = job.attempt
     if job.state is JobState.RUNNING and attempt is not None and attempt.placement_reasons:
-        head: Lines = [[(ink.say(f"It runs on {places(attempt)}."), ink.strong)]]
+        head: Lines = [[(ink.say(msg("It runs on {place}.", place=places(attempt))), ink.strong)]]
         return head + bullets(ink, attempt.placement_reasons, width)
     reason = ink.say(why.reason or job.cause)
     lines: Lines = [[(part, ink.strong)] for part in wrapped(reason, width)]
     for blocker in list(why.blockers)[:4]:
-        words = (
-            f"{blocker.get('name', '?')} ({blocker.get('user', '?')}) on {blocker.get('host', '?')}"
+        words = msg(
+            "{name} ({user}) on {host}",
+            name=blocker.get("name", "?"),
+            user=blocker.get("user", "?"),
+            host=blocker.get("host", "?"),
         )
         lines += labelled(ink, "held by", words, width)
     if len(why.blockers) > 4:
@@ -254,5 +258,5 @@ def why_lines(ink: Ink, job: Job, why: Why, now: float, width: int) -> Lines:
         words = f"in about {format_duration(why.estimated_start - now)}"
         lines += labelled(ink, "start", words, width)
     for letter, option in zip("abcdefgh", why.options, strict=False):
-        lines += labelled(ink, f"option {letter}", option, width)
+        lines += labelled(ink, msg("option {letter}", letter=letter), option, width)
     return lines

@@ -10,6 +10,7 @@ from textual.reactive import reactive
 from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device import marks_of, sample_lines, scale_of, title
 from gpuconsole.tui.render.processes import (
     jobs_by_container,
@@ -137,7 +138,7 @@ class DeviceScreen(ConsoleScreen):
     def action_copy(self) -> None:
         """Copy the device's UUID."""
         self.app.copy_to_clipboard(self._uuid)
-        self.tell(f"Copied {self._uuid}.")
+        self.tell(msg("Copied {name}.", name=self._uuid))
 
     def watch_span(self) -> None:
         """All plots show another time."""

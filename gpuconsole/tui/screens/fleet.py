@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpuconsole.core.history import DeviceMetric
+from gpuconsole.core.wording import msg
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, read
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.device import marks_of, scale_of
@@ -192,7 +193,7 @@ class FleetScreen(ConsoleScreen):
         host, _ = self.query_one(FleetMap).current
         if host is not None:
             self.app.copy_to_clipboard(host.name)
-            self.tell(f"Copied {host.name}.")
+            self.tell(msg("Copied {name}.", name=host.name))
 
     def action_back(self) -> None:
         """Clear what narrows the map, then go back."""

@@ -12,6 +12,7 @@ from textual.reactive import reactive
 from gpuconsole.core.filters import only_host
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.history import HostMetric
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.render.fleet_map.layout import Density
@@ -142,7 +143,7 @@ class HostScreen(ConsoleScreen):
         _, device = self.query_one(FleetMap).current
         if device is not None:
             self.app.copy_to_clipboard(device.uuid)
-            self.tell(f"Copied {device.uuid}.")
+            self.tell(msg("Copied {name}.", name=device.uuid))
 
     def watch_pane(self) -> None:
         """Another pane stands below the devices."""

@@ -20,6 +20,7 @@ from gpuconsole.core.incidents import (
 )
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.triage.describe import described
 from gpuconsole.triage.rules import BY_NAME
 from gpuconsole.tui.keymap.key import Key
@@ -171,7 +172,7 @@ class TriageScreen(ListScreen):
         action = actions[self._action]
         self._draw_lower()
         if self.console.read_only and action.kind in WRITING:
-            self.tell(f"Read-only: {self.ink.say(action.label)} was not done.")
+            self.tell(msg("Read-only: {label} was not done.", label=self.ink.say(action.label)))
             return
         incidents_actions.do(self, incident, action)
 
@@ -276,7 +277,11 @@ class TriageScreen(ListScreen):
     def _draw_empty(self) -> None:
         ink = self.ink
         if self._filter_text:
-            words = [f"No incidents match `{self._filter_text}`.", "", "esc clears the filter."]
+            words = [
+                msg("No incidents match `{filter}`.", filter=self._filter_text),
+                "",
+                "esc clears the filter.",
+            ]
             lines = [[(ink.say(line), ink.text)] for line in words]
         else:
             lines = empty_lines(ink, self.picture, self.session.triage.looked_at, self._over)

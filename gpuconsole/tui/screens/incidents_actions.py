@@ -7,6 +7,7 @@ from functools import partial
 
 from gpuconsole.core.incidents import HARMFUL, Action, Incident, IncidentState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import retry_oom
 from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
@@ -27,7 +28,7 @@ def do(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
 
     label = screen.ink.say(action.label)
     label = label[:1].upper() + label[1:]
-    asked = ConfirmScreen(f"{label}?", " ".join(action.preview), label)
+    asked = ConfirmScreen(f"{label}?", sentences(*action.preview), label)
     screen.app.push_screen(asked, answered)
 
 
@@ -40,23 +41,33 @@ def acknowledge(screen: ConsoleScreen, incident: Incident) -> None:
     """Say that it has been seen; take back what was said of one that is not open."""
     triage = screen.session.triage
     if incident.ended_at is not None:
-        screen.tell(f"{_title(screen, incident)} is over.")
+        screen.tell(msg("{title_text} is over.", title_text=clean(incident.title)))
     elif incident.state(screen.picture.now) is IncidentState.OPEN:
-        _say(screen, lambda: triage.acknowledge(incident.id), incident, "is acknowledged")
+        _say(
+            screen,
+            lambda: triage.acknowledge(incident.id),
+            incident,
+            "{title_text} is acknowledged.",
+        )
     else:
-        _say(screen, lambda: triage.reopen(incident.id), incident, "is open again")
+        _say(screen, lambda: triage.reopen(incident.id), incident, "{title_text} is open again.")
 
 
 def snooze(screen: ConsoleScreen, incident: Incident) -> None:
     """Put it off for an hour."""
     triage = screen.session.triage
-    _say(screen, lambda: triage.snooze(incident.id, SNOOZE_S), incident, "is put off for an hour")
+    _say(
+        screen,
+        lambda: triage.snooze(incident.id, SNOOZE_S),
+        incident,
+        "{title_text} is put off for an hour.",
+    )
 
 
 def resolve(screen: ConsoleScreen, incident: Incident) -> None:
     """Say that it is no fault."""
     triage = screen.session.triage
-    words = "is closed until it comes back"
+    words = "{title_text} is closed until it comes back."
     _say(screen, lambda: triage.resolve(incident.id), incident, words)
 
 
@@ -74,13 +85,13 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
         async def drained() -> None:
             await session.drains.drain(target, reason, session.user)
 
-        _ask(screen, drained, f"{target} takes no new jobs.")
+        _ask(screen, drained, msg("{host} takes no new jobs.", host=target))
     elif action.kind == "undrain":
 
         async def undrained() -> None:
             await session.drains.undrain(target)
 
-        _ask(screen, undrained, f"{target} takes jobs again.")
+        _ask(screen, undrained, msg("{host} takes jobs again.", host=target))
     elif action.kind == "cancel":
         _ask(screen, lambda: session.queue.cancel(target), "The job is being cancelled.")
     elif action.kind == "preempt":
@@ -91,10 +102,10 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
             retry_oom.retry(screen, (job,))
     elif action.kind == "end-process":
         told = partial(session.processes.signal, incident.host, int(target), "TERM")
-        _ask(screen, told, f"Process {target} was told to end.")
+        _ask(screen, told, msg("Process {pid} was told to end.", pid=target))
     elif action.kind == "stop-container":
         stopped = partial(session.processes.stop_container, incident.host, target)
-        _ask(screen, stopped, f"Container {target[:12]} is being stopped.")
+        _ask(screen, stopped, msg("Container {id} is being stopped.", id=target[:12]))
     elif action.kind == "open-host":
         open_host(screen, incident)
     elif action.kind == "open-job":
@@ -112,10 +123,6 @@ def _ask(screen: ConsoleScreen, work: Callable[[], Awaitable[object]], words: st
 
 
 def _say(
-    screen: ConsoleScreen, work: Callable[[], Awaitable[object]], incident: Incident, words: str
+    screen: ConsoleScreen, work: Callable[[], Awaitable[object]], incident: Incident, template: str
 ) -> None:
-    _ask(screen, work, f"{_title(screen, incident)} {words}.")
-
-
-def _title(screen: ConsoleScreen, incident: Incident) -> str:
-    return screen.ink.say(clean(incident.title))
+    _ask(screen, work, msg(template, title_text=clean(incident.title)))

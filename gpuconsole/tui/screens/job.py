@@ -17,6 +17,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.results import FetchedResults
 from gpuconsole.tui.keymap.key import Key
@@ -152,10 +153,10 @@ class JobScreen(LogScreen):
             return
 
         def fetched(done: FetchedResults) -> None:
-            self.tell(f"The results are in {done.folder}.", "Fetched")
+            self.tell(msg("The results are in {path}.", path=done.folder), "Fetched")
             aside(self, partial(self._list_results, job.id, done), group="results")
 
-        self.tell(f"Fetching the results into {FETCHED}/{job.id}.")
+        self.tell(msg("Fetching the results into {folder}/{id}.", folder=FETCHED, id=job.id))
         work = partial(self.session.fetch_results, job.id, Path.cwd() / FETCHED)
         self.ask_session(work, fetched, group="fetch")
 
@@ -166,7 +167,10 @@ class JobScreen(LogScreen):
             self._results[job_id] = (error.message,)
         else:
             named = [f"{file.name}  {format_mib(file.size_bytes / MIB)}" for file in files]
-            self._results[job_id] = (*_few(named), f"F copies them into {FETCHED}/{job_id}")
+            self._results[job_id] = (
+                *_few(named),
+                msg("F copies them into {folder}/{id}", folder=FETCHED, id=job_id),
+            )
         self.show(self.picture)
 
     async def _list_results(self, job_id: str, done: FetchedResults) -> None:
@@ -256,7 +260,9 @@ class JobScreen(LogScreen):
             share = job.task.threshold(self.session.settings.memory_threshold)
             limit = share * device.memory_total_mib
         if device is not None and len(attempt.parts) * len(attempt.device_uuids) > 1:
-            title = f"memory of {attempt.host} gpu {device.index}, the fullest"
+            title = msg(
+                "memory of {host} gpu {index}, the fullest", host=attempt.host, index=device.index
+            )
         panel.entitle(title, f"over {format_duration(series.end - series.start)}")
         bounds = Bounds(job.estimate_mib, limit)
         width, height = panel.inner_width, panel.size.height
@@ -300,13 +306,13 @@ def _listed(folder: Path) -> tuple[str, ...]:
         found = (path for path in folder.rglob("*") if not path.is_symlink() and path.is_file())
         sizes = {path: path.stat().st_size for path in found}
     except OSError as error:
-        return (f"{folder} cannot be read: {error.strerror}.",)
+        return (msg("{folder} cannot be read: {why}.", folder=folder, why=error.strerror),)
     files = sorted(sizes, key=lambda path: -sizes[path])
     named = [
         f"{clean(str(path.relative_to(folder)), 300)}  {format_mib(sizes[path] / MIB)}"
         for path in files
     ]
-    return (f"in {folder}", *_few(named))
+    return (msg("in {folder}", folder=folder), *_few(named))
 
 
 def _left_out(left: LeftOut) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from textual.content import Content
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.logtimes import line_at, read_clock
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.logs.line_index import Lines, LogIndex
 from gpuconsole.session.logs.merge import MergedLog
@@ -173,7 +174,7 @@ class LogScreen(ConsoleScreen):
         elif what == "only":
             lines.only = not lines.only
         elif not lines.step(1 if what == "next" else -1):
-            self.tell(f"No line has `{lines.search.words}`.")
+            self.tell(msg("No line has `{words}`.", words=lines.search.words))
         self.draw_log_title()
 
     def action_search(self) -> None:
@@ -232,7 +233,7 @@ class LogScreen(ConsoleScreen):
         elif number.isdecimal():
             line = len(log) * int(number) // 100 if percent else int(number) - 1
         else:
-            self.tell(f"`{clean(typed, 40)}` is no line, share or time.")
+            self.tell(msg("`{words}` is no line, share or time.", words=clean(typed, 40)))
             return
         self.log_lines.go_to(max(0, min(len(log) - 1, line)))
 
@@ -244,7 +245,7 @@ class LogScreen(ConsoleScreen):
             return
         line, words = pointed
         self.app.copy_to_clipboard(words)
-        self.tell(f"Copied line {line + 1:,}: {clean(words, 60)}")
+        self.tell(msg("Copied line {n}: {words}", n=f"{line + 1:,}", words=clean(words, 60)))
 
     def action_save(self) -> None:
         """Save the whole log in the working folder, byte for byte; of a gang each rank's."""
@@ -268,13 +269,17 @@ class LogScreen(ConsoleScreen):
             for path, copy in copies.items():
                 await asyncio.to_thread(shutil.copyfile, path, copy)
         except OSError as error:
-            words = f"{error.filename2 or error.filename} cannot be copied: {error.strerror}."
+            words = msg(
+                "{path} cannot be copied: {why}.",
+                path=error.filename2 or error.filename,
+                why=error.strerror,
+            )
             hint = "Start the console in a folder that you may write to."
             self.console.tell_error(ConsoleError("Log not saved", words, hint))
             return
         count = len(self.log_lines.source) if self.log_lines.source is not None else 0
         names = " and ".join(str(copy) for copy in copies.values())
-        self.tell(f"{count:,} lines are in {names}.", "Log saved")
+        self.tell(msg("{n} lines are in {names}.", n=f"{count:,}", names=names), "Log saved")
 
     # -- messages ---------------------------------------------------------------------------
 

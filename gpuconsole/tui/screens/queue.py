@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.queue import (
@@ -145,7 +146,8 @@ class QueueScreen(ListScreen):
         if 0 <= at < len(waiting):
             job_actions.pass_by(self, job, waiting[at], step)
         else:
-            self.tell(f"{job.task.name} is the {'first' if step < 0 else 'last'} that waits.")
+            template = f"{{name}} is the {'first' if step < 0 else 'last'} that waits."
+            self.tell(msg(template, name=job.task.name))
 
     def action_sort(self) -> None:
         """Show the jobs in the next order."""
@@ -170,7 +172,7 @@ class QueueScreen(ListScreen):
 
         def copied(job: Job) -> None:
             self.app.copy_to_clipboard(job.id)
-            self.tell(f"Copied {job.id}.")
+            self.tell(msg("Copied {name}.", name=job.id))
 
         self._with_job(copied)
 
@@ -225,7 +227,11 @@ class QueueScreen(ListScreen):
         rows = self.query_one(Rows)
         marked = say(f"  {len(rows.marked)} marked") if rows.marked else ""
         only = f"  /{self._filter_text}" if self._filter_text else ""
-        order = "active, waiting, ended" if self._sort == "queue" else f"by {self._sort}"
+        order = (
+            "active, waiting, ended"
+            if self._sort == "queue"
+            else msg("by {label_text}", label_text=self._sort)
+        )
         others = self.session.held_elsewhere
         unseen = f"  {say(_unseen(others))}" if others else ""
         name_box(rows, f"{say('queue')}  {count}{marked}{only}{unseen}", order)
@@ -233,7 +239,11 @@ class QueueScreen(ListScreen):
     def _draw_empty(self) -> None:
         ink = self.ink
         if self._filter_text:
-            words = [f"No jobs match `{self._filter_text}`.", "", "esc clears the filter."]
+            words = [
+                msg("No jobs match `{filter}`.", filter=self._filter_text),
+                "",
+                "esc clears the filter.",
+            ]
         else:
             words = ["No jobs yet.", "", "s opens the form to submit a script,",
                      "or run `gpuconsole submit train.py`."]  # fmt: skip
@@ -250,9 +260,12 @@ class QueueScreen(ListScreen):
             panel.put([])
             return
         why = self._why(job)
-        question = "what happened to" if job.state.ended else "why is"
-        ending = "?" if job.state.ended else f" {job.state.value}?"
-        panel.entitle(f"{question} {job.task.name}{ending}", "i hides")
+        question = (
+            msg("what happened to {name}?", name=job.task.name)
+            if job.state.ended
+            else msg("why is {name} {state_word}?", name=job.task.name, state_word=job.state.value)
+        )
+        panel.entitle(question, "i hides")
         if why is not None:
             panel.put(why_lines(self.ink, job, why, self.picture.now, panel.inner_width))
 

@@ -21,6 +21,6 @@ class Look:
     bell: str = ""
     """The least severe incident at which the terminal rings; "" for none."""
     language: str = "en"
-    """Of `gpuconsole.tui.i18n.CODES`."""
+    """Of `gpuconsole.language.CODES`."""
     tour: Path | None = None
     """The file that tells that the tour was seen; None shows no tour."""

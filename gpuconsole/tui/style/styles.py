@@ -13,7 +13,7 @@ from rich.style import Style
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.levels import Condition
-from gpuconsole.tui.i18n import Language
+from gpuconsole.language import Language
 from gpuconsole.tui.style.themes import ThemeFile
 
 if TYPE_CHECKING:

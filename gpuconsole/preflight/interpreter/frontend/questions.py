@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Ask
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer, read_assumption
 from gpuconsole.preflight.interpreter.domain.values import Form, Root, Unknown, Value, plain
 from gpuconsole.preflight.interpreter.numpy.array import Array
@@ -125,15 +126,16 @@ def ask(unknown: Unknown) -> Ask | None:
         return None
     place = f"{Path(root.file).name}:{root.line}"
     written = root.text if len(root.text) <= MAX_TEXT else ""
-    given = f", given by {written} at {place}" if root.name and written else f" at {place}"
+    given = ", given by {text} at {place}" if root.name and written else " at {place}"
     if root.form == "shape":
-        question = f"Which shape and type has {name}{given}? N stands for the batch."
+        template = f"Which shape and type has {{name}}{given}? N stands for the batch."
     elif root.form == "test":
-        question = f"Is {name}{given} true?"
+        template = f"Is {{name}}{given} true?"
     elif root.form == "number":
-        question = f"How large is {name}{given}?"
+        template = f"How large is {{name}}{given}?"
     else:
-        question = f"What is {name}{given}?"
+        template = f"What is {{name}}{given}?"
+    question = msg(template, name=name, text=written, place=place)
     return Ask(clean(name), root.file, root.line, clean(question), _example(root))
 
 

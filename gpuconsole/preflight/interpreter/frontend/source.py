@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 MAX_BYTES = 2 * 2**20
@@ -47,7 +48,9 @@ def _stat(path: Path, most: int) -> tuple[int, int]:
     try:
         stat = path.stat()
         if not path.is_file():
-            raise UsageError("Not a script", f"{path} is not a file.", "Name a Python file.")
+            raise UsageError(
+                "Not a script", msg("{path} is not a file.", path=path), "Name a Python file."
+            )
     except OSError as error:
         raise UsageError(
             "Cannot read the script", f"{path}: {error.strerror}.", "Check the path."

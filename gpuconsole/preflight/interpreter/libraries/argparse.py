@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -135,7 +136,7 @@ class Parser(Native):
     @exposed.method("error")
     def do_error(self, run: Run, message: Value = "", *_: Value) -> Value:
         """End the script as argparse does."""
-        run.fault(f"the script refuses its arguments: {message}"[:200])
+        run.fault(msg("the script refuses its arguments: {why}", why=message)[:200])
         return run.unknown("a refused command line")
 
     @exposed.method("parse_args")
@@ -145,7 +146,7 @@ class Parser(Native):
         values = self._parse(run, args, namespace, left)
         for word in left:
             if is_flag(word, ()):
-                run.fault(f"the script has no argument {word[:60]}")
+                run.fault(msg("the script has no argument {name}", name=word[:60]))
         return values
 
     def _parse(self, run: Run, args: Value, namespace: Value, left: list[str]) -> Value:
@@ -173,7 +174,7 @@ class Parser(Native):
         given = Reader(run, self.options, values, left).read(words)
         for option in self.options:
             if option.required and option.dest not in given:
-                run.refuse(f"the argument {option.shown} is required and not given")
+                run.refuse(msg("the argument {name} is required and not given", name=option.shown))
                 values[option.dest] = run.unknown(f"the argument {option.shown}")
 
 

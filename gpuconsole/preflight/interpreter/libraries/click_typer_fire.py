@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -71,7 +72,7 @@ class Command(Native):
         left: list[str] = []
         parser.fill(run, values, words, left)
         for word in left:
-            run.fault(f"the script has no argument {word[:60]}")
+            run.fault(msg("the script has no argument {name}", name=word[:60]))
         rest = values.pop("command", None) if self.commands else None
         context = [Silent()] if self.with_context else []
         interp.call(self.function, context, values)

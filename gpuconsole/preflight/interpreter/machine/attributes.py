@@ -6,6 +6,7 @@ from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, SimpleNamespace
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
@@ -93,7 +94,9 @@ def _module_attr(interp: Interpreter, value: UserModule, name: str) -> Value:
     fallback = names.get("__getattr__")
     if isinstance(fallback, Function):
         return interp.call(fallback, [name], {})
-    return interp.run.unknown(f"module {value.name} has no name {name}")
+    return interp.run.unknown(
+        msg("module {module} has no name {name}", module=value.name, name=name)
+    )
 
 
 def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
@@ -121,7 +124,7 @@ def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
     if value.native is not None:
         # A method of the library's class, taken from the class: `Base.__init__(self)`.
         return _native_class_attr(interp, NativeClass(value.native, value.name), name)
-    return interp.run.unknown(f"class {value.name} has no {name}")
+    return interp.run.unknown(msg("class {kind} has no {name}", kind=value.name, name=name))
 
 
 def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Value:
@@ -201,7 +204,7 @@ def _fallback(interp: Interpreter, value: Native, name: str) -> Value:
         return anything(interp.run, name)
     if name in ("__getattr__", "__getattribute__"):
         return NativeFunction(partial(_got, value), name)
-    what = f"{value.label} has no {name}"
+    what = msg("{what} has no {name}", what=value.label, name=name)
     if interp.trying and type(value) in _WHOLE:
         raise exceptions.raised(interp.run, "AttributeError", what)
     return interp.run.unknown(f"{what} that the analysis knows")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
     equality,
     lengths,
@@ -54,7 +55,7 @@ def evaluate(interp: Interpreter, node: ast.expr, scope: Scope) -> Value:
         interp.tick(0)
     method = _EVALUATORS.get(type(node))
     if method is None:
-        return run.unknown(f"{type(node).__name__} is not known to the analysis")
+        return run.unknown(msg("{name} is not known to the analysis", name=type(node).__name__))
     if run.answering:
         value = answers.answerable(interp, lambda: method(interp, node, scope), node)
     else:

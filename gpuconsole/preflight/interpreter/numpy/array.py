@@ -7,6 +7,7 @@ from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.dimensions import extent_of, sliced
 from gpuconsole.preflight.interpreter.domain.numpy_scalars import Double
@@ -358,7 +359,9 @@ def picked(run: Run, array: Array, key: Value) -> Value:
             out.append(1)
             continue
         if axis + _axes(one) > len(array.shape):
-            raise ShapeFault(f"too many indices for {list(array.shape)}", array.shape)
+            raise ShapeFault(
+                msg("too many indices for {shape}", shape=list(array.shape)), array.shape
+            )
         extent = array.shape[axis]
         if isinstance(one, slice):
             out.append(sliced(one, extent))

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
@@ -73,7 +74,7 @@ async def bring(
     needing = [part for part in parts if source and part.attempt.host != source]
     if not needing:
         return
-    entry.say(f"bringing its checkpoint from {source}")
+    entry.say(msg("bringing its checkpoint from {host}", host=source))
     limits = context.settings.transfer.limits()
     target = checkpoint_path(job.task)
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from gpuconsole.core.containers import LogTail
 from gpuconsole.core.jobs import STOPPED_FOR_GOOD, Attempt, EndedBy, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.reporter import REPORTS
 from gpuconsole.session.aio import first
@@ -132,9 +133,9 @@ class Ending:
         job, attempt = self._entry.present()
         host = next(part.attempt.host for part in parts if part.status is None)
         state = JobState.CANCELLED if job.cancel_requested else JobState.FAILED
-        cause = (
-            f"Its container is gone from {host}: something else removed it. "
-            "It is not started again automatically, as it may have run."
+        cause = sentences(
+            msg("Its container is gone from {host}: something else removed it.", host=host),
+            "It is not started again automatically, as it may have run.",
         )
         await self._end(parts, attempt, state, cause)
 

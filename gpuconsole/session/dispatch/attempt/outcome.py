@@ -14,6 +14,7 @@ from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 
 TAIL_BYTES = 256 * 1024
 """How much of a log's end is searched: Paddle's C++ traceback is long, its summary last."""
@@ -74,7 +75,9 @@ def outcome_of(
     """Name the end of a container. `log_tail` is raw text, up to TAIL_BYTES; `image` is "" where
     there is none."""
     if status.state == "created":
-        return Outcome(JobState.FAILED, f"Could not be started: {clean(status.error, 500)}")
+        return Outcome(
+            JobState.FAILED, msg("Could not be started: {why}", why=clean(status.error, 500))
+        )
     if cancelled:
         return Outcome(JobState.CANCELLED, CANCELLED_RUNNING)
     if status.exit_code == 0:
@@ -102,8 +105,9 @@ def find_device_oom(log_tail: str) -> Outcome | None:
             parts.append(f"{format_mib(requested)} requested")
         if available is not None:
             parts.append(f"{format_mib(available)} available")
-        figures = f": {', '.join(parts)}" if parts else ""
-        return Outcome(JobState.OOM, f"Out of memory on {device}{figures}.", requested, available)
+        template = f"Out of memory on {{device}}{': {parts_list}' if parts else ''}."
+        cause = msg(template, device=device, parts_list=", ".join(parts))
+        return Outcome(JobState.OOM, cause, requested, available)
     if _CUDA_OOM.search(log_tail):
         return Outcome(JobState.OOM, "Out of memory on the GPU, reported by a CUDA library.")
     return None
@@ -147,10 +151,14 @@ def exit_sentence(code: int | None) -> str:
     }.get(code, "")
     if 128 < code < 160:
         try:
-            meaning = f"ended by {signal.Signals(code - 128).name}"
+            meaning = msg("ended by {signal}", signal=signal.Signals(code - 128).name)
         except ValueError:
             meaning = ""
-    return f"Exit code {code}: {meaning}." if meaning else f"Exit code {code}."
+    return (
+        msg("Exit code {n}: {meaning_text}.", n=code, meaning_text=meaning)
+        if meaning
+        else f"Exit code {code}."
+    )
 
 
 def _mib(found: re.Match[str] | None) -> float | None:

@@ -10,6 +10,7 @@ from rich.style import Style
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.levels import Condition, host_condition
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device_rows import Column, device_line, free_words, short_model
 from gpuconsole.tui.render.fleet_map.layout import Density, Layout, Row, Shown
 from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells, Metric, device_codes, host_code
@@ -76,7 +77,7 @@ def _group_heading(view: MapView, row: Row) -> list[Piece]:
     ink, say = view.ink, view.ink.say
     hosts = [view.shown[at].host for at in row.hosts]
     totals = Totals.of(view.picture.of_host(host) for host in hosts)
-    name = f"{view.group} {row.label}" if row.label else say(f"no {view.group}")
+    name = f"{view.group} {row.label}" if row.label else say(msg("no {label}", label=view.group))
     count = say(f"{len(hosts):,} host" if len(hosts) == 1 else f"{len(hosts):,} hosts")
     words = f"  {count}  " + say(f"{totals.free:,} of {totals.devices:,} free") + "  "
     words += say(f"util {_percent(totals.utilization)}")

@@ -10,6 +10,7 @@ from textual.widgets import Button, Static
 from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.processes import jobs_by_container
 from gpuconsole.tui.screens.base import ConsoleScreen
@@ -69,9 +70,19 @@ def signal_process(
 ) -> None:
     """Ask for a signal, and for the user's name where the process is somebody else's."""
     user = clean(process.user) or "somebody"
-    about = [f"{process.pid} of {user} on {host}: {process.command or 'n/a'}"]
+    about = [
+        msg(
+            "{pid} of {user} on {host}: {command}",
+            pid=process.pid,
+            user=user,
+            host=host,
+            command=process.command or "n/a",
+        )
+    ]
     if job is not None:
-        about.append(f"It is the job {job.task.name}, which would fail; c cancels it.")
+        about.append(
+            msg("It is the job {name}, which would fail; c cancels it.", name=job.task.name)
+        )
 
     def chosen(signal: str | None) -> None:
         if signal is None:
@@ -80,8 +91,11 @@ def signal_process(
             _send(screen, host, process.pid, signal)
             return
         asked = AskScreen(
-            f"SIG{signal} to a process of {user}?",
-            f"It is not yours. What it did since it last saved is lost. Type `{user}` to send it.",
+            msg("SIG{signal} to a process of {user}?", signal=signal, user=user),
+            sentences(
+                "It is not yours. What it did since it last saved is lost.",
+                msg("Type `{user}` to send it.", user=user),
+            ),
             must_be=user,
         )
 
@@ -91,7 +105,7 @@ def signal_process(
 
         screen.app.push_screen(asked, named)
 
-    screen.app.push_screen(SignalScreen(f"Signal {process.pid}?", *about), chosen)
+    screen.app.push_screen(SignalScreen(msg("Signal {pid}?", pid=process.pid), *about), chosen)
 
 
 def signal_largest(screen: ConsoleScreen, host: Host | None, device: Device | None) -> None:
@@ -115,21 +129,32 @@ def stop_container(
     short = container[:12]
     user = clean(process.user) or "somebody"
     if job is not None:
-        words = (
-            f"It is the job {job.task.name} of {job.user} on {host}. It is cancelled: SIGTERM, then"
-            " SIGKILL after the grace time. What it wrote to its results folder stays."
-        )
+        words = sentences(
+            msg(
+                "It is the job {name} of {user} on {host}.",
+                name=job.task.name, user=job.user, host=host,
+            ),
+            "It is cancelled: SIGTERM, then SIGKILL after the grace time.",
+            "What it wrote to its results folder stays.",
+        )  # fmt: skip
     else:
-        words = (
-            f"Container {short} on {host} runs {process.command or 'a command'} of {user}. It is no"
-            " job of this queue. It gets SIGTERM, then SIGKILL after 30 seconds; the container"
-            " itself stays and can be started again."
-        )
-    question = f"Stop the container of {job.task.name if job is not None else user}?"
+        words = sentences(
+            msg(
+                "Container {id} on {host} runs {command} of {user}.",
+                id=short, host=host, command=process.command or "a command", user=user,
+            ),
+            "It is no job of this queue.",
+            "It gets SIGTERM, then SIGKILL after 30 seconds; the container itself stays and can be"
+            " started again.",
+        )  # fmt: skip
+    question = msg("Stop the container of {name}?", name=job.task.name if job is not None else user)
 
     def done(ended: Job | None) -> None:
-        what = f"The container {short} is stopped." if ended is None else (
-            f"{clean(ended.task.name)} is {ended.state_word}."
+        what = msg("The container {id} is stopped.", id=short) if ended is None else (
+            msg(
+                "{host} is {state_word}.",
+                host=clean(ended.task.name), state_word=ended.state_word,
+            )
         )  # fmt: skip
         screen.tell(what)
 
@@ -142,7 +167,9 @@ def stop_container(
     asked = (
         ConfirmScreen(question, words, "Stop")
         if mine
-        else AskScreen(question, f"{words} Type `{user}` to stop it.", must_be=user)
+        else AskScreen(
+            question, sentences(words, msg("Type `{user}` to stop it.", user=user)), must_be=user
+        )
     )
     screen.app.push_screen(asked, answered)
 
@@ -151,5 +178,7 @@ def _send(screen: ConsoleScreen, host: str, pid: int, signal: str) -> None:
     processes = screen.session.processes
     screen.ask_session(
         lambda: processes.signal(host, pid, signal),
-        lambda _: screen.tell(f"SIG{signal} was sent to {pid} on {host}."),
+        lambda _: screen.tell(
+            msg("SIG{signal} was sent to {pid} on {host}.", signal=signal, pid=pid, host=host)
+        ),
     )

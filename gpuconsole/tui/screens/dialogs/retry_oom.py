@@ -15,6 +15,7 @@ from textual.widgets import Button, Static
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.tui.keymap.user_keymap import bindings
@@ -43,10 +44,10 @@ class AgainScreen(Dialog[Answer]):
         offer, say = self._offer, ink_of(self).say
         told = [
             f"It ran out of memory with batch size {offer.was}.",
-            f"Batch size {offer.batch} is {say(offer.why)}.",
+            msg("Batch size {n} is {why}.", n=offer.batch, why=say(offer.why)),
         ]
         if offer.costs:
-            told.append(f"It costs: {say(offer.costs).rstrip('.。')}.")
+            told.append(msg("It costs: {text}.", text=say(offer.costs).rstrip(".。")))
         if offer.task.edits != offer.job.task.edits:
             told.append("It is changed in the shipped copy; your file stays as it is.")
         told.append("As it was, it will most likely run out again.")
@@ -61,7 +62,7 @@ class AgainScreen(Dialog[Answer]):
     def on_mount(self) -> None:
         """Name the box."""
         name = clean(self._offer.job.task.name)
-        title = f"Try {name} again with batch size {self._offer.batch}?"
+        title = msg("Try {name} again with batch size {n}?", name=name, n=self._offer.batch)
         name_box(self.query_one("#dialog"), title, "y yes  s as it was  n no")
 
     def action_answer(self, answer: Answer) -> None:
@@ -90,7 +91,9 @@ async def _offer_each(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
         try:
             offer = await screen.session.retrying.offer(job)
         except ConsoleError as error:
-            screen.tell(f"There is nothing smaller to offer: {screen.ink.say(error.message)}")
+            screen.tell(
+                msg("There is nothing smaller to offer: {why}", why=screen.ink.say(error.message))
+            )
             job_actions.retry(screen, (job,))
             continue
         answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
@@ -105,5 +108,7 @@ def _again(screen: ConsoleScreen, offer: Offer, answer: Answer | None) -> None:
         name = clean(offer.job.task.name)
         screen.ask_session(
             lambda: screen.session.queue.retry(offer.job.id, offer),
-            lambda _: screen.tell(f"{name} is queued again with batch size {offer.batch}."),
+            lambda _: screen.tell(
+                msg("{name} is queued again with batch size {n}.", name=name, n=offer.batch)
+            ),
         )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError
 from gpuconsole.preflight.ladder import CLIMBED, is_settled
 from gpuconsole.session.estimate.tier_ladder import Watching, refuses
@@ -96,7 +97,7 @@ class MeasuringScreen(ConsoleScreen):
         elif any(trial.outcome == "confirmed" for trial in trials):
             self.tell("Measured: the script fails where reading finds a fault.")
         elif asked and trials:
-            self.tell(f"Not measured: {self.ink.say(clean(trials[-1].why, 300))}")
+            self.tell(msg("Not measured: {why}", why=self.ink.say(clean(trials[-1].why, 300))))
         self.climbed(task, found)
 
     async def _agree(self, run: Run) -> bool:
@@ -104,9 +105,12 @@ class MeasuringScreen(ConsoleScreen):
         if run.site.host:
             return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        words = (
-            "No host can measure now. On this machine the script would be run for a few steps, "
-            f"{self.session.estimates.isolation}."
+        words = sentences(
+            "No host can measure now.",
+            msg(
+                "On this machine the script would be run for a few steps, {how}.",
+                how=self.session.estimates.isolation,
+            ),
         )
 
         def answered(yes: bool | None) -> None:
@@ -119,12 +123,14 @@ class MeasuringScreen(ConsoleScreen):
     def tell_progress(self, share: float, stage: str) -> None:
         """Show how far a measurement is."""
         words = self.ink.say(clean(stage, 80))
-        self._tell(f"F8 cancels  measuring {share:.0%}: {words}")
+        self._tell(
+            msg("F8 cancels  measuring {percent}: {stage}", percent=f"{share:.0%}", stage=words)
+        )
 
     def tell_sending(self, share: float, stage: str) -> None:
         """Show how much of a project the lab's queue has."""
         words = self.ink.say(clean(stage, 80))
-        self._tell(f"submitting {share:.0%}: {words}")
+        self._tell(msg("submitting {percent}: {stage}", percent=f"{share:.0%}", stage=words))
 
     def _tell(self, words: str) -> None:
         self._measuring = words

@@ -18,6 +18,7 @@ from gpuconsole.core.estimate import Report, Suggestion
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision
 from gpuconsole.session.estimate.tier_ladder import Watching
@@ -181,13 +182,20 @@ class SubmitScreen(RecallingScreen):
                 f"{short_path(edit.file, report.estimate.script)}:{edit.line}"
                 for edit in chosen.edits
             )
-            self.tell(f"The shipped copy will be changed at {places}; your file stays as it is.")
+            self.tell(
+                msg(
+                    "The shipped copy will be changed at {places}; your file stays as it is.",
+                    places=places,
+                )
+            )
         elif changed["args"] == before["args"] and source:
             file = short_path(source.file, report.estimate.script)
             place = f"{file}:{source.line}"
             if source.kind == "given":
                 place = self.ink.say("the script")
-            self.tell(f"The script must follow: change the batch size at {place} too.")
+            self.tell(
+                msg("The script must follow: change the batch size at {place} too.", place=place)
+            )
 
     def action_copy(self) -> None:
         """Copy the equal docker command, once it is known where the job would run."""
@@ -352,11 +360,15 @@ class SubmitScreen(RecallingScreen):
 
         name = clean(task.name)
         say = self.ink.say
-        words = f"{say(why)} " + say(f"To submit it all the same, type the job's name: {name}")
+        words = f"{say(why)} " + say(
+            msg("To submit it all the same, type the job's name: {name}", name=name)
+        )
         self.app.push_screen(AskScreen("Submit it anyway?", words, must_be=name), answered)
 
     def _queued(self, job: Job) -> None:
-        self.tell(f"{clean(job.task.name)} is queued as {job.id}.", "Submitted")
+        self.tell(
+            msg("{name} is queued as {id}.", name=clean(job.task.name), id=job.id), "Submitted"
+        )
         self.console.paint(force=True)
         self.console.open_job(job.id)
 

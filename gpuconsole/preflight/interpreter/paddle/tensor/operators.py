@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import int_bounds
 from gpuconsole.preflight.interpreter.domain.dimensions import sliced
 from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault, Unknown, Value
@@ -173,7 +174,7 @@ def picked(shape: tuple[int, ...], key: Value) -> Pick:
             out.append(1)
             continue
         if axis >= len(shape):
-            raise ShapeFault(f"too many indices for {list(shape)}", shape)
+            raise ShapeFault(msg("too many indices for {shape}", shape=list(shape)), shape)
         extent = shape[axis]
         if isinstance(one, slice):
             length = _length(one, extent)

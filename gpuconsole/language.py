@@ -4,8 +4,9 @@ The code says everything in English, as a `Message` where there are values in it
 (`core/wording.py`), and what is drawn passes `say`. A catalogue is a file that maps English
 templates to others. A message is found by its template alone; its values are not looked at.
 
-A plain text has lost its template, by way of the journal or of the lab's queue. It is found as a
-whole if it has no places, or nothing but figures in them, or if it is several such sentences.
+A plain text has lost its template, by way of the journal or of the lab's queue. It is found if this
+process has made it lately, or as a whole if it has no places, or nothing but figures in them, or if
+it is several such sentences.
 Nothing else is: a name could be mistaken for words. What is not found stays English.
 """
 
@@ -17,7 +18,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from gpuconsole.core.wording import Joined, Message
+from gpuconsole.core.wording import Joined, Message, recalled
 
 ENGLISH, CHINESE = "en", "zh"
 CODES = (ENGLISH, CHINESE)
@@ -77,6 +78,9 @@ class Language:
             return text
         if isinstance(text, Message):
             return self._said(text)
+        made = recalled(text)
+        if isinstance(made, Message):
+            return self._said(made)
         known = self._known.get(text)
         if known is None:
             known = self._found(text)
