@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gpuconsole.core.places import state_folder
+from gpuconsole.core.wording import msg
 from gpuconsole.documents import read_text
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.learned import weights_file
@@ -103,7 +104,9 @@ def _lines(path: Path) -> Iterator[TextIO]:
         ) as lines:
             yield lines
     except FileNotFoundError:
-        raise UsageError("No such file", f"{path} does not exist.", "Check the path.") from None
+        raise UsageError(
+            "No such file", msg("{path} does not exist.", path=path), "Check the path."
+        ) from None
     except UnicodeDecodeError:
         raise UsageError(
             "Not a CSV file",

@@ -20,6 +20,7 @@ import yaml
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import open_trusted
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import DocumentError
 
 MAX_BYTES = 4 * 2**20
@@ -100,7 +101,9 @@ def read_text(path: Path, *, trusted: bool) -> str:
             os.close(handle)
     except FileNotFoundError:
         raise DocumentError(
-            "No such file", f"{name} does not exist.", "Check the path, or make the file."
+            "No such file",
+            msg("{path} does not exist.", path=name),
+            "Check the path, or make the file.",
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

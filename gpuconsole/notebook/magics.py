@@ -10,6 +10,7 @@ import click
 
 from gpuconsole.cli.entry import unexpected
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.notebook.completing import words_for
 from gpuconsole.notebook.desk import Desk
@@ -82,7 +83,9 @@ def _run(command: click.Command, line: str, room: Cell) -> None:
         click.echo(error.format_message())
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else name
-        raise UsageError("Wrong usage", error.format_message(), f"See: {path} --help") from error
+        raise UsageError(
+            "Wrong usage", error.format_message(), msg("See: {command} --help", command=path)
+        ) from error
 
 
 def load(shell: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.export.status import moment_document
 from gpuconsole.tui.runtime.background import aside
@@ -40,7 +41,7 @@ async def _written(console: ConsoleApp, path: Path, document: dict[str, Any]) ->
     except ConsoleError as error:
         console.tell_error(error)
     else:
-        console.notify(f"Exported to {clean(str(path))}.", markup=False)
+        console.notify(msg("Exported to {path}.", path=clean(str(path))), markup=False)
 
 
 def write(path: Path, document: dict[str, Any]) -> None:

@@ -168,7 +168,10 @@ class DeviceScreen(ConsoleScreen):
             plot.display = one in ("", metric)
             if plot.display:
                 series = self.session.history.device(device.uuid, metric, SPANS[self.span])
-                plot.entitle(f"{name}, last {self.span}", "t span  m metric" if one else "")
+                title = msg(
+                    "{metric_word}, last {span_word}", metric_word=name, span_word=self.span
+                )
+                plot.entitle(title, "t span  m metric" if one else "")
                 marks = marks_of(device, metric, job, self.session.settings.memory_threshold)
                 plot.show(series, scale_of(device, metric), marks)
 

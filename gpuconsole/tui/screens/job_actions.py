@@ -174,7 +174,7 @@ def _ask(
         screen.app.push_screen(AskScreen(question, consequence, must_be=word), answered)
     else:
         # To cancel a cancellation is what nobody understands.
-        no = "No" if verb == "Cancel" else "Cancel"
+        no = "No" if yes.startswith("Cancel") else "Cancel"
         screen.app.push_screen(ConfirmScreen(question, consequence, yes, no), answered)
 
 

@@ -14,6 +14,7 @@ from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.remote import reporter
@@ -233,7 +234,9 @@ class Launch:
         bundle = self._context.bundle(self._entry.job_id)
         if not bundle.exists():
             raise UsageError(
-                "Packed project is gone", f"{bundle} does not exist.", "Submit the job again."
+                "Packed project is gone",
+                msg("{path} does not exist.", path=bundle),
+                "Submit the job again.",
             )
         size = format_mib(bundle.stat().st_size / MIB)
         self._progress(f"copying the code to {part.attempt.host}, {size}")
