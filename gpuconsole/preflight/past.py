@@ -79,11 +79,7 @@ class Past:
             return verdict
         run = next((run for run in reversed(runs) if _no_more_here(run, card)), None)
         if run is not None:
-            where = (
-                "here"
-                if run.host == card.host
-                else msg("on {dates}", dates=run.host or "a like card")
-            )
+            where = "here" if run.host == card.host else f"on {run.host or 'a like card'}"
             more = format_mib(run.more_than_mib)
             batch = "" if run.batch is None else f" at batch {run.batch}"
             headroom = _less(verdict.headroom_mib, card.limit_mib, run.more_than_mib)
