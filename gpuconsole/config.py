@@ -42,7 +42,7 @@ class Weights(Section):
     """How much each part of the `weighted` policy counts; 0 switches a part off."""
 
     idle: float = Field(9.0, ge=0, le=100)
-    """Take a device on which nobody works; above `speed` an idle slow one beats a busy fast one."""
+    """Take an idle device; above `speed` an idle slow one beats a busy fast one."""
     fit: float = Field(1.4, ge=0, le=100)
     """Take the device that leaves the least memory unused."""
     balance: float = Field(0.0, ge=0, le=100)
@@ -160,7 +160,7 @@ class WindowSection(Section):
     labels: dict[str, Text] = Field(default_factory=dict)
     """For tasks that ask for these labels."""
     clear: Seconds = Field(0.0, ge=0)
-    """For so long before, nothing starts there whose run time nobody can tell."""
+    """For so long before, no job of unknown run time starts there."""
 
     @model_validator(mode="after")
     def _in_order(self) -> WindowSection:
@@ -186,9 +186,9 @@ class Thresholds(Section):
     memory_full_for: Seconds = Field(120.0, ge=0, le=86400)
     """Memory that is nearly full."""
     idle_utilization: float = Field(2.0, ge=0, le=100)
-    """Percent of utilisation below which nobody works."""
+    """Percent of utilisation below which a device is idle."""
     idle_memory: SizeMib = 256.0
-    """Memory that a process must hold while nobody works to be told."""
+    """Memory that a process on an idle device must hold to be reported."""
     idle_for: Seconds = Field(1800.0, ge=0, le=7 * 86400)
     """Memory held by a process that does not work."""
     job_idle_for: Seconds = Field(1800.0, ge=0, le=7 * 86400)
@@ -234,7 +234,7 @@ def _web_address(text: str) -> str:
 
 
 class TriageSection(Section):
-    """What is watched for, and who is told."""
+    """What is watched for, and who gets a message."""
 
     limits: Thresholds = Thresholds()
     """From when on something counts as wrong."""
@@ -361,10 +361,10 @@ class WaySection(Section):
 
 
 class NotifySection(Section):
-    """How you are told of your jobs."""
+    """How you get messages about your jobs."""
 
     about: tuple[About, ...] = ("succeeded", "failed", "oom", "time-warning", "time-limit", "idle")
-    """What you are told of."""
+    """What messages are about."""
     ways: tuple[WaySection, ...] = Field((), max_length=8)
     """Where, in the order in which they are tried until one works."""
 
@@ -532,13 +532,13 @@ class LabSettings(Section):
     retention: Retention = Retention()
     """How long what ended jobs leave is kept."""
     triage: TriageSection = TriageSection()
-    """What is watched for, and who is told."""
+    """What is watched for, and who gets a message."""
     kubernetes: KubernetesSection = KubernetesSection()
     """How `gpuconsole render --to kubernetes` writes jobs."""
     limits: LimitsSection = LimitsSection()
     """When jobs are ended without anybody asking."""
     notify: NotifySection = NotifySection()
-    """How you are told of your jobs; also by the lab's service."""
+    """How you get messages about your jobs; also from the lab's service."""
     sendmail: Text = "/usr/sbin/sendmail"
     """The program that takes a mail as sendmail does, for messages."""
     rights: RightsSection = RightsSection()

@@ -142,7 +142,7 @@ class TaskSection(Section):
     share: bool = False
     """The device may be shared with another job that allows it too."""
     exclusive: bool = False
-    """Only a device that nobody else uses will do."""
+    """Only a device without other processes will do."""
     labels: dict[str, Text] = Field(default_factory=dict)
     """Labels that the host must carry."""
     anti_labels: dict[str, Text] = Field(default_factory=dict)

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+IN_CHINESE = sorted(page.name for page in ROOT.glob("docs/zh/*.md"))
 MOST_WORDS = 900
 MOST_BYTES = 3 * 2**19
 """Of the README's moving picture: 1.5 MiB."""
@@ -39,7 +40,7 @@ def wrong_links(page: Path) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_anchors_lead_somewhere(page: Path) -> None:
     assert wrong_links(page) == []
 
@@ -61,7 +62,8 @@ def in_navigation(part: Any) -> list[str]:
 
 def test_every_page_is_in_the_navigation_once() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
-    pages = sorted(page.name for page in ROOT.glob("docs/*.md"))
+    docs = ROOT / "docs"
+    pages = sorted(page.relative_to(docs).as_posix() for page in docs.glob("**/*.md"))
     assert sorted(in_navigation(site["nav"])) == pages
 
 
@@ -74,6 +76,23 @@ def commands(page: str) -> list[str]:
 def test_the_readme_says_the_same_commands_in_both_languages() -> None:
     assert commands("README.md") == commands("README.zh-CN.md")
     assert len(commands("README.md")) >= 8
+
+
+@pytest.mark.parametrize("page", IN_CHINESE)
+def test_a_chinese_page_says_the_commands_of_the_english_one(page: str) -> None:
+    def typed(name: str) -> set[str]:
+        starts = ("$ ", "make ", "pip ", "uvx ", "gpuconsole ")
+        return {line for line in commands(name) if line.startswith(starts)}
+
+    assert typed(f"docs/zh/{page}") == typed(f"docs/{page}")
+    tables = (ROOT / f"docs/zh/{page}").read_text("utf-8").count("| --- |")
+    assert tables == (ROOT / f"docs/{page}").read_text("utf-8").count("| --- |") - MISSING.get(
+        page, 0
+    )
+
+
+MISSING = {"inventory.md": 1}
+"""Tables that a Chinese page says in a sentence."""
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])

@@ -305,7 +305,7 @@ class ConsoleApp(TypeAhead):
             self.push_screen(Palette(self.screen))
 
     def action_jump(self) -> None:
-        """Put a letter at every place of this screen."""
+        """Show a letter at each place, to jump there."""
         if isinstance(self.screen, ConsoleScreen):
             from gpuconsole.tui.screens.jump import JumpScreen
 

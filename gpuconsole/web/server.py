@@ -16,7 +16,7 @@ from textual_serve.download_manager import DownloadManager
 from gpuconsole.errors import UsageError
 from gpuconsole.waiting import within
 from gpuconsole.web.guard import Guard, is_here, is_own
-from gpuconsole.web.page import FOCUS, headers, page
+from gpuconsole.web.page import SCRIPT, headers, page
 
 MOST_VIEWERS = 16
 LEAVE_S = 5.0
@@ -93,7 +93,7 @@ class ConsolePage:
         """Return the application."""
         application = web.Application(middlewares=[self._check])
         application.router.add_get("/", self._page)
-        application.router.add_get("/focus.js", self._script)
+        application.router.add_get("/page.js", self._script)
         application.router.add_get("/ws", self._terminal)
         application.router.add_static("/static", _static_folder())
         return application
@@ -134,7 +134,7 @@ class ConsolePage:
         return web.Response(text=text, content_type="text/html")
 
     async def _script(self, request: web.Request) -> web.Response:
-        return web.Response(text=FOCUS, content_type="text/javascript")
+        return web.Response(text=SCRIPT, content_type="text/javascript")
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
         if "Origin" not in request.headers:

@@ -136,3 +136,41 @@ async def test_revoking_ends_what_is_open_and_another_address_is_printed(tmp_pat
 async def _closed(link: aiohttp.ClientWebSocketResponse) -> None:
     async for _ in link:
         pass
+
+
+async def test_a_phone_reads_it_and_has_keys(tmp_path: Path) -> None:
+    """At 390 x 844: letters of 14 pixels, 80 columns that scroll sideways, and a row of keys."""
+    async with serving(tmp_path) as address, browser() as opened:
+        page = await opened("about:blank")
+        await page.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=390, height=844, deviceScaleFactor=2, mobile=True,
+        )  # fmt: skip
+        await page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        await page.call("Page.navigate", url=address)
+        await page.shows("a100-01", "READ-ONLY")
+        (tmp_path / "phone.png").write_bytes(await page.picture())
+        assert await page.value("window.innerWidth") == 390, "the page is not laid out wider"
+        assert await page.value("document.querySelector('#terminal').dataset.fontSize") == "14"
+        sizes = "[...'wh'].map((_, at) => grid[['clientWidth', 'scrollWidth'][at]])"
+        shown, wide = await page.value(f"(() => {{ const grid = document.querySelector('#grid');"
+                                       f" return {sizes}; }})()")  # fmt: skip
+        assert shown == 390
+        assert wide >= 80 * 8
+        await page.value("document.querySelector('#grid').scrollLeft = 300")
+        assert await page.value("document.querySelector('#grid').scrollLeft") == 300
+        # A finger's width, and on the screen.
+        low, high = await page.value(
+            "(() => { const box = document.querySelector('#keys button').getBoundingClientRect();"
+            " return [box.height, box.bottom]; })()"
+        )
+        assert low >= 44
+        assert high <= 844
+
+        tap = "[...document.querySelectorAll('#keys button')].find(b => b.innerText == {}).click()"
+        page.forget()
+        await page.value(tap.format("'2'"))
+        await page.shows("Queue")
+        page.forget()
+        await page.value(tap.format("'?'"))
+        await page.shows("Help")

@@ -62,7 +62,7 @@ async def site(ended: Callable[[], bool] = lambda: False) -> AsyncIterator[Site]
         yield Site(guard, page, port, client)
 
 
-@pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/focus.js", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/page.js", "/nothing"])
 async def test_nothing_is_served_without_the_cookie(path: str) -> None:
     async with site() as here:
         answer = await here.client.get(here.url(path))
@@ -144,7 +144,7 @@ async def test_a_token_that_has_ended_opens_nothing() -> None:
         answer = await here.client.get(here.url(), headers=here.cookies)
         assert answer.status == 200
         over = True
-        for path, status in (("/", 401), ("/focus.js", 401), ("/?token=the-token", 403)):
+        for path, status in (("/", 401), ("/page.js", 401), ("/?token=the-token", 403)):
             answer = await here.client.get(
                 here.url(path), headers=here.cookies, allow_redirects=False
             )

@@ -31,7 +31,7 @@ VENDOR = Vendor(
         ("memory in use", "memory in all", "utilisation", "temperature", "power", "power limit",
          "memory errors", "processes")
     ),
-    "Of a card of two chips (MLU370-X8) the power is the card's, told with each chip.",
+    "Of a card of two chips (MLU370-X8) the power is the card's, reported with each chip.",
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ VENDOR = Vendor(
         ("memory in use", "memory in all", "utilisation", "temperature", "power", "power limit",
          "clocks", "processes")
     ),
-    "Of a card of two chips (BI-V150) power is told with one of them.",
+    "Of a card of two chips (BI-V150) power is reported with one of them.",
 )  # fmt: skip
 _QUERY = ("index", "name", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu")
 

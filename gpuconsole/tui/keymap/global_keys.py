@@ -6,7 +6,7 @@ from gpuconsole.tui.keymap.key import Key
 
 ANYWHERE: tuple[Key, ...] = (
     Key("app.palette", "ctrl+p", "app.command_palette", "command", "Find a command, host or job"),
-    Key("app.jump", "ctrl+o", "app.jump", "jump", "Put a letter at every place, to go there by it"),
+    Key("app.jump", "ctrl+o", "app.jump", "jump", "Jump to a place by the letter shown at it"),
     Key("app.quit", "ctrl+q", "app.quit", "quit", "Leave the console; jobs run on"),
     Key("app.read_only", "f9", "app.toggle_read_only", "read-only", "Switch read-only on or off"),
     Key("go.fleet", "1", "app.go('fleet')", "fleet", "Go to the fleet"),

@@ -240,6 +240,6 @@ class ThemeDocument(documents.Section):
     """What words, boxes and bars are drawn in."""
     heat: Annotated[tuple[_Hex, ...], AfterValidator(_ramp)]
     """Nine colours of the map, idle to full. Their lightness should rise, or fall on a light
-    ground, so that they can be told apart without their hue."""
+    ground, so that they can be distinguished without their hue."""
     state: State
     """What trouble is drawn in."""
