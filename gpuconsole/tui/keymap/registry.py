@@ -70,8 +70,8 @@ def markdown() -> str:
         "Keys marked * change something and are absent in read-only mode.",
         "",
         "Any key can be changed by its id in `config.yaml`, several with commas between them:",
-        "`keys: {fleet.filter: ctrl+f}`. A wrong id or key is reported with the nearest, and so are",
-        "two things under one key.",
+        "`keys: {fleet.filter: ctrl+f}`. A wrong id or key is reported with the nearest, and so",
+        "are two things under one key.",
     ]
     lines += ["", "## One letter, one verb", ""]
     lines += ["A letter means the same on every screen that has it; in a dialog it is an answer."]
