@@ -29,11 +29,13 @@ _PLAIN = (
 """What a test may be made of: evaluating it changes nothing."""
 _QUIET = frozenset({
     "print", "info", "debug", "warning", "log", "write", "flush", "format", "item", "float", "int",
-    "str", "len", "round", "save", "join", "time", "strftime", "add_scalar", "set_description",
+    "str", "len", "round", "join", "time", "strftime", "add_scalar", "set_description",
     "set_postfix", "append", "update", "numpy", "mean", "sum", "exit", "perf_counter", "state_dict",
     "makedirs", "exists", "get_lr", "avg", "average", "mkdir", "dump",
 })  # fmt: skip
 """Calls that a loop makes now and then to report or to store: they need no memory of a device."""
+_SAVING = "save"
+"""What needs none of a device, and on a CPU the copies of all that is saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def rare_turns(
     `turns` is how many were followed. Each value is followed by the next one: what begins in a
     turn, such as the states of an optimizer, is whole in the turn after it.
     """
-    tests = _tests(node.body, counter.name)
+    tests = _tests(node.body, counter.name, interp.run.on_cpu)
     if not tests:
         return
     seen = [{_truth(interp, test, scope, counter.name, value) for value in counter.values[:turns]}
@@ -106,13 +108,13 @@ def _candidates(
     return sorted({one for one in near if one in counter.values} | first - followed - {None})
 
 
-def _tests(body: Sequence[ast.stmt], name: str) -> list[ast.expr]:
+def _tests(body: Sequence[ast.stmt], name: str, on_cpu: bool) -> list[ast.expr]:
     """Return the tests in a loop's body that rest on its counter and decide about memory."""
     found: list[ast.expr] = []
     for statement in body:
         for inner in ast.walk(statement):
             if isinstance(inner, ast.If):
-                tests = [inner.test] if _matters([*inner.body, *inner.orelse]) else []
+                tests = [inner.test] if _matters([*inner.body, *inner.orelse], on_cpu) else []
             elif isinstance(inner, ast.Assign):
                 tests = [one for one in ast.walk(inner.value) if isinstance(one, ast.Compare)]
             else:
@@ -121,14 +123,14 @@ def _tests(body: Sequence[ast.stmt], name: str) -> list[ast.expr]:
     return found[:MAX_TESTS]
 
 
-def _matters(body: Sequence[ast.stmt]) -> bool:
+def _matters(body: Sequence[ast.stmt], on_cpu: bool) -> bool:
     """Tell whether statements may need memory of a device: they do more than report."""
     for statement in body:
         for inner in ast.walk(statement):
             if isinstance(inner, ast.Call):
                 function = inner.func
                 called = getattr(function, "attr", getattr(function, "id", ""))
-                if called not in _QUIET:
+                if called not in _QUIET and (on_cpu or called != _SAVING):
                     return True
             elif isinstance(inner, ast.Assign) and any(
                 isinstance(target, ast.Attribute) for target in inner.targets

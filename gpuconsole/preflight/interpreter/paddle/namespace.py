@@ -16,7 +16,7 @@ from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy import array as numpy_array
 from gpuconsole.preflight.interpreter.numpy import indexing_sorting
 from gpuconsole.preflight.interpreter.paddle import device_utils
-from gpuconsole.preflight.interpreter.paddle.io import catalogue, dataloader, legacy_reader
+from gpuconsole.preflight.interpreter.paddle.io import catalogue, dataloader, legacy_reader, saving
 from gpuconsole.preflight.interpreter.paddle.nn import namespace as nn_names
 from gpuconsole.preflight.interpreter.paddle.nn.param_attr import Attr
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
@@ -52,7 +52,7 @@ def _own_names() -> dict[str, Value]:
         **_functions(
             {
                 "seed": _nothing,
-                "save": _nothing,
+                "save": saving.save,
                 "set_default_dtype": _default_dtype,
                 "get_default_dtype": lambda run: run.mode.dtype,
                 "disable_static": static_graph.disable,

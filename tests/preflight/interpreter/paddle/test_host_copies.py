@@ -123,3 +123,35 @@ def test_ctc_works_in_a_buffer_as_wide_as_its_labels(scan: Scan) -> None:
     """Paddle 3.3.1 needs 20,640 bytes more for 25 labels than for 20, beside the labels' own."""
     five = peak(scan, CTC.format(width=25)) - peak(scan, CTC.format(width=20))
     assert five * MIB == pytest.approx(20_640 + 8 * 5 * 4, abs=1)
+
+
+SAVING = """
+import paddle
+net = paddle.nn.Linear(1024, 1024, bias_attr=False)
+opt = paddle.optimizer.Momentum(parameters=net.parameters())
+for epoch in range(50):
+    net(paddle.ones([2, 1024])).mean().backward()
+    opt.step()
+    {saved}
+    opt.clear_grad(set_to_zero=False)
+"""
+NET_MIB = 4.0
+"""The weight of 1024 x 1024 float32; its momentum takes as much."""
+
+
+@pytest.mark.parametrize(
+    ("saved", "copies"),
+    [
+        ("paddle.save(net.state_dict(), 'net.pdparams')", 1),
+        ("paddle.save(opt.state_dict(), 'opt.pdopt')", 1),
+        ("paddle.save([net.weight, net.weight], 'both.pd')", 1),
+        ("paddle.save({'a': net.weight, 'b': net.weight}, 'both.pd')", 2),
+        ("paddle.save({'n': net.state_dict(), 'o': opt.state_dict(), 'at': epoch}, 'all.pd')", 2),
+        ("if epoch % 10 == 9: paddle.save(net.state_dict(), f'{epoch}.pdparams')", 1),
+    ],
+)
+def test_what_is_saved_is_copied_at_once_on_a_cpu(scan: Scan, saved: str, copies: int) -> None:
+    plain, text = SAVING.format(saved=""), SAVING.format(saved=saved)
+    more = peak(scan, text) - peak(scan, plain)
+    assert more == pytest.approx(copies * NET_MIB, abs=0.05)
+    assert peak(scan, text, "gpu") == pytest.approx(peak(scan, plain, "gpu"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Blocked, Native, Value, first_unknown
 from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.io.saving import SavedState
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
 from gpuconsole.preflight.interpreter.paddle.training.grad_clip import Clip, decayed, decays
 from gpuconsole.preflight.trace import Storage
@@ -267,7 +268,9 @@ class Optimizer(Native):
     @exposed.method("state_dict")
     def do_state_dict(self, run: Run) -> Value:
         """Give what would be saved."""
-        return run.unknown("the saved state of an optimizer")
+        states = tuple(one for each in self.state.values() for one in each)
+        why = "the saved state of an optimizer"
+        return SavedState(run.file, run.line, why, None, states)
 
     @exposed.prop("_learning_rate")
     def get__learning_rate(self, run: Run) -> Value:

@@ -1,0 +1,52 @@
+"""`paddle.save`: what is written lies in the host's memory first, all of it at once.
+
+Where Paddle runs on a CPU these copies are its allocator's (measured with 3.3.1); on a device they
+are none of its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
+from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState(Unknown):
+    """What an optimizer would save: its names are not followed, its tensors are."""
+
+    tensors: tuple[Tensor, ...] = field(default=(), compare=False)
+
+
+def save(run: Run, obj: Value = None, *_: Value, **__: Value) -> None:
+    """Copy each tensor for as long as the file is written; a dictionary of tensors copies one that
+    it holds under two names twice, anything nested copies it once."""
+    if not run.on_cpu or run.program.drafting is not None:
+        return
+    found = list(_tensors(obj))
+    if not _is_flat(obj):
+        found = list({id(one): one for one in found}.values())
+    copies = [run.storage(one.storage.nbytes) for one in found]
+    del copies
+
+
+def _is_flat(obj: Value) -> bool:
+    if isinstance(obj, SavedState):
+        return True
+    return isinstance(obj, dict) and all(isinstance(one, Tensor) for one in obj.values())
+
+
+def _tensors(obj: Value) -> Iterator[Tensor]:
+    if isinstance(obj, Tensor):
+        yield obj
+    elif isinstance(obj, SavedState):
+        yield from obj.tensors
+    elif isinstance(obj, dict):
+        for one in obj.values():
+            yield from _tensors(one)
+    elif isinstance(obj, (list, tuple)):
+        for one in obj:
+            yield from _tensors(one)
