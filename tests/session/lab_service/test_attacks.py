@@ -18,6 +18,7 @@ from gpuconsole.core.lab_rights import Caller, Policy, require_allowed
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.remote.docker_files import rewrite
 from gpuconsole.session.lab_service import service as service_module
+from gpuconsole.session.lab_service import uploads
 from gpuconsole.session.lab_service.connections import MOST, make_room
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,
@@ -293,3 +294,48 @@ def test_nothing_in_a_packed_project_has_special_rights(tmp_path: Path) -> None:
     rewrite(bundle, archive, "/workspace", "1000:1000")
     with tarfile.open(fileobj=archive) as written:
         assert written.getmember("workspace/x").mode == 0o755
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\0" * 10_000,
+        b"POST /v1/act HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"FFFFFFFFFFFFFFFFF\r\n",
+        b"GET /v1/" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /v1/submit HTTP/1.1\r\nHost: a\r\nContent-Length: 30009\r\n"
+        b"Content-Type: multipart/form-data; boundary=X\r\n\r\n--X\r\nH: " + b"a" * 30_001,
+    ],
+)
+async def test_what_is_no_http_is_refused_and_fills_no_log(
+    lab: LabDesk, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await asyncio.open_unix_connection(str(lab.service.path))
+    writer.write(sent)
+    answer = await reader.readuntil(b"\r\n")
+    writer.close()
+    assert b" 400 " in answer
+    assert caplog.records == []
+
+
+async def test_one_submission_holds_the_service_for_no_more_than_a_sweep(lab: LabDesk) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    wanted = Wanted(Task("t", script="/t.py"), None, None)
+    with pytest.raises(UsageError, match="1 to 1000 jobs"):
+        await lab.client().submit(Submission((wanted,) * 1001, hold=True), bundle)
+
+
+async def test_projects_leave_room_for_the_journal(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "SPARE_BYTES", 2**60)
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    wanted = Wanted(Task("t", script="/t.py"), None, None)
+    with pytest.raises(RefusedError, match="disk is nearly full"):
+        await lab.client().submit(Submission((wanted,), hold=True), bundle)
+    assert list((lab.root / "state" / "bundles").glob("*")) == []
+    lab.act_as("ada")
+    assert lab.session.jobs() == ()
