@@ -40,7 +40,7 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
         script = script.resolve()
         above = script.parent if project is None else project.resolve()
         root = above if script.is_relative_to(above) else script.parent
-        for path in sorted(set(_Files(script, root).all(args))):
+        for path in sorted(set(_Files(script, root, source.Lookup(root)).all(args))):
             content = path.read_bytes()
             name = os.path.relpath(path, script.parent)
             found.update(f"{name}\0{len(content)}\0".encode())
@@ -78,7 +78,8 @@ def lasting_edits(task: Task, analysis: Analysis | None) -> tuple[Edit, ...]:
 
 def modules(script: Path, root: Path) -> tuple[Path, ...]:
     """Return a script and the modules below `root` that it imports, and these import."""
-    files = _Files(script.resolve(), root.resolve())
+    root = root.resolve()
+    files = _Files(script.resolve(), root, source.Lookup(root))
     return tuple(dict.fromkeys(path for path in files.all(()) if path.suffix == ".py"))
 
 
@@ -148,6 +149,7 @@ class _Files:
 
     script: Path
     root: Path
+    lookup: source.Lookup
 
     def all(self, args: Sequence[str]) -> Iterator[Path]:
         """Give the script, the modules of the project that it imports, and configuration files."""
@@ -181,14 +183,12 @@ class _Files:
             # Where Python looks first, and where projects put themselves on its path.
             bases = {self.script.parent, self.root}
         for base in bases:
-            where = base
+            where = str(base)
             for part in name.split("."):
                 if not part.isidentifier():
                     break
-                where = where / part
-                for found in (where / "__init__.py", where.with_name(f"{part}.py")):
-                    if self._is_inside(found):
-                        yield found
+                yield from (one for one, _ in self.lookup.modules(where, part))
+                where = os.path.join(where, part)
 
     def _config(self, name: str) -> Iterator[Path]:
         """Give the small configuration files that a word may name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,3 +160,24 @@ def test_a_file_is_parsed_once_for_each_state_that_it_is_in(
     (script.parent / "model.py").write_text("import other\n")
     assert script_digest(script) != before
     assert parsed[5:] == ["model.py", "other.py"]
+
+
+def test_a_file_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many modules import it: the digest is made anew with each answer."""
+    names = [f"m{one}" for one in range(20)]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("from shared import width\n")
+    (tmp_path / "shared.py").write_text("width = 64\n")
+    script = tmp_path / "train.py"
+    script.write_text("".join(f"import {name}\n" for name in names))
+    asked: list[str] = []
+    isfile = os.path.isfile
+
+    def noted(path: str) -> bool:
+        asked.append(path)
+        return isfile(path)
+
+    monkeypatch.setattr(source.os.path, "isfile", noted)
+    assert script_digest(script)
+    assert str(tmp_path / "shared.py") in asked
+    assert len(asked) == len(set(asked))

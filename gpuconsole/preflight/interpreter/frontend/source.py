@@ -139,7 +139,7 @@ class Lookup:
         self._files: dict[tuple[str, str], tuple[tuple[Path, Path], ...]] = {}
         self._folders: dict[str, Path | None] = {}
 
-    def modules(self, base: Path, name: str) -> tuple[tuple[Path, Path], ...]:
+    def modules(self, base: Path | str, name: str) -> tuple[tuple[Path, Path], ...]:
         """Return the files that could be the module `name` of a folder: a package, then a module.
 
         Each with where its links lead.
