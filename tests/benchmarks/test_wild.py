@@ -82,11 +82,14 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert sum(one.can_run for one in corpus.of("suites-2")) >= 10
     assert sum(one.can_run for one in corpus.of("suites-4")) >= 10
     assert sum(bool(one.truth) for one in corpus.of("suites-5")) >= 12
+    assert sum(one.has_truth for one in corpus.of("suites-6")) >= 10
+    assert sum(one.has_truth for one in corpus.of("third-party-10")) >= 12
     assert sum(one.can_run for one in corpus.of("third-party-6")) >= 25
     unseen = [one for name in ("third-party-7", "third-party-8") for one in corpus.of(name)]
     assert sum(one.has_truth for one in unseen) >= 25
     held_out = {"third-party-2", "third-party-6", "third-party-7", "third-party-8"}
     assert corpus.held_out >= held_out | {"suites-2", "suites-4", "suites-5", "third-party-9"}
+    assert corpus.held_out >= {"suites-6", "third-party-10"}
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
@@ -693,6 +696,7 @@ def test_mappings_archives_and_tables_are_made_as_their_readers_ask(tmp_path: Pa
              "arrays": {"x": [2, 3]}},
             {"recipe": "numpy_files", "path": "f", "name": "n.npy", "shape": [], "value": 7},
             {"recipe": "cifar", "path": "c.tar.gz", "count": 20},
+            {"recipe": "cifar", "path": "hundred.tar.gz", "count": 20, "classes": 100},
             {"recipe": "grid", "path": "g/x.csv", "rows": 2, "columns": 3},
             {"recipe": "sounds", "path": "s", "count": 1, "seconds": 0.5},
         ],
@@ -711,6 +715,8 @@ def test_mappings_archives_and_tables_are_made_as_their_readers_ask(tmp_path: Pa
         assert test
         batch = pickle.loads(test.read())
     assert (batch[b"data"].shape, batch[b"labels"][11]) == ((20, 3072), 1)
+    with tarfile.open(tmp_path / "hundred.tar.gz") as archive:
+        assert archive.getnames() == ["cifar-100-python/train", "cifar-100-python/test"]
     assert (tmp_path / "g" / "x.csv").read_text() == "0,0.0625,0.125\n0,0.0625,0.125\n"
     with wave.open(str(tmp_path / "s" / "0.wav")) as sound:
         assert (sound.getframerate(), sound.getnframes()) == (16_000, 8_000)
