@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.meta_loops.child import HABITS
 from benchmarks.meta_loops.script import text
 from gpuconsole import preflight
 from gpuconsole.core.units import MIB
@@ -23,6 +24,8 @@ TOO_LOW = 0.001
 """Share of the truth by which an answer may lie below it without being named."""
 MOST_SECONDS = 3600
 TIERS = ("meta", "static")
+KINDS = ("loops", "habits")
+"""Ways of training; what scripts do beside it, such as to save and to evaluate."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,13 @@ def run(way: str, asked: Iterable[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def read(real: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+def read(real: Iterable[dict[str, Any]], kind: str = "loops") -> dict[int, dict[str, Any]]:
     """Return what the static tier says of each loop that was run, written as a script."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for row in real:
             script = Path(folder, f"loop_{row['seed']}.py")
-            script.write_text(text(row["drawn"]), "utf-8")
+            script.write_text(text(row["drawn"], kind=kind), "utf-8")
             estimate = preflight.analyse(script).estimate(backend="cpu")
             why = [one.message for one in estimate.errors]
             why += [one.reason for one in estimate.unknowns if estimate.memory is None]
@@ -89,13 +92,14 @@ def read(real: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def answers(seeds: Sequence[int], tier: str = "meta") -> list[Answer]:
+def answers(seeds: Sequence[int], tier: str = "meta", kind: str = "loops") -> list[Answer]:
     """Return what a tier says of each loop."""
-    real = {int(seed): row for seed, row in run("real", map(str, seeds)).items()}
+    asked = {f"{HABITS}{seed}" if kind == "habits" else str(seed): seed for seed in seeds}
+    real = {asked[one]: row for one, row in run("real", asked).items()}
     if tier == "meta":
-        said = {int(seed): row for seed, row in run("meta", map(str, seeds)).items()}
+        said = {asked[one]: row for one, row in run("meta", asked).items()}
     else:
-        said = read(row for row in real.values() if not row["why"])
+        said = read((row for row in real.values() if not row["why"]), kind)
     made = []
     for seed in seeds:
         true = real[seed]
@@ -152,8 +156,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.meta_loops", description=__doc__)
     parser.add_argument("--seeds", default="0:40", help="first and end, as in 0:40, or a list")
     parser.add_argument("--tier", choices=TIERS, default="meta")
+    parser.add_argument("--kind", choices=KINDS, default="loops")
     options = parser.parse_args()
-    rows = answers(seeds_of(options.seeds), options.tier)
+    rows = answers(seeds_of(options.seeds), options.tier, options.kind)
     print("\n".join(report(rows)))
     return int(any(one.told is not None and one.error < -TOO_LOW for one in rows))
 

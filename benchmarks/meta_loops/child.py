@@ -1,4 +1,6 @@
-"""Run drawn loops in one way: `python -m benchmarks.meta_loops.child real|meta SEED[@SAMPLES]…`.
+"""Run drawn loops in one way: `python -m benchmarks.meta_loops.child real|meta ASKED…`.
+
+What is asked for is `SEED`, `habits:SEED`, or either with `@SAMPLES`, the size of its batches.
 
 Prints a JSON line for each seed: its name and the peak of each step in bytes, above what was held
 before, or why it broke off.
@@ -13,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.meta_loops import loops
+from benchmarks.meta_loops import habits, loops
 from benchmarks.meta_loops.script import Recorded
+
+HABITS = "habits:"
 
 
 class Gauge(NamedTuple):
@@ -57,9 +61,9 @@ def with_data() -> tuple[Any, Gauge]:
 
 
 def measured(asked: str, paddle: Any, gauge: Gauge) -> dict[str, Any]:
-    """Return what a loop holds at most in each step; `asked` is its seed, or `SEED@SAMPLES`."""
+    """Return what a loop holds at most in each step; `asked` says which and how."""
     first, _, samples = asked.partition("@")
-    seed = int(first)
+    habitual, seed = first.startswith(HABITS), int(first.removeprefix(HABITS))
     gc.collect()
     paddle.seed(seed)
     before = gauge.held()
@@ -72,7 +76,8 @@ def measured(asked: str, paddle: Any, gauge: Gauge) -> dict[str, Any]:
 
     name, why, draw = "", "", Recorded(seed)
     try:
-        name = loops.run(draw, paddle, step, int(samples or 0))
+        run = habits.habitual if habitual else loops.run
+        name = run(draw, paddle, step, int(samples or 0))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

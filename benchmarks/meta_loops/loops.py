@@ -28,12 +28,12 @@ def run(draw: Draw, paddle: Any, step: Callable[[], None], samples: int = 0) -> 
     if samples:
         drawn = Drawn(drawn.net, drawn.batch, samples, drawn.smooth)
     way = draw.choice(SMOOTH_WAYS if drawn.smooth else WAYS)
-    loss_of = _loss(draw, paddle)
+    loss_of = drawn_loss(draw, paddle)
     Loop(draw, paddle, drawn, loss_of, step).run(way)
     return f"{network.__name__} {way}"
 
 
-def _loss(draw: Draw, paddle: Any) -> Any:
+def drawn_loss(draw: Draw, paddle: Any) -> Any:
     """Return a loss of ten outputs, with targets of its own."""
     functional = paddle.nn.functional
     kind = draw.choice(["cross", "smooth", "mse", "l1", "huber", "bce", "kl", "soft", "focal",

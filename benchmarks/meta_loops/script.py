@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.meta_loops import loops, networks
+from benchmarks.meta_loops import habits, loops, networks
 
 T = TypeVar("T")
 _DRAW = "Draw = random.Random"
@@ -35,17 +35,20 @@ MAIN = """
 import paddle
 
 BATCH_SIZE = {samples}
-run(Draw({drawn!r}), paddle, lambda: None, BATCH_SIZE)
+{run}(Draw({drawn!r}), paddle, lambda: None, BATCH_SIZE)
 """
 
 
-def text(drawn: Sequence[Any], samples: int = 0) -> str:
-    """Return the script that runs the loop with these draws, in batches of `samples`; of as many
-    as are drawn for 0."""
-    parts = [_without_imports(Path(module.__file__ or "")) for module in (networks, loops)]
+def text(drawn: Sequence[Any], samples: int = 0, kind: str = "loops") -> str:
+    """Return the script that runs the loop of a kind with these draws, in batches of `samples`; of
+    as many as are drawn for 0."""
+    modules = (networks, loops, habits) if kind == "habits" else (networks, loops)
+    parts = [_without_imports(Path(module.__file__ or "")) for module in modules]
+    run = "habitual" if kind == "habits" else "run"
     head = "from collections.abc import Callable\nfrom dataclasses import dataclass\n"
     head += "from typing import Any\nimport copy\n"
-    return "\n".join([head, REPLAY, *parts, MAIN.format(drawn=list(drawn), samples=samples)])
+    main = MAIN.format(run=run, drawn=list(drawn), samples=samples)
+    return "\n".join([head, REPLAY, *parts, main])
 
 
 def _without_imports(path: Path) -> str:
