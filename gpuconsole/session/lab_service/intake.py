@@ -12,6 +12,7 @@ from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.limits import require_time_limit
+from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
@@ -53,8 +54,8 @@ class Intake:
 
     def require(self, caller: Caller, submission: Submission) -> None:
         """Raise the ConsoleError for a submission that may not be queued."""
-        if not 0 < len(submission.jobs) <= MOST_JOBS:
-            raise UsageError("No jobs", f"One submission has 1 to {MOST_JOBS} jobs.")
+        if not 0 < len(submission.jobs) <= MOST_SUBMITTED:
+            raise UsageError("No jobs", f"One submission has 1 to {MOST_SUBMITTED} jobs.")
         self._require_room(caller, len(submission.jobs))
         for wanted in submission.jobs:
             self._require(caller, wanted, submission)

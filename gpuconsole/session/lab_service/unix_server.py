@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import ValidationError
 
 from gpuconsole.core.text import clean
@@ -21,6 +23,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _STATUS = {1: 409, 2: 400, 3: 502}
 """HTTP's word for the exit code of an error."""
 
+_LOG = logging.getLogger("gpuconsole.lab_queue")
+_LOG.addFilter(
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+)
+"""What a client sent that is no HTTP is told to the client alone: anybody could fill the log with
+it."""
 IDLE_S = 60.0
 """How long a connection may stand between two requests, or before its first is complete."""
 
@@ -32,7 +40,11 @@ class UnixServer:
         self.path = path
         self._server: asyncio.AbstractServer | None = None
         self._runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S
+            application,
+            access_log=None,
+            shutdown_timeout=1.0,
+            keepalive_timeout=IDLE_S,
+            logger=_LOG,
         )
 
     async def start(self) -> None:
@@ -88,6 +100,9 @@ async def errors_as_answers(request: web.Request, handler: Handler) -> web.Strea
     except web.HTTPClientError as error:
         wrong = UsageError("Wrong request", clean(error.text or error.reason, 300))
         return json_answer(REFUSAL.dump_json(refusal_of(wrong)), error.status)
+    except HttpProcessingError as error:
+        wrong = UsageError("Wrong request", clean(error.message, 300))
+        return json_answer(REFUSAL.dump_json(refusal_of(wrong)), 400)
     except (ValidationError, ValueError) as error:
         wrong = UsageError("Wrong request", clean(str(error).splitlines()[0], 300))
         return json_answer(REFUSAL.dump_json(refusal_of(wrong)), 400)

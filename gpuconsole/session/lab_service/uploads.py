@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,8 @@ MOST_UPLOADS = 4
 """Projects that an account may send at once."""
 _MOST_READ = 2
 """Projects of all accounts that are read at once: logs and reports need threads too."""
+SPARE_BYTES = 256 * MIB
+"""What projects leave free on the service's disk: without it no job could be followed."""
 _PREFIX = ".upload-"
 """How the names of projects begin that are still being received."""
 
@@ -59,6 +62,7 @@ class Uploads:
         if not isinstance(part, BodyPartReader) or part.name != "bundle":
             raise UsageError("Wrong request", "It has no packed project.")
         make_folder(self._folder)
+        self._require_space()
         handle, name = tempfile.mkstemp(dir=self._folder, prefix=_PREFIX)
         bundle, size, limit = Path(name), 0, int(limit_mib * MIB)
         try:
@@ -71,12 +75,22 @@ class Uploads:
                             f"The lab takes {limit // MIB} MiB packed.",
                             "Leave data out with a .gitignore, or mount it.",
                         )
+                    self._require_space()
                     await asyncio.to_thread(file.write, chunk)
             async with self._reading:
                 await asyncio.to_thread(require_bounded, bundle, limit_mib)
             yield bundle
         finally:
             await asyncio.to_thread(bundle.unlink, missing_ok=True)
+
+    def _require_space(self) -> None:
+        """Raise RefusedError where the disk is nearly full."""
+        if shutil.disk_usage(self._folder).free < SPARE_BYTES:
+            raise RefusedError(
+                "The lab's disk is nearly full",
+                f"The service's host has less than {SPARE_BYTES // MIB} MiB for projects.",
+                "Ask an operator to cancel jobs that wait, or to free some space there.",
+            )
 
 
 async def read_document(part: object, name: str, most: int) -> bytes:
