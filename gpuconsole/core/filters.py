@@ -250,7 +250,8 @@ def _means(text: str, words: tuple[str, ...]) -> bool:
 
 def _host_holds(term: Term, host: Host) -> bool:
     if term.operator == "":
-        return any(text in host.name.lower() for text in term.texts)
+        values = {value.lower() for value in host.labels.values()}
+        return any(text in host.name.lower() or text in values for text in term.texts)
     if term.operator == ":":
         if term.key == "state":
             return any(_in_state(host, text) for text in term.texts)
@@ -332,6 +333,7 @@ and once more leaves it.
 | write | to get |
 | --- | --- |
 | `a100` | names that contain it; capitals do not matter |
+| `r07` | also hosts with a label of that value, such as `rack: r07` |
 | `rack:r07 util<20` | what fulfils both |
 | `gpu:a100\\|h100` | either: alternatives of one word |
 | `!user:me` | what does not fulfil it |

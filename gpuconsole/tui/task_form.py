@@ -104,11 +104,12 @@ def values_of(task: Task) -> dict[str, str]:
 
 def past(jobs: Iterable[Job], user: str) -> list[Job]:
     """Return the jobs of a user that were submitted from scripts, newest first; of those that were
-    typed alike only the newest."""
+    typed alike, and of a sweep, only the newest."""
     found: dict[tuple[str, ...], Job] = {}
     for job in sorted(jobs, key=lambda job: -job.submitted_at):
         if job.user == user and job.task.script:
-            found.setdefault(tuple(values_of(job.task).values()), job)
+            alike = (job.task.sweep,) if job.task.sweep else tuple(values_of(job.task).values())
+            found.setdefault(alike, job)
     return list(found.values())
 
 

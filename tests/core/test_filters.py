@@ -44,6 +44,8 @@ def matching(text: str, users: dict[str, str] | None = None) -> dict[str, list[s
         ("", {"a100-01": ["a", "b"], "rtx 7": ["c"], "gone": []}),
         ("a100", {"a100-01": ["a", "b"]}),
         ("rack:r2", {"rtx 7": ["c"], "gone": []}),
+        ("r2", {"rtx 7": ["c"], "gone": []}),
+        ("r", {"rtx 7": ["c"]}),
         ("host:gone", {"gone": []}),
         ("host:gon", {}),
         ("gpu:3090", {"rtx 7": ["c"]}),

@@ -172,7 +172,7 @@ async def test_export_json_writes_hosts_jobs_and_incidents(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with opened(jobs()) as console:
-        for told in ("Exported to", "Not exported"):
+        for told in ("Exported to", "File exists"):
             await console.press("colon")
             await console.type("export json")
             await console.press("enter")

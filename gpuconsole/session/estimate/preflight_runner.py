@@ -43,8 +43,8 @@ class Preflights:
         calibration: Calibration | None = None,
         images: frozenset[str] | None = None,
     ) -> Report:
-        """Hold a task against each device as it is, or, with `empty`, against one device of each
-        kind as if nobody used it.
+        """Hold a task against each device that its labels allow as it is, or, with `empty`, against
+        one device of each kind as if nobody used it.
 
         `remembered` are answers of earlier times; the task's own win. `calibration` corrects the
         answer by what was seen, unless a tier is asked for. `images` are those that the task may
@@ -59,7 +59,7 @@ class Preflights:
                 "Leave out --tier: the best tier there is answers.",
             )
         threshold = task.threshold(settings.memory_threshold)
-        cards = preflight.cards(snapshot, threshold)
+        cards = preflight.cards(_labelled(snapshot, task), threshold)
         if empty:
             cards = _kinds(cards)
         if tier == "formula":
@@ -76,6 +76,14 @@ class Preflights:
         if not task.script:
             return await asyncio.to_thread(question.answer, Analyses())
         return await self._reader.asked(question)
+
+
+def _labelled(snapshot: FleetSnapshot, task: Task) -> FleetSnapshot:
+    """Return the fleet without hosts that the task's labels exclude, so that no verdict is about a
+    device that placement would not take. Where they exclude all hosts, as placement then says, the
+    verdict is about all."""
+    hosts = tuple(host for host in snapshot.hosts if host.has_labels(task.labels, task.anti_labels))
+    return replace(snapshot, hosts=hosts) if hosts else snapshot
 
 
 def _kinds(cards: Iterable[preflight.Card]) -> tuple[preflight.Card, ...]:

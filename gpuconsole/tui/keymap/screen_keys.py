@@ -175,6 +175,14 @@ SCREENS: tuple[Key, ...] = (
         "Put the job behind the one below it",
         writes=True,
     ),
+    Key(
+        "queue.section",
+        "tab",
+        "section",
+        "waiting, ended",
+        "Go to the first that waits, the first that has ended, the first that runs",
+        footer=True,
+    ),
     Key("queue.sort", "o", "sort", "sort", "Show the jobs in the next order"),
     Key(
         "queue.retry",

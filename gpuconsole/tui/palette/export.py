@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def export(console: ConsoleApp) -> None:
     def answered(typed: str | None) -> None:
         if typed:
             path = Path(typed).expanduser()
-            aside(console, lambda: _written(console, path, document), group="export")
+            aside(console, partial(_written, console, path, document), group="export")
 
     words = "Hosts, jobs and incidents, as JSON."
     console.push_screen(AskScreen("Export to which file?", words, value=name), answered)

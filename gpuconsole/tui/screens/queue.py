@@ -14,6 +14,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.queue import (
+    ORDER,
     SORTS,
     Entry,
     Sized,
@@ -95,6 +96,7 @@ class QueueScreen(ListScreen):
         jobs = self._acted_on
         acts = {
             "open": bool(jobs),
+            "section": self._sort == "queue" and len(self._sections) > 1,
             "cancel": any(not job.state.ended for job in jobs),
             "hold": any(job.state in job_actions.WAITING for job in jobs),
             "retry": any(job.state.ended for job in jobs),
@@ -148,6 +150,19 @@ class QueueScreen(ListScreen):
         else:
             template = f"{{name}} is the {'first' if step < 0 else 'last'} that waits."
             self.tell(msg(template, name=job.task.name))
+
+    def action_section(self) -> None:
+        """Go to the first job that waits, else has ended, else runs: the next of these."""
+        rows, sections = self.query_one(Rows), self._sections
+        after = (number for number in sections if number > rows.at)
+        if sections:
+            rows.move_to(self._ids[next(after, sections[0])])
+
+    @property
+    def _sections(self) -> list[int]:
+        """Where in the queue's own order active, waiting and ended jobs begin."""
+        ranks = [ORDER.get(job.state, 3) for job in self._jobs.values()]
+        return [at for at, rank in enumerate(ranks) if not at or rank != ranks[at - 1]]
 
     def action_sort(self) -> None:
         """Show the jobs in the next order."""

@@ -55,6 +55,25 @@ def preflights() -> Iterator[Preflights]:
         yield Preflights(reader)
 
 
+async def test_no_verdict_is_about_a_device_that_the_labels_exclude(
+    script: Path, preflights: Preflights
+) -> None:
+    cards = [Device(f"GPU-{at}", 0, model, memory_total_mib=40960.0, memory_used_mib=0.0)
+             for at, model in enumerate(("A100", "T4"))]  # fmt: skip
+    hosts = (Host("a", HostState.UP, labels={"pool": "train"}, devices=(cards[0],)),
+             Host("b", HostState.UP, labels={"pool": "serve"}, devices=(cards[1],)))  # fmt: skip
+    snapshot = FleetSnapshot(1, 1.0, hosts)
+    task = Task("train", str(script))
+    for labels, models in (({}, ["A100", "T4"]), ({"pool": "serve"}, ["T4"]),
+                           ({"pool": "none"}, ["A100", "T4"])):  # fmt: skip
+        wanted = replace(task, labels=labels)
+        report = await preflights.report(wanted, snapshot, LabSettings())
+        assert [one.device for one in report.verdicts] == models
+    without = replace(task, anti_labels={"pool": "serve"})
+    report = await preflights.report(without, snapshot, LabSettings())
+    assert [one.device for one in report.verdicts] == ["A100"]
+
+
 def test_a_script_is_analysed_again_only_when_something_changed(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
