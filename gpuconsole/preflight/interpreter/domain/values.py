@@ -20,9 +20,10 @@ Value = Any
 """A constant, a list/tuple/dict/set of values, or one of the classes of this package."""
 
 
-Form = Literal["value", "number", "test", "shape", "gap"]
+Form = Literal["value", "number", "test", "shape", "gap", "held"]
 """What an answer would be: any constant, a number, true or false, a shape with its type; nobody
-can answer a gap, which is something that the analysis itself does not know."""
+can answer a gap, which is something that the analysis itself does not know, nor what a call that
+was given tensors holds beside its result."""
 
 
 @dataclass(frozen=True, slots=True)

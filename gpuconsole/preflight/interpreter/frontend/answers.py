@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from gpuconsole.preflight.assumptions import Assumption, ShapeAnswer
 from gpuconsole.preflight.interpreter.domain import join, string_sets
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
+    Form,
     Namespace,
     Native,
     NativeClass,
@@ -28,6 +30,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.machine.run import Run
 
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
 """Functions whose result would settle what is made of an unknown thing, rather than the thing."""
@@ -69,7 +72,21 @@ def answerable(interp: Interpreter, evaluate: Callable[[], Value], node: ast.exp
         run.answers.met.setdefault(given.given, (run.file, run.line))
         return value
     run.findings.blocking, run.findings.asks = blocking, asks
-    return questions.answer(run, given)
+    return _answered(run, given, value)
+
+
+def _answered(run: Run, given: Assumption, value: Unknown) -> Value:
+    """Return the value that an answer stands for in place of an unknown.
+
+    A shape does not tell what the call that made it holds beside: layers, what they save.
+    """
+    root = value.root
+    if root is None or root.form != "held" or not isinstance(given.value, ShapeAnswer):
+        return questions.answer(run, given)
+    why = f"{given.given} has a shape by your answer, but what {root.text} holds beside it"
+    refused = run.gap(f"{why} is not known: {value.reason}")
+    run.block(refused)
+    return refused
 
 
 def either(
@@ -119,8 +136,7 @@ def of_call(
     if not node.lineno:
         return result
     if result.root is None:
-        gap = any(isinstance(one, (Tensor, Layer)) for one in args)
-        return questions.rooted(node, result, file, "gap" if gap else "value")
+        return questions.rooted(node, result, file, "held" if _holds(args) else "value")
     if isinstance(target, NativeClass):
         if issubclass(target.type, Layer):
             # Its parameters are memory, whether or not it is ever called.
@@ -132,8 +148,19 @@ def of_call(
     if result.root is not None and result.root.form == "value":
         measured = isinstance(target, NativeFunction) and target.name in MEASURES
         if measured or isinstance(target, Unknown):
-            return questions.rooted(node, result, file, "number" if measured else "value")
+            held = isinstance(target, Unknown) and _holds(args)
+            form: Form = "number" if measured else "held" if held else "value"
+            return questions.rooted(node, result, file, form)
     return result
+
+
+def _holds(args: Iterable[Value]) -> bool:
+    """Tell whether a call that is not known may hold memory of a device: it is given tensors."""
+    return any(
+        isinstance(one, (Tensor, Layer))
+        or (isinstance(one, Unknown) and one.root is not None and one.root.form == "shape")
+        for one in args
+    )
 
 
 def settled(interp: Interpreter, target: ast.expr, source: ast.expr, value: Unknown) -> Value:
@@ -141,7 +168,7 @@ def settled(interp: Interpreter, target: ast.expr, source: ast.expr, value: Unkn
     run = interp.run
     given = run.answers.for_target(target, run.file)
     if given is not None:
-        return questions.answer(run, given)
+        return _answered(run, given, value)
     return questions.named(target, source, value, run.file) if target.lineno else value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -27,6 +28,8 @@ ANSWERABLE = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _EXAMPLES: Mapping[Form, str] = {
     "value": "128", "number": "128", "test": "True", "shape": "[N, 3, 224, 224] float32",
 }  # fmt: skip
+_OF_NETWORKS = re.compile(r"\.((named_)?(parameters|buffers|sublayers|children)|state_dict)\(")
+"""Calls whose results no answer can write down."""
 _LABELS = ("label", "target", "class", "[1]")
 """Words of what holds a number for each sample."""
 _LARGE = ("vocab", "dict", "num_user", "num_item", "n_user", "n_item", "embeddings")
@@ -119,7 +122,7 @@ def loop_names(node: ast.For) -> tuple[str, ...]:
 def ask(unknown: Unknown) -> Ask | None:
     """Return the question that would settle an unknown; None where no answer could."""
     root = unknown.root
-    if root is None or root.form == "gap":
+    if root is None or root.form in ("gap", "held") or _OF_NETWORKS.search(root.text):
         return None
     name = root.name or root.text
     if len(name) > MAX_TEXT or "\n" in name:

@@ -124,7 +124,7 @@ def _call(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
         _unknown_training(interp, target, node.func.attr)
     result = interp.call(target, args, kwargs)
     return (
-        answers.of_call(interp, node, target, args, result)
+        answers.of_call(interp, node, target, [*args, *kwargs.values()], result)
         if isinstance(result, Unknown)
         else result
     )

@@ -371,6 +371,42 @@ def test_what_is_picked_from_an_unknown_batch_is_asked_for_by_its_shape(write: W
     assert peak(analysis.estimate(backend="cpu")) > 0
 
 
+BACKBONE = """
+import paddle
+from elsewhere import create
+backbone = create("large")
+head = paddle.nn.Linear(2048, 10)
+opt = paddle.optimizer.Adam(parameters={trained})
+BATCH = 64
+for _ in range(3):
+    seen = paddle.rand([BATCH, 3, 224, 224])
+    found = backbone({given})
+    loss = paddle.nn.functional.cross_entropy(head(found), paddle.randint(0, 10, [BATCH]))
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+"""
+
+
+@pytest.mark.parametrize("given", ["seen", "image=seen"])
+@pytest.mark.parametrize("name", ["found", "backbone({})"])
+def test_a_shape_does_not_tell_what_an_unknown_network_holds(
+    write: Write, name: str, given: str
+) -> None:
+    """The head alone would fit everywhere; what the network saves is the most of it."""
+    script = write(BACKBONE.format(trained="head.parameters()", given=given))
+    assert estimate(script).asks == ()
+    answers = {name.format(given): "[N, 2048] float32"}
+    found = analyse(script, assumptions=answers).estimate(64, backend="cpu")
+    assert found.memory is None
+    assert any("holds beside it is not known" in one.reason for one in found.unknowns)
+
+
+def test_nobody_is_asked_to_write_down_parameters(write: Write) -> None:
+    script = write(BACKBONE.format(trained="backbone.parameters()", given="seen"))
+    assert estimate(script).asks == ()
+
+
 def test_an_answer_for_a_batch_is_not_taken_for_a_sample_of_that_name(write: Write) -> None:
     """Loops and data sets often call both `x`; only the batch has N in its shape."""
     loop = BATCHES.replace("for batch in", "for x, y in").replace("    {names} = batch\n", "")
@@ -384,7 +420,7 @@ def test_an_answer_for_a_batch_is_not_taken_for_a_sample_of_that_name(write: Wri
 
 def test_at_most_three_questions_and_none_that_nobody_could_answer(write: Write) -> None:
     text = "import spam\n" + BATCHES.format(
-        sample="return np.load(str(i)), 1", names="x, y", x="spam.a(x) + spam.b(y) + spam.c"
+        sample="return np.load(str(i)), 1", names="x, y", x="spam.a(1) + spam.b(2) + spam.c"
     )
     asks = estimate(write(text)).asks
     assert 0 < len(asks) <= 3
