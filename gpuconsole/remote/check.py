@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from gpuconsole.config import LabSettings
@@ -19,6 +19,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, HostKeyError, UnreachableError, UsageError
 from gpuconsole.remote import sources
 from gpuconsole.remote.failures import LoginError, unreachable
+from gpuconsole.remote.findings import Finding, Result
 from gpuconsole.remote.hostkeys import OfferedKey, trust
 from gpuconsole.remote.hosts import make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory, SlurmSection
@@ -27,7 +28,6 @@ from gpuconsole.remote.sources import NoSourceError
 from gpuconsole.remote.ssh import SshLink
 from gpuconsole.waiting import within
 
-Result = Literal["ok", "warn", "fail", "skip"]
 SSH_STEPS = ("name resolution", "tcp", "host key", "login")
 HOST_STEPS = ("python", "driver", "devices", "docker", "gpu runtime", "image", "disk", "clock")
 SLURM_STEPS = ("slurm", "nodes", "python", "folder")
@@ -35,21 +35,6 @@ LOW_DISK_MIB = 20 * 1024.0
 """An image of Paddle with CUDA takes about 10 GiB, twice that while it is unpacked."""
 LARGE_SKEW_S = 2.0
 FRAME_WAIT_S = 6.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one step found; `remedy` is the next thing to do where it failed."""
-
-    step: str
-    result: Result
-    message: str
-    remedy: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """Return it as it stands in a `--json` document."""
-        keys = ("step", "result", "message", "remedy")
-        return {key: getattr(self, key) for key in keys}
 
 
 @dataclass(frozen=True, slots=True)

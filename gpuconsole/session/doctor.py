@@ -20,10 +20,9 @@ from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, st
 from gpuconsole.core.trust import require_private
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import ConsoleError
-from gpuconsole.remote.check import Finding
+from gpuconsole.remote.findings import Finding
 from gpuconsole.remote.inventory import load_inventory
 from gpuconsole.remote.sandbox import require_sandbox
-from gpuconsole.remote.ssh_keys import agent_keys, key_files
 from gpuconsole.remote.sshconfig import own_config, read_aliases, require_trusted
 from gpuconsole.state.filesystem import require_local
 
@@ -147,6 +146,9 @@ def _ssh() -> Iterator[Finding]:
 
 async def _keys(environ: Mapping[str, str]) -> Finding:
     """Test whether there is a key that opens hosts without a passphrase being asked for."""
+    # SSH's library is imported only once it is needed.
+    from gpuconsole.remote.ssh_keys import agent_keys, key_files
+
     held = await agent_keys(environ.get("SSH_AUTH_SOCK", ""))
     files, locked = key_files()
     said = []

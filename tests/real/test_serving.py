@@ -144,7 +144,7 @@ async def test_a_phone_reads_it_and_has_keys(tmp_path: Path) -> None:
         page = await opened("about:blank")
         await page.call(
             "Emulation.setDeviceMetricsOverride",
-            width=390, height=844, deviceScaleFactor=2, mobile=True,
+            width=390, height=844, deviceScaleFactor=1, mobile=True,
         )  # fmt: skip
         await page.call("Emulation.setTouchEmulationEnabled", enabled=True)
         await page.call("Page.navigate", url=address)
