@@ -89,13 +89,17 @@ _MAKE_WAY = """
 umask 077
 cd -P -- "$base" || exit
 (enter "$job.checkpoint") || exit
+owner=$(stat -c %u:%g -- "$job.checkpoint") || exit
 if is_there "$job.before"; then
   clear "$job.checkpoint" || exit
 else
   mv -- "$job.checkpoint" "$job.before" || exit
 fi
-mkdir -- "$job.checkpoint"
+mkdir -- "$job.checkpoint" || exit
+[ "$(id -u)" != 0 ] || (enter "$job.checkpoint" && chown -- "$owner" .)
 """
+"""Where jobs run as their users the folder is theirs: the account is root there, which alone can
+give it to them."""
 _ARRIVED = 'cd -P -- "$base" && clear "$job.before"'
 _RESULTS = """
 cd -P -- "$base" 2>/dev/null && is_there "$job" || exit 4
