@@ -8,7 +8,9 @@ the inventory. Keys typed meanwhile wait for the console.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import sys
 import termios
 from collections.abc import Sequence
@@ -31,10 +33,13 @@ class Opening:
         self._shown = sys.stdin.isatty() and sys.stderr.isatty()
         self._before: list[Any] | None = None
         self._handed_over = False
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Opening:
         """Take the other screen, and keep what is typed from being shown on it."""
         if self._shown:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                self._handlers[number] = signal.signal(number, self._end)
             self._keep_keys()
             sys.stderr.write(_ENTER)
             self.show(())
@@ -48,11 +53,10 @@ class Opening:
     ) -> None:
         """Give the terminal back as it was; the console itself leaves the screen it draws on."""
         if self._shown and (kind is not None or not self._handed_over):
-            sys.stderr.write(_LEAVE)
-            sys.stderr.flush()
-        if self._before is not None:
-            with contextlib.suppress(termios.error, OSError):
-                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
+            self._leave()
+        self._restore_keys()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
     def show(self, hosts: Sequence[str]) -> None:
         """Show the hosts that will be connected, as many as there is room for."""
@@ -68,6 +72,23 @@ class Opening:
     def hand_over(self) -> None:
         """Leave the screen to the console, which takes it away at its end."""
         self._handed_over = True
+
+    def _end(self, number: int, _frame: object) -> None:
+        """Give the terminal back and end with the code that shells expect, until the console has
+        handlers of its own."""
+        self._leave()
+        self._restore_keys()
+        os._exit(128 + number)
+
+    def _leave(self) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(_LEAVE)
+            sys.stderr.flush()
+
+    def _restore_keys(self) -> None:
+        if self._before is not None:
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
 
     def _keep_keys(self) -> None:
         with contextlib.suppress(termios.error, OSError):

@@ -25,6 +25,7 @@ from gpuconsole.tui.screens.jump import JumpScreen
 from gpuconsole.tui.screens.messages import MessagesScreen
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit.screen import SubmitScreen
+from gpuconsole.tui.screens.tour import TourScreen
 from gpuconsole.tui.screens.usage import UsageScreen
 from gpuconsole.tui.widgets.action_list import Actions
 from gpuconsole.tui.widgets.fleet_map import FleetMap
@@ -61,6 +62,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "jump": (JumpScreen, ("ctrl+o",)),
     "messages": (MessagesScreen, ("colon", *"messages", "enter")),
     "help": (HelpScreen, ("question_mark",)),
+    "tour": (TourScreen, ("colon", *"tour", "enter")),
 }
 """Who carries an area's bindings, and the keys that lead there."""
 

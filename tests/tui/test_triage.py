@@ -97,7 +97,7 @@ async def test_the_worst_comes_first_with_evidence_and_what_to_do() -> None:
 async def test_frame_counts_what_is_open_and_what_is_critical(size: tuple[int, int]) -> None:
     made = everything()
     async with opened(made, size) as console:
-        await console.shows("5 Triage 3!", "1 CRIT")
+        await console.shows("5 Triage 3 open!" if size == WIDE else "5 Triage 3!", "1 CRIT")
         made.triage.now = (replace(DOWN, marked="acknowledged", marked_by="ana"), HOT)
         made.time += 1
         await console.beat()
@@ -413,7 +413,7 @@ async def test_without_colour_words_say_the_same(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NO_COLOR", "1")
     async with opened(everything()) as console:
         await triage(console)
-        await console.shows("! critical", "~ warning", "5 Triage 3!", "1 CRIT")
+        await console.shows("! critical", "~ warning", "5 Triage 3 open!", "1 CRIT")
 
 
 async def test_another_theme_draws_everything_again() -> None:

@@ -115,6 +115,9 @@ class Retrying:
         fresh = await self._preflight.report(smaller, empty=True)
         if fresh.estimate.batch_size != size:
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
+        if report.estimate.memory is not None and fresh.estimate.memory is None:
+            # The number stands in several places, say, of which one was changed.
+            raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
         refuse_hopeless(smaller, fresh)
         kinds = (one.costs for one in report.suggestions if one.kind == "batch-size")
         return Offer(job, smaller, fresh, size, batch, why, next(kinds, ""))

@@ -98,20 +98,9 @@ def _nearest(word: str, choices: Mapping[str, object] | frozenset[str]) -> str:
     return f" Did you mean `{found[0]}`?" if found else ""
 
 
-def bindings(*areas: str, priority: bool = False) -> list[BindingType]:
-    """Return the bindings of these areas; their ids make them configurable.
-
-    With `priority` they act before what has the focus is asked, and before the keys behind them.
-    """
+def bindings(*areas: str) -> list[BindingType]:
+    """Return the bindings of these areas; their ids make them configurable."""
     return [
-        Binding(
-            key.keys,
-            key.action,
-            key.label,
-            id=key.id,
-            tooltip=key.help,
-            show=key.footer,
-            priority=priority,
-        )
+        Binding(key.keys, key.action, key.label, id=key.id, tooltip=key.help, show=key.footer)
         for key in in_area(*areas)
     ]

@@ -7,11 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.suggester import Suggester
@@ -57,11 +55,7 @@ def completed(typed: str) -> str | None:
 class Form(VerticalScroll, can_focus=False):
     """All fields, one a line."""
 
-    # At once, before the letters that follow: of a burst they are for the next field.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("form", priority=True),
-        Binding("enter", "taken", show=False, priority=True),
-    ]
+    BINDINGS = bindings("form")
 
     @dataclass
     class Changed(Message):
@@ -135,11 +129,6 @@ class Form(VerticalScroll, can_focus=False):
         else:
             self.screen.focus_next(".field-input")
 
-    def action_taken(self) -> None:
-        """Take what is typed or was recalled, and go on."""
-        self.recalling = False
-        self.action_next()
-
     def action_previous(self) -> None:
         """Go to the field before; before the first are the submissions of the past."""
         if self._on_script:
@@ -158,3 +147,10 @@ class Form(VerticalScroll, can_focus=False):
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(self.Changed(self.values))
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        event.stop()
+        # What was recalled is taken.
+        self.recalling = False
+        self.action_next()
