@@ -83,7 +83,7 @@ async def test_a_browser_opens_it_presses_keys_and_cannot_write(tmp_path: Path) 
         await page.shows("Queue")
         await page.press("c", "1")
         await page.shows("Fleet: memory")
-        assert "Cancel it" not in page.seen, "a question whether to cancel"
+        assert "Cancel job" not in page.seen, "a question whether to cancel"
 
         # A second viewer looks at the same lab, from a console of its own.
         second = await opened(address)
@@ -105,7 +105,7 @@ async def test_with_write_a_job_can_be_cancelled(tmp_path: Path) -> None:
         await page.press("2")
         await page.shows("why")
         await page.press("c")
-        await page.shows("Cancel it")
+        await page.shows("Cancel job")
         page.forget()
         await page.press("y")
         await page.shows("cancelled")
