@@ -78,7 +78,7 @@ async def test_what_is_free_who_works_where_and_what_was(
         await console.shows("PAST")
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize("size", [NARROW, WIDE, LARGE])
 async def test_a_job_that_waits_one_that_is_too_big_and_a_process_that_idles(
     size: tuple[int, int], tmp_path: Path
 ) -> None:

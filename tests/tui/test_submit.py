@@ -117,6 +117,43 @@ async def test_function_keys_apply_suggestions() -> None:
         await console.told("change the batch size at train.py:12 too")
 
 
+async def test_a_suggestion_is_applied_as_soon_as_its_answer_is_there() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        session.gate = asyncio.Event()
+        await console.press("4")
+        await console.type("train.py")
+        await console.press("f2")
+        assert value(console, "batch") == ""
+        session.gate.set()
+        await console.until(lambda: asked(session).batch_size == 48)
+        assert value(console, "batch") == "48"
+
+
+async def test_a_suggestion_waited_for_is_dropped_by_typing_on() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        session.gate = asyncio.Event()
+        await console.press("4")
+        await console.type("train.py")
+        await console.press("f2")
+        await console.type("x")
+        session.gate.set()
+        await console.until(lambda: answered(console, "train.pyx"))
+        await console.press("f6", "f6", "f6")
+        assert value(console, "batch") == ""
+
+
+async def test_a_key_never_applies_what_was_suggested_for_another_script() -> None:
+    session = FakeSession()
+    async with opened(session) as console:
+        await form(console)
+        session.gate = asyncio.Event()
+        await console.type("x")
+        await console.press("f2")
+        assert value(console, "batch") == ""
+
+
 async def test_a_suggestion_changes_the_shipped_copy_alone() -> None:
     edit = Edit("train.py", 12, "BATCH = 64", "BATCH = 48")
     smaller = Suggestion("batch-size", 48, "Reduce the batch size to 48.", 900.0, edits=(edit,))

@@ -79,6 +79,8 @@ class Draft:
     """Lines to change in the shipped copy of the script."""
     script: str = ""
     """The script that they are for."""
+    awaited: tuple[Task, int] | None = None
+    """The suggestion whose key was pressed before there was an answer, and for which task."""
 
 
 class SubmitScreen(RecallingScreen):
@@ -134,6 +136,11 @@ class SubmitScreen(RecallingScreen):
         return not self._draft.stale and self._draft.answer.task is not None
 
     @property
+    def _current(self) -> bool:
+        """Whether there is an answer to what is typed at this moment."""
+        return not self._draft.stale and self._draft.answer.task == self._typed_task(quiet=True)
+
+    @property
     def _applicable(self) -> Sequence[Suggestion]:
         """The suggestions that a key applies."""
         report = self._draft.answer.report
@@ -165,7 +172,11 @@ class SubmitScreen(RecallingScreen):
         aside(self, partial(self._submit, task), group="submit")
 
     def action_apply(self, number: int) -> None:
-        """Apply a suggestion to the form."""
+        """Apply a suggestion to the form, as soon as what is typed has its answer."""
+        if not self._current:
+            task = self._typed_task(quiet=True)
+            self._draft.awaited = (task, number) if task is not None else None
+            return
         report, able = self._draft.answer.report, self._applicable
         if report is None or number >= len(able):
             return
@@ -311,6 +322,9 @@ class SubmitScreen(RecallingScreen):
     def _answered(self, answer: Answer) -> None:
         self._draft.answer = answer
         self._draft.stale = self._draft.slow = False
+        awaited, self._draft.awaited = self._draft.awaited, None
+        if awaited is not None and awaited[0] == answer.task:
+            self.call_later(self.action_apply, awaited[1])
         if self.ready:
             self.draw_footer()
         if self._patience is not None:
