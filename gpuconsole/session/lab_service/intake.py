@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -83,6 +85,13 @@ class Intake:
         )
         notes = tuple(clean(note, 500) for note in submission.notes[:_MOST_NOTES])
         return self._session.store(Prepared(jobs, bundle, submission.secrets, notes))
+
+    async def stored(self, caller: Caller) -> int:
+        """Return how many bytes the packed projects of an account's jobs take; jobs of one
+        submission share a file."""
+        jobs = self._session._journal.jobs()
+        bundles = [self._session._context.bundle(job.id) for job in jobs if job.user == caller.name]
+        return await asyncio.to_thread(_size, bundles)
 
     def _require_room(self, caller: Caller, count: int) -> None:
         """Raise RefusedError for more jobs of one account than the queue can plan with."""
@@ -201,3 +210,13 @@ def _require_number(name: str, number: int, least: int, most: int) -> None:
 def _require_figure(name: str, figure: float | None, most: float) -> None:
     if figure is not None and not 0 <= figure <= most:
         raise UsageError(f"Wrong {name}", f"{str(figure)[:20]} is not from 0 to {most:g}.")
+
+
+def _size(files: Iterable[Path]) -> int:
+    """Return how many bytes those of the files take that are there."""
+    sizes: dict[int, int] = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            found = file.stat()
+            sizes[found.st_ino] = found.st_size
+    return sum(sizes.values())

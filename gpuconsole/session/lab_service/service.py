@@ -258,7 +258,8 @@ class LabService:
                 # Before a large project is taken, and once more when it is queued.
                 self._intake.require(caller, submission)
                 limit_mib = self._session.settings.code_size_limit
-                async with self._uploads.received(await parts.next(), limit_mib) as bundle:
+                stored = await self._intake.stored(caller)
+                async with self._uploads.received(await parts.next(), limit_mib, stored) as bundle:
                     self._intake.require(caller, submission)
                     jobs = self._intake.take(caller, submission, bundle)
             except ConsoleError as error:

@@ -56,13 +56,17 @@ class Uploads:
                 del self._sending[caller.uid]
 
     @contextlib.asynccontextmanager
-    async def received(self, part: object, limit_mib: float) -> AsyncIterator[Path]:
+    async def received(
+        self, part: object, limit_mib: float, stored: int = 0
+    ) -> AsyncIterator[Path]:
         """Give the file that a request's part `bundle` is written to; it is removed unless it was
-        moved. UsageError for one that is no packed project, or has more than so much."""
+        moved. UsageError for one that is no packed project, or has more than so much; RefusedError
+        where the disk is nearly full, or an account whose projects take `stored` bytes would have
+        more of it than it leaves to the others."""
         if not isinstance(part, BodyPartReader) or part.name != "bundle":
             raise UsageError("Wrong request", "It has no packed project.")
         make_folder(self._folder)
-        self._require_space()
+        self._require_space(stored)
         handle, name = tempfile.mkstemp(dir=self._folder, prefix=_PREFIX)
         bundle, size, limit = Path(name), 0, int(limit_mib * MIB)
         try:
@@ -75,7 +79,7 @@ class Uploads:
                             f"The lab takes {limit // MIB} MiB packed.",
                             "Leave data out with a .gitignore, or mount it.",
                         )
-                    self._require_space()
+                    self._require_space(stored + size)
                     await asyncio.to_thread(file.write, chunk)
             async with self._reading:
                 await asyncio.to_thread(require_bounded, bundle, limit_mib)
@@ -83,13 +87,21 @@ class Uploads:
         finally:
             await asyncio.to_thread(bundle.unlink, missing_ok=True)
 
-    def _require_space(self) -> None:
-        """Raise RefusedError where the disk is nearly full."""
-        if shutil.disk_usage(self._folder).free < SPARE_BYTES:
+    def _require_space(self, held: int) -> None:
+        """Raise RefusedError where the disk is nearly full, or an account that holds so many bytes
+        of it would leave less than that to the others."""
+        free = shutil.disk_usage(self._folder).free - SPARE_BYTES
+        if free < 0:
             raise RefusedError(
                 "The lab's disk is nearly full",
                 f"The service's host has less than {SPARE_BYTES // MIB} MiB for projects.",
                 "Ask an operator to cancel jobs that wait, or to free some space there.",
+            )
+        if held > free:
+            raise RefusedError(
+                "Your projects take too much of the lab's disk",
+                f"Those of your jobs take {held // MIB} MiB, and {free // MIB} MiB are left there.",
+                "Submit more once some of your jobs have ended, or leave data out of the project.",
             )
 
 

@@ -6,8 +6,10 @@ import asyncio
 import io
 import resource
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -339,3 +341,26 @@ async def test_projects_leave_room_for_the_journal(
     assert list((lab.root / "state" / "bundles").glob("*")) == []
     lab.act_as("ada")
     assert lab.session.jobs() == ()
+
+
+async def test_one_account_leaves_the_others_as_much_of_the_disk_as_it_takes(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = len(packed_project())
+    bundle = lab.root / "bundle"
+    wanted = Wanted(Task("t", script="/t.py"), None, None)
+
+    async def submit() -> None:
+        bundle.write_bytes(packed_project())
+        await lab.client().submit(Submission((wanted, wanted), hold=True), bundle)
+
+    def left(free: int) -> Callable[[Path], SimpleNamespace]:
+        return lambda folder: SimpleNamespace(free=uploads.SPARE_BYTES + free)
+
+    monkeypatch.setattr(uploads.shutil, "disk_usage", left(2 * taken))
+    await submit()  # two jobs of one project, which is there once
+    await submit()
+    with pytest.raises(RefusedError, match="take too much of the lab's disk"):
+        await submit()
+    lab.act_as("eve")
+    await submit()
