@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from rich.style import Style
+from textual.screen import ModalScreen
 
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.history import Series
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.jobs import JobState
+from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.tui.render.fleet_map.layout import Density
 from gpuconsole.tui.render.fleet_map.metrics import METRICS
+from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from tests.tui.console import Driven, opened
 from tests.tui.fake import NOW, FakeHistory, FakeSession, FakeTriage, incident, job, lab
@@ -151,6 +155,24 @@ async def test_a_frozen_picture_says_how_it_goes_on(key: str) -> None:
         await console.press(key)
         await console.until(lambda: "PAUSED" not in console.text, "going on")
         assert "p resume" not in console.text
+
+
+# -- keys that lead back --------------------------------------------------------------------
+
+
+async def test_an_answered_question_leaves_the_actions_of_an_incident(tmp_path: Path) -> None:
+    async with (
+        open_session(None, tmp_path / "state", demo=DemoOptions()) as session,
+        opened(session, toasts=False) as console,
+    ):
+        await console.press("5")
+        await console.shows("idle")
+        await console.press("end", "x")
+        await console.shows("preview of 1")
+        await console.press("1")
+        await console.until(lambda: isinstance(console.app.screen, ModalScreen), "a question")
+        await console.press("n", "1")
+        await console.until(lambda: isinstance(console.app.screen, FleetScreen), "the fleet")
 
 
 # -- a host that comes back -----------------------------------------------------------------

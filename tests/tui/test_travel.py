@@ -81,6 +81,14 @@ async def replayed(
     await session.__aexit__(None, None, None)
 
 
+@pytest.mark.parametrize("words", ["10m", "-10m", "10 min ago"])
+async def test_a_time_is_typed_as_one_says_it(tmp_path: Path, words: str) -> None:
+    async with opened(session(tmp_path)) as console:
+        await back_to(console, words)
+        await console.shows("PAST")
+        assert first_device(console) == 10
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_picture_of_then_is_shown_and_marked(
     tmp_path: Path, size: tuple[int, int]
