@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.levels import Condition, condition, is_busy, level
@@ -12,6 +11,7 @@ from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.render.device_rows import fp16_words, link_words, memory_words, short_model
+from gpuconsole.tui.render.incidents import moment
 from gpuconsole.tui.render.placement import ranges
 from gpuconsole.tui.render.text_cells import Piece, bar, fit, labelled, wrapped
 from gpuconsole.tui.snapshot import Picture
@@ -210,6 +210,8 @@ def _figure(value: float | None) -> str:
 
 
 MOST = 50
+_KIND, _MOST_LINES = 9, 3
+"""Cells for the kind of an event, and lines that one may take."""
 Event = tuple[float, str, str, bool]
 """When, a word for what kind, what, and whether it is bad."""
 
@@ -220,14 +222,20 @@ def event_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     if not found:
         words = ink.say("Nothing has happened here since the console was opened.")
         return [[(words, ink.muted)]]
-    return [
-        [
-            (datetime.fromtimestamp(at).strftime("%m-%d %H:%M:%S") + "  ", ink.muted),
-            (fit(ink.say(kind), 9), ink.text),
-            (fit(what, max(8, width - 25)), ink.bad if bad else ink.text),
-        ]
-        for at, kind, what, bad in found
-    ]
+    lines: Lines = []
+    for at, kind, what, bad in found:
+        when = f"{moment(at, picture.now)}  "
+        parts = wrapped(what, max(8, width - len(when) - _KIND))
+        for number, part in enumerate(parts[:_MOST_LINES]):
+            first = number == 0
+            lines.append(
+                [
+                    (when if first else " " * len(when), ink.muted),
+                    (fit(ink.say(kind) if first else "", _KIND), ink.text),
+                    (part, ink.bad if bad else ink.text),
+                ]
+            )
+    return lines
 
 
 def _events(ink: Ink, picture: Picture, host: Host) -> Iterator[Event]:

@@ -136,11 +136,6 @@ class SubmitScreen(RecallingScreen):
         return not self._draft.stale and self._draft.answer.task is not None
 
     @property
-    def _current(self) -> bool:
-        """Whether there is an answer to what is typed at this moment."""
-        return not self._draft.stale and self._draft.answer.task == self._typed_task(quiet=True)
-
-    @property
     def _applicable(self) -> Sequence[Suggestion]:
         """The suggestions that a key applies."""
         report = self._draft.answer.report
@@ -148,9 +143,12 @@ class SubmitScreen(RecallingScreen):
 
     def keys(self) -> list[Key]:
         """Return the keys that do something to this draft: a suggestion that is for the script has
-        none."""
+        none, nor is there one to answer where nothing was asked."""
         able = len(self._applicable)
         absent = {f"submit.{name}" for name in ("first", "second", "third")[able:]}
+        report = self._draft.answer.report
+        if report is None or not report.estimate.asks:
+            absent.add("submit.answer")
         pair = f"F2-F{able + 1}" if able > 1 else "F2"
         found = [key for key in ConsoleScreen.keys(self) if key.id not in absent]
         return [replace(key, pair=pair) if key.id == "submit.first" else key for key in found]
@@ -173,10 +171,13 @@ class SubmitScreen(RecallingScreen):
 
     def action_apply(self, number: int) -> None:
         """Apply a suggestion to the form, as soon as what is typed has its answer."""
-        if not self._current:
-            task = self._typed_task(quiet=True)
-            self._draft.awaited = (task, number) if task is not None else None
-            return
+        task = self._typed_task(quiet=True)
+        if task is not None and (self._draft.stale or task != self._draft.answer.task):
+            self._draft.awaited = task, number
+        else:
+            self._apply(number)
+
+    def _apply(self, number: int) -> None:
         report, able = self._draft.answer.report, self._applicable
         if report is None or number >= len(able):
             return
@@ -323,8 +324,8 @@ class SubmitScreen(RecallingScreen):
         self._draft.answer = answer
         self._draft.stale = self._draft.slow = False
         awaited, self._draft.awaited = self._draft.awaited, None
-        if awaited is not None and awaited[0] == answer.task:
-            self.call_later(self.action_apply, awaited[1])
+        if awaited is not None and awaited[0] == answer.task == self._typed_task(quiet=True):
+            self.call_later(self._apply, awaited[1])
         if self.ready:
             self.draw_footer()
         if self._patience is not None:
@@ -445,10 +446,10 @@ class SubmitScreen(RecallingScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
-        told = "pgup pgdn scroll" if self._draft.pane == "placement" else "F6 comes here"
+        told = "pgup pgdn scroll" if self._draft.pane == "placement" else "F6 focuses"
         panel.entitle(ink.say("placement"), told)
         if answer.decision is None:
-            panel.put([[(ink.say("Where it would run, and why, comes here."), ink.muted)]])
+            panel.put([[(ink.say("Where it would run, and why."), ink.muted)]])
             return
         now = self.picture.now
         panel.put(decision_lines(ink, answer.decision, answer.docker, now, width))
