@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpuconsole.cli.output import note
+from gpuconsole.cli.output import note, told
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.files.assumptions import Assumptions
 
@@ -23,7 +24,12 @@ def recalled(task: Task, state: Path | None, *, forget: bool) -> Mapping[str, st
     answers = store.of(task.script)
     used = [f"{name}={value}" for name, value in answers.items() if name not in task.assumptions]
     if used:
-        note(f"Remembered for this script: {', '.join(used)} (--forget-assumptions forgets).")
+        note(
+            msg(
+                "Remembered for this script: {answers} (--forget-assumptions forgets).",
+                answers=", ".join(used),
+            )
+        )
     return answers
 
 
@@ -41,4 +47,4 @@ def _try(change: Callable[[], object]) -> None:
     try:
         change()
     except JournalError as error:
-        note(f"{error.title}: {error.message}")
+        note(told(error))

@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
-from gpuconsole.cli.output import note
+from gpuconsole.cli.output import note, told
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, state_folder
+from gpuconsole.core.wording import sentences
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.remote.drivers import has_driver
 from gpuconsole.session.reading.analyses import Analyses
@@ -113,7 +114,7 @@ def _history(state: Path | None) -> preflight.Calibration | None:
     try:
         return recorded(folder)
     except JournalError as error:
-        note(f"History is not used. {error.title}: {error.message} {error.hint}")
+        note(sentences("History is not used.", told(error), error.hint))
         return None
 
 

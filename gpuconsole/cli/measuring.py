@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from gpuconsole.cli.options import options
-from gpuconsole.cli.output import note
+from gpuconsole.cli.output import note, say, told
 from gpuconsole.core.estimate import Isolation, MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import state_folder
+from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _FLEET_WAIT_S = 10.0
 _BAR = 12
 """Columns of the bar of progress; the whole line is shorter than 80."""
+_STAGE = 48
+"""Columns of what is being done."""
 _NEEDED = "Reading alone does not settle this script; running a few of its steps can."
 _TO_AGREE: Mapping[Isolation, str] = {
     "bubblewrap": "To agree, add --yes (for this command), or answer "
@@ -53,7 +56,9 @@ def measure(
     """Measure a task's script, on this machine, where `reader` reads it, or on a host, telling
     progress as it goes."""
     if not task.script:
-        raise UsageError("Nothing to measure", f"The {mode} tier needs a script.", "Name one.")
+        raise UsageError(
+            "Nothing to measure", msg("The {tier} tier needs a script.", tier=mode), "Name one."
+        )
     if options().read_only:
         raise UsageError("Read only", "Measuring runs the script.", "Leave out --read-only.")
     telling = _Telling()
@@ -149,7 +154,7 @@ def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
     try:
         return drive(work)
     except ConsoleError as error:
-        note(f"It was not measured on a host. {error.title}: {error.message}")
+        note(sentences("It was not measured on a host.", told(error)))
         return None
 
 
@@ -242,8 +247,8 @@ def _consent() -> LocalConsent:
 def _agreed_there(run: Run) -> bool:
     if not sys.stdin.isatty():
         return False
-    said = f"{_NEEDED} Measure it in a container on {run.site.name}?"
-    return click.confirm(said, default=True, err=True)
+    asked = msg("Measure it in a container on {host}?", host=run.site.name)
+    return click.confirm(say(sentences(_NEEDED, asked)), default=True, err=True)
 
 
 def _agreed_here(*, yes: bool, needed: bool = True) -> Isolation | None:
@@ -259,16 +264,18 @@ def _agreed_here(*, yes: bool, needed: bool = True) -> Isolation | None:
     kind = sandbox.kind
     if consent.covers(kind) or (yes and kind == "bubblewrap"):
         return kind
-    said = f"This runs the script on this machine, {sandbox.isolation}."
+    said = msg("This runs the script on this machine, {how_text}.", how_text=sandbox.isolation)
     if not sys.stdin.isatty():
         hint = _TO_AGREE[kind]
         if not needed:
-            note(f"{_NEEDED} That would run it on this machine, so it was not done. {hint}")
+            left = "That would run it on this machine, so it was not done."
+            note(sentences(_NEEDED, left, hint))
             return None
         raise UsageError("No terminal to ask in", said, hint)
     if not needed:
         note(_NEEDED)
-    if not click.confirm(f"{said}\nAllow this, for this and later scripts?", err=True):
+    allowed = say("Allow this, for this and later scripts?")
+    if not click.confirm(f"{say(said)}\n{allowed}", err=True):
         return None
     consent.give(kind)
     return kind
@@ -282,12 +289,15 @@ class _Telling:
         self._last = ""
 
     def __call__(self, share: float, stage: str) -> None:
+        from rich.cells import set_cell_size
+
         if self._inplace:
             bar = "█" * round(_BAR * share)
-            said = f"{bar:·<{_BAR}} {share:4.0%} {stage:<48.48} Ctrl-C ends"
-            print(f"\r{said}", end="", file=sys.stderr)
+            doing = set_cell_size(say(stage), _STAGE)
+            line = f"{bar:·<{_BAR}} {share:4.0%} {doing} {say('Ctrl-C ends')}"
+            print(f"\r{line}", end="", file=sys.stderr)
         elif stage != self._last:
-            note(f"{share:.0%} {stage}")
+            note(joined(" ", (f"{share:.0%}", stage)))
         self._last = stage
 
     def done(self) -> None:

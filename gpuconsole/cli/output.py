@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.places import config_path
 from gpuconsole.core.text import clean
-from gpuconsole.core.wording import Message
+from gpuconsole.core.wording import Message, joined
 from gpuconsole.errors import ConsoleError
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ def print_error(error: ConsoleError, as_json: bool) -> None:
 def _lines(text: str) -> list[str]:
     """Return the lines of a text; one that is a single line stays a message."""
     return text.splitlines() if "\n" in text else [text] if text else []
+
+
+def told(error: ConsoleError) -> str:
+    """Return an error's title and message, as one sentence."""
+    return joined(": ", (error.title, error.message))
 
 
 def note(text: str) -> None:

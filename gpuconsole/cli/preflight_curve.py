@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import text
+from gpuconsole.cli.output import said, say, text
 from gpuconsole.core.estimate import CurvePoint, Report, Verdict
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg, sentences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,8 +23,8 @@ def drawn(found: Report) -> Iterator[RenderableType]:
     """Plot the peak against the batch size, with a line for each limit within reach."""
     yield text("")
     own = found.estimate.batch_size
-    mark = f" (this script: {own:,})" if own is not None else ""
-    yield text(f"Peak against batch size{mark}", "bold")
+    mark = msg("(this script: {n})", n=f"{own:,}") if own is not None else ""
+    yield said(sentences("Peak against batch size", mark), "bold")
     points = found.curve
     top = max(point.high_mib for point in points) * 1.05
     limits = _limits(found.verdicts, top)
@@ -45,7 +46,15 @@ def drawn(found: Report) -> Iterator[RenderableType]:
         _write(rows[number], f" {clean(', '.join(named))[: WIDTH - 4]} ")
     yield from _axes(rows, top)
     yield text(f"{'':>10} └{'─' * WIDTH}")
-    yield text(f"{'':>11}1{'batch size':^{WIDTH - 2 - len(f'{most:,}')}}{most:,}")
+    yield text(f"{'':>11}1{_centred(say('batch size'), WIDTH - 2 - len(f'{most:,}'))}{most:,}")
+
+
+def _centred(words: str, width: int) -> str:
+    """Put words in the middle of so many cells."""
+    from rich.cells import cell_len
+
+    room = max(0, width - cell_len(words))
+    return " " * (room // 2) + words + " " * (room - room // 2)
 
 
 def _write(row: list[tuple[str, str]], label: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table, text
+from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.cli.preflight_curve import drawn
 from gpuconsole.core.answer import Answer, answer
 from gpuconsole.core.edits import diff_of
@@ -23,6 +23,7 @@ from gpuconsole.core.estimate import (
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.preflight import ladder
 from gpuconsole.preflight.backends import unproven
 from gpuconsole.preflight.batch import MAX_BATCH
@@ -39,12 +40,13 @@ LEGEND_WIDTH = 79
 BEYOND = "×"
 """What is above the limit, also where there are no colors."""
 _VERDICTS = {
-    "fits": ("✓ fits", "green"),
-    "tight": ("! tight", "yellow"),
-    "will-not-fit": ("✗ will not fit", "red"),
-    "will-fail": ("✗ will fail", "red"),
-    "unknown": ("? unknown", "yellow"),
+    "fits": ("✓", "green"),
+    "tight": ("!", "yellow"),
+    "will-not-fit": ("✗", "red"),
+    "will-fail": ("✗", "red"),
+    "unknown": ("?", "yellow"),
 }
+_MOMENTS = {"forward": "forward pass", "backward": "backward pass", "step": "optimizer step"}
 PARTS = (
     ("P", "parameters", "blue"),
     ("G", "gradients", "cyan"),
@@ -66,10 +68,10 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
     yield _hanging(method(estimate), "dim")
     yield from troubles(estimate)
     if len(found.trials) > 1:
-        yield text("Tiers that were tried", "bold")
+        yield said("Tiers that were tried", "bold")
         for trial in found.trials:
             style = "" if trial.outcome in ("answered", "confirmed") else "dim"
-            yield _hanging(clean(ladder.sentence(trial)), style)
+            yield _hanging(ladder.sentence(trial), style)
     if shown.memory is not None:
         yield text("")
         yield _bar(shown)
@@ -81,7 +83,7 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
             yield from _reasons(found.verdicts)
     if found.suggestions and not estimate.errors:
         yield text("")
-        yield text("What would help", "bold")
+        yield said("What would help", "bold")
         for number, one in enumerate(found.suggestions, start=1):
             yield from suggestion(number, one)
     if found.curve:
@@ -90,7 +92,7 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
         yield from _layers(found.explanation)
     if explain:
         yield text("")
-        yield text("How it was found", "bold")
+        yield said("How it was found", "bold")
         for sentence in estimate.notes:
             yield _hanging(sentence)
 
@@ -99,7 +101,7 @@ def _hanging(words: str, style: str = "") -> RenderableType:
     """Indent a sentence, also where it goes on in a second line."""
     from rich.padding import Padding
 
-    return Padding(text(words, style), (0, 0, 0, 2), expand=False)
+    return Padding(said(words, style), (0, 0, 0, 2), expand=False)
 
 
 # --- verdict ------------------------------------------------------------------------------------
@@ -110,25 +112,38 @@ def headline(found: Report) -> Text:
     from rich.text import Text
 
     shown = answer(found)
-    said, style = _VERDICTS[shown.word]
-    line = Text(said.upper(), style=f"bold {style}")
-    name = Path(found.estimate.script).name or "this task"
-    memory = shown.memory
-    rest = f"   {name}"
+    line = Text(_verdict(shown.word).upper(), style=f"bold {_VERDICTS[shown.word][1]}")
+    about = _about(found, shown)
+    if shown.memory is not None and not found.verdicts:
+        return Text(about, style="bold")
+    return line.append(f"   {about}", style="bold")
+
+
+def _verdict(word: str) -> str:
+    """Return a verdict with its sign, in the user's language."""
+    return f"{_VERDICTS[word][0]} {say(word.replace('-', ' '))}"
+
+
+def _about(found: Report, shown: Answer) -> str:
+    """Return what the headline says of the script, in the user's language."""
+    script, memory = Path(found.estimate.script).name, shown.memory
+    named = name(script) if script else "this task"
     if shown.word == "will-fail":
-        rest += ": the script itself is wrong"
+        about = msg("{script_text}: the script itself is wrong", script_text=named)
     elif MAY_FAIL in found.estimate.flags:
-        rest += ": it may fail, and its memory is unknown"
+        about = msg("{script_text}: it may fail, and its memory is unknown", script_text=named)
     elif memory is None:
-        rest += ": its memory is unknown"
+        about = msg("{script_text}: its memory is unknown", script_text=named)
     else:
-        rest += f" needs about {format_mib(memory.total_mib)}"
+        about = msg(
+            "{script_text} needs about {size}", script_text=named, size=format_mib(memory.total_mib)
+        )
         if memory.high_mib > memory.total_mib:
-            rest += f", {format_mib(memory.low_mib)} to {format_mib(memory.high_mib)}"
-    if memory is not None and not found.verdicts:
-        line = Text(style="bold")
-        rest = rest.strip()
-    return line.append(clean(rest), style="bold")
+            about += ", " + msg(
+                "{low} to {high}",
+                low=format_mib(memory.low_mib), high=format_mib(memory.high_mib),
+            )  # fmt: skip
+    return say(clean(about))
 
 
 def basis(shown: Answer) -> str:
@@ -137,50 +152,73 @@ def basis(shown: Answer) -> str:
     memory, verdict = shown.memory, shown.verdict
     if memory is None or verdict is None or shown.share_percent is None:
         return ""
-    where = f"{verdict.device} of {verdict.host}" if verdict.host else verdict.device
     high, limit = format_mib(memory.high_mib), format_mib(shown.limit_mib)
-    needed = f"up to {high} of {limit} that may be used ({shown.share_percent}%)"
     if shown.beyond_mib:
-        needed = f"needs up to {high}; only {limit} may be used"
-    context = f"with {format_mib(memory.context_mib)} of context"
-    return f"on {where}: {needed}, " + (context if memory.context_mib else "without context")
+        needed = msg("needs up to {size}; only {limit} may be used", size=high, limit=limit)
+    else:
+        needed = msg(
+            "up to {size} of {limit} that may be used ({percent})",
+            size=high, limit=limit, percent=f"{shown.share_percent}%",
+        )  # fmt: skip
+    context = "without context"
+    if memory.context_mib:
+        context = msg("with {size} of context", size=format_mib(memory.context_mib))
+    return msg(
+        "on {where}: {needed_text}, {context_text}",
+        where=_device(verdict), needed_text=needed, context_text=context,
+    )  # fmt: skip
+
+
+def _device(verdict: Verdict) -> str:
+    """Return a verdict's device, with its host where it has one."""
+    if not verdict.host:
+        return name(verdict.device)
+    return msg("{device} of {host}", device=verdict.device, host=verdict.host)
 
 
 def method(estimate: Estimate) -> str:
     """Say how the estimate was made: batch, back end, tier, coverage."""
-    source = estimate.batch_source
-    words = ["batch size unknown"]
-    if estimate.batch_size is not None:
-        place = ""
-        if source is not None:
-            at = f", {Path(source.file).name}:{source.line}" if source.line else ""
-            place = f" ({source.kind}{at})"
-        words = [f"batch {estimate.batch_size}{place}"]
-    words += [f"back end {estimate.backend}", f"{estimate.tier} tier"]
+    words = [_batch_size(estimate), msg("back end {backend}", backend=estimate.backend)]
+    words.append(msg("{tier_word} tier", tier_word=estimate.tier))
     if estimate.tier != "formula":
-        words.append(f"{estimate.coverage:.0%} understood")
+        words.append(msg("{percent} understood", percent=f"{estimate.coverage:.0%}"))
     if estimate.memory is not None and estimate.memory.context_spread_mib:
         words.append("not calibrated")
     if estimate.memory is not None and unproven(estimate.backend):
         words.append("unproven")
-    return " · ".join((*words, *estimate.flags))
+    return joined(" · ", (*words, *estimate.flags))
+
+
+def _batch_size(estimate: Estimate) -> str:
+    """Return the batch size, and where it is from."""
+    source = estimate.batch_source
+    if estimate.batch_size is None:
+        return "batch size unknown"
+    batch = msg("batch {n}", n=estimate.batch_size)
+    if source is None:
+        return batch
+    place = f", {Path(source.file).name}:{source.line}" if source.line else ""
+    return batch + joined("", (" (", source.kind, name(place), ")"))
 
 
 def troubles(estimate: Estimate) -> Iterator[RenderableType]:
     """Tell what is wrong in the script, what could not be told, and what would settle it."""
     for fault in estimate.errors:
-        yield text(f"✗ {_place(fault.file, fault.line)}{fault.message}", "red")
+        yield said(joined("", ("✗ ", _place(fault.file, fault.line), fault.message)), "red")
         if fault.shapes:
             shapes = " and ".join(str(list(shape)) for shape in fault.shapes)
-            yield _hanging(f"shapes: {shapes}", "red")
+            yield _hanging(msg("shapes: {shapes}", shapes=shapes), "red")
     for unknown in estimate.unknowns[:MOST_UNKNOWNS]:
-        yield text(f"? {_place(unknown.file, unknown.line)}{unknown.reason}", "yellow")
+        place = _place(unknown.file, unknown.line)
+        yield said(joined("", ("? ", place, unknown.reason)), "yellow")
     more = len(estimate.unknowns) - MOST_UNKNOWNS
     if more > 0:
-        yield text(f"  and {more} more that was not understood (--json lists all)", "dim")
+        rest = msg("and {n} more that was not understood (--json lists all)", n=more)
+        yield said("  " + rest, "dim")
     for ask in estimate.asks:
-        yield text(f"? {ask.question}", "bold yellow")
-        yield text(f"  Answer it with --assume {_quoted(f'{ask.name}={ask.example}')}")
+        yield said(joined("", ("? ", ask.question)), "bold yellow")
+        example = _quoted(f"{ask.name}={ask.example}")
+        yield said("  " + msg("Answer it with --assume {example}", example=example))
 
 
 def _quoted(word: str) -> str:
@@ -193,7 +231,7 @@ def _quoted(word: str) -> str:
 def _place(file: str, line: int) -> str:
     """Return where a sentence is about, as its beginning; nothing where there is no place."""
     place = _line(file, line)
-    return f"{place}: " if place else ""
+    return name(f"{place}: ") if place else ""
 
 
 def _line(file: str, line: int) -> str:
@@ -243,13 +281,14 @@ def _bar(shown: Answer) -> Text:
 
 
 def _legend(answered: Answer) -> Iterator[Text]:
+    from rich.cells import cell_len
     from rich.text import Text
 
     memory, limit, beyond = answered.memory, answered.limit_mib, answered.beyond_mib
     assert memory is not None
     shown = [
-        (letter, name, size, style)
-        for (letter, name, style), size in zip(PARTS, sizes(memory), strict=True)
+        (letter, part, size, style)
+        for (letter, part, style), size in zip(PARTS, sizes(memory), strict=True)
         if size >= 0.05
     ]
     if limit is not None:
@@ -257,9 +296,9 @@ def _legend(answered: Answer) -> Iterator[Text]:
     if beyond:
         shown.append((BEYOND, "too much", beyond, "red"))
     line = Text("  ")
-    for letter, name, size, style in shown:
-        words = f" {name} {format_mib(size)}   "
-        if len(line) > 2 and len(line) + 1 + len(words.rstrip()) > LEGEND_WIDTH:
+    for letter, part, size, style in shown:
+        words = f" {say(part)} {format_mib(size)}   "
+        if len(line) > 2 and line.cell_len + 1 + cell_len(words.rstrip()) > LEGEND_WIDTH:
             yield line
             line = Text("  ")
         line.append(letter, style=f"bold {style}")
@@ -278,10 +317,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
                   *(["HOST"] * hosts), "DEVICE",
                   right=("NEEDS", "ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip
     for verdict, count in _grouped(verdicts):
-        words, style = _VERDICTS[verdict.verdict]
         largest = verdict.max_batch_size
         shown.add_row(
-            text(words, style),
+            text(_verdict(verdict.verdict), _VERDICTS[verdict.verdict][1]),
             *([text(format_mib(verdict.needs_mib))] * needs),
             text(format_mib(verdict.headroom_mib)),
             text(_batch(largest)),
@@ -326,8 +364,7 @@ def _step(seconds: tuple[float, float] | None) -> str:
 def _reasons(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
     for verdict, _ in _grouped(verdicts):
         if verdict.reason:
-            where = f" of {verdict.host}" if verdict.host else ""
-            yield text(f"  {verdict.device}{where}: {verdict.reason}", "dim")
+            yield said(joined("", ("  ", _device(verdict), ": ", verdict.reason)), "dim")
 
 
 def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
@@ -345,12 +382,14 @@ def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
 
 def suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
     """Tell one change that would help."""
-    saves = f"  (saves {format_mib(one.saves_mib)})" if one.saves_mib > 0 else ""
-    yield text(f"{number} {one.text}{saves}")
+    saves = ""
+    if one.saves_mib > 0:
+        saves = "  " + msg("(saves {size})", size=format_mib(one.saves_mib))
+    yield said(joined("", (f"{number} ", one.text, saves)))
     if one.costs:
-        yield _hanging(f"costs: {one.costs}", "dim")
+        yield _hanging(sentences("costs:", one.costs), "dim")
     if one.args is not None:
-        yield _hanging(f"arguments: {' '.join(one.args)}", "dim")
+        yield _hanging(msg("arguments: {args}", args=" ".join(one.args)), "dim")
     for line in diff_of(one.edits):
         style = "red" if line.startswith("-") else "green" if line.startswith("+") else "dim"
         yield text(f"  {line}", style)
@@ -361,8 +400,10 @@ def suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
 
 def _layers(explanation: Explanation) -> Iterator[RenderableType]:
     yield text("")
-    kept = "keep for the backward pass" if explanation.trains else "hold at the peak"
-    yield text(f"Layers by what they {kept}", "bold")
+    if explanation.trains:
+        yield said("Layers by what they keep for the backward pass", "bold")
+    else:
+        yield said("Layers by what they hold at the peak", "bold")
     size = "SAVED" if explanation.trains else "HELD"
     shown = table(size, "PARAMETERS", "FLOPS", "LINE", "OUTPUT", "LAYER",
                   right=(size, "PARAMETERS", "FLOPS"))  # fmt: skip
@@ -372,9 +413,14 @@ def _layers(explanation: Explanation) -> Iterator[RenderableType]:
     rest = explanation.layers[MOST_LAYERS:]
     if rest:
         saved = format_mib(sum(layer.saved_mib for layer in rest))
-        yield text(f"  and {len(rest)} more with {saved} in all (--json lists all)", "dim")
+        more = msg("and {n} more with {size} in all (--json lists all)", n=len(rest), size=saved)
+        yield said("  " + more, "dim")
     place = _line(explanation.peak_file, explanation.peak_line)
-    yield text(f"◆ The peak comes at {place}, in the {_moment(explanation)}.", "bold")
+    peak = msg(
+        "◆ The peak comes at {place}, in the {moment_text}.",
+        place=place, moment_text=_moment(explanation),
+    )  # fmt: skip
+    yield said(peak, "bold")
     line = _source_line(explanation.peak_file, explanation.peak_line)
     if line:
         yield text(f"  {explanation.peak_line:>5} │ {line}")
@@ -383,21 +429,23 @@ def _layers(explanation: Explanation) -> Iterator[RenderableType]:
 def _moment(explanation: Explanation) -> str:
     """Name the moment of the peak: `backward pass of encoder.0`."""
     moment, _, layer = explanation.peak_moment.partition(" of ")
-    named = {"step": "optimizer step"}.get(moment, f"{moment} pass")
-    return f"{named} of {layer}" if layer else named
+    named = _MOMENTS.get(moment, moment)
+    if not layer:
+        return named
+    return msg("{moment_text} of {layer}", moment_text=named, layer=layer)
 
 
 def _layer_row(layer: LayerCost, explanation: Explanation) -> tuple[Text, ...]:
     at_peak = (layer.file, layer.line) == (explanation.peak_file, explanation.peak_line)
     shape = "x".join(map(str, layer.output_shape)) or "-"
-    name = f"{layer.name} ({layer.kind})" if layer.name and layer.kind else layer.name
+    named = f"{layer.name} ({layer.kind})" if layer.name and layer.kind else layer.name
     return (
         text(format_mib(layer.saved_mib)),
         text(format_mib(layer.parameters_mib) if layer.parameters_mib else "-"),
         text(_count(layer.flops)),
         text(f"{'◆ ' if at_peak else ''}{_line(layer.file, layer.line)}"),
         text(shape),
-        text(name or "outside any layer"),
+        text(named) if named else said("outside any layer"),
     )
 
 

@@ -22,10 +22,12 @@ from gpuconsole.core.estimate import (
     Trial,
     Unknown,
 )
+from gpuconsole.core.wording import joined, msg, name, sentences
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
 NO_LIMIT_S = float("inf")
+MAY_FAIL_HERE = "it may fail here"
 UNCONFIRMED = "(found by reading; running it did not show it)"
 MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 180.0, "device": 90.0})
 """Longest time for a tier, where the next one must still have its turn, seconds."""
@@ -45,7 +47,7 @@ class Site:
     @property
     def name(self) -> str:
         """The place in words."""
-        return self.host or "this machine"
+        return self.host or msg("this machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,8 @@ def next_move(
         return Stop(means.absent or "there is no place to measure")
     left_s = means.limit_s - sum(one.seconds for one in measured)
     if left_s <= 0:
-        return Stop(f"the time for measuring is used up ({means.limit_s:.0f} s)")
+        limit = f"{means.limit_s:.0f} s"
+        return Stop(msg("the time for measuring is used up ({limit})", limit=limit))
     for tier in means.tiers:
         mine = [one for one in measured if one.tier == tier]
         if any(one.outcome == "unknown" for one in mine):
@@ -192,7 +195,9 @@ def _was_run(trial: Trial) -> bool:
 def _doubted(estimate: Estimate) -> Estimate:
     """Return an estimate whose faults are told as what may be."""
     doubts = [
-        Unknown(one.file, one.line, f"it may fail here: {one.message} {UNCONFIRMED}")
+        Unknown(
+            one.file, one.line, sentences(joined(": ", (MAY_FAIL_HERE, one.message)), UNCONFIRMED)
+        )
         for one in estimate.errors
     ]
     return replace(
@@ -203,11 +208,12 @@ def _doubted(estimate: Estimate) -> Estimate:
 
 def sentence(trial: Trial) -> str:
     """Return how a trial ended, in one line."""
-    place = f" on {trial.host}" if trial.host else ""
-    ended = ended_words(trial)
-    why = f": {trial.why}" if trial.why else ""
+    tier = name(trial.tier)
+    if trial.host:
+        tier = msg("{tier} on {host}", tier=trial.tier, host=trial.host)
+    parts = [tier, ended_words(trial), *filter(None, (trial.why,))]
     seconds = f" ({trial.seconds:.1f} s)" if trial.seconds else ""
-    return f"{trial.tier}{place}: {ended}{why}{seconds}"
+    return joined(": ", parts) + seconds
 
 
 def ended_words(trial: Trial) -> str:

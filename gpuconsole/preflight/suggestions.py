@@ -226,7 +226,8 @@ class _Asked:
             best, fits = max(best, saves), self.fits(changed)
             enough = enough or fits
             tail = "then it fits" if fits else "which alone is not enough"
-            yield Suggestion(way.kind, way.value, f"{way.text}: {tail}.", saves, way.costs)
+            text = msg(way.text + ": {end_text}.", end_text=tail)
+            yield Suggestion(way.kind, way.value, text, saves, way.costs)
 
     def sharding(self) -> Iterator[Suggestion]:
         """Spread states over the devices of one host: the fewest devices with which it fits."""

@@ -38,6 +38,7 @@ from gpuconsole.core.handover import container_labels
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
 from gpuconsole.remote import (
     docker_files,
@@ -152,7 +153,7 @@ class DockerEngine:
             return
         if parse_reference(image).id:
             raise no_registry_has(image, self.host)
-        progress(f"pulling {image}")
+        progress(msg("pulling {image}", image=image))
         pulled = PullProgress(image)
         try:
             async with contextlib.aclosing(

@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import confine, pidsgroup, usage
 from gpuconsole.remote.probe_lines import lines
@@ -92,20 +93,23 @@ class Sandbox:
     def isolation(self) -> str:
         """What holds the child, as a sentence."""
         limits = self.limits
-        used = (
-            f"at most {limits.memory_mib // 1024} GiB of memory, {limits.wall_s:.0f} s and "
-            f"{limits.processes} processes"
-        )
+        used = msg(
+            "at most {size} of memory, {time} and {n} processes",
+            size=f"{limits.memory_mib // 1024} GiB", time=f"{limits.wall_s:.0f} s",
+            n=limits.processes,
+        )  # fmt: skip
         if self.bubblewrap:
-            return (
+            return msg(
                 "in bubblewrap: no network and no sockets, to read only its project, Python and "
                 "the system's libraries, to write a scratch folder and a copy of the project that "
-                f"are thrown away, {used}"
+                "are thrown away, {used_text}",
+                used_text=used,
             )
-        return (
-            f"without network and sockets, {used}, but able to read and write all your files, "
-            f"because {_without_bubblewrap()}"
-        )
+        return msg(
+            "without network and sockets, {used_text}, but able to read and write all your files, "
+            "because {why_text}",
+            used_text=used, why_text=_without_bubblewrap(),
+        )  # fmt: skip
 
     def places(self, overlay: Overlay, scratch: Path) -> tuple[Path, Path]:
         """Return where the child sees a project, and where it has a folder in its place.
@@ -251,9 +255,12 @@ def require_sandbox(sandbox: Sandbox | None = None) -> None:
     if _is_root():
         raise UsageError(
             "No sandbox for root",
-            "A script that root measures here could change every file of this machine, because "
-            f"{_without_bubblewrap()}.",
-            f"Install bubblewrap 0.5 or newer, or measure as another user. {_WITHOUT}",
+            msg(
+                "A script that root measures here could change every file of this machine, because "
+                "{why_text}.",
+                why_text=_without_bubblewrap(),
+            ),
+            sentences("Install bubblewrap 0.5 or newer, or measure as another user.", _WITHOUT),
         )
     _tool("unshare")
 
@@ -271,9 +278,9 @@ def _without_bubblewrap() -> str:
     """Return why there is no bubblewrap, as the rest of a sentence."""
     found = shutil.which("bwrap")
     why = "" if found is None else _fault(found)
-    return f"bubblewrap does not work here ({why})" if why else (
-        "bubblewrap (bwrap) is not installed here"
-    )  # fmt: skip
+    if why:
+        return msg("bubblewrap does not work here ({why})", why=why)
+    return "bubblewrap (bwrap) is not installed here"
 
 
 def _fault(bubblewrap: str) -> str:

@@ -23,6 +23,7 @@ from gpuconsole.cli.tasks import (
 )
 from gpuconsole.core.estimate import MEASURED_TIERS, Measure, Report, Trial
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _require_tier(tier: str | None, *, local: bool, host: str) -> None:
     if tier is not None and tier not in _TIERS:
         raise UsageError(
             "This tier is not available",
-            f"{tier!r} is not one of {', '.join(_TIERS)}.",
+            msg("{tier} is not one of {tiers}.", tier=repr(tier), tiers=", ".join(_TIERS)),
             "Leave --tier out for the best there is.",
         )
     if (local or host) and tier not in MEASURED_TIERS:
@@ -304,7 +305,7 @@ def submit(
             for line in measuring.lines(Trial(**tier) for tier in tiers):
                 note(line)
         _warn(warnings)
-        note(f"Follow it with: gpuconsole logs -f {job.id}")
+        note(msg("Follow it with: gpuconsole logs -f {job}", job=job.id))
         if nobody and not hold:
             note(_NOBODY)
     return 0
@@ -334,7 +335,8 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool,
         return 0
     print(name)
     _warn(warnings)
-    note(f"{len(jobs)} jobs are queued. See them with: gpuconsole jobs {name}")
+    queued = msg("{n} jobs are queued.", n=len(jobs))
+    note(sentences(queued, msg("See them with: gpuconsole jobs {name}", name=name)))
     if nobody and not hold:
         note(_NOBODY)
     return 0
@@ -342,7 +344,7 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool,
 
 def _warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        note(f"Warning: {warning}")
+        note(joined(": ", ("Warning", warning)))
 
 
 def _queue(task: Task, *, force: bool, hold: bool, yes: bool) -> tuple[Job, bool, tuple[str, ...]]:

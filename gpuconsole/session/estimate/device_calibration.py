@@ -88,7 +88,12 @@ async def calibrate(
     if not image:
         raise UsageError("No image", f"{host_name} names no image.", "Give --image.")
     engine = await context.hosts.engine(host_name)
-    progress(f"calibrating {device.model} (device {device.index}) of {host_name} with {image}")
+    progress(
+        msg(
+            "calibrating {device} (device {index}) of {host} with {image}",
+            device=device.model, index=device.index, host=host_name, image=image,
+        )
+    )  # fmt: skip
     await engine.ensure_image(image, progress)
     run = _Run(context, engine, host, device, image, progress)
     try:
@@ -172,7 +177,7 @@ class _Run:
             elif phase == "end":
                 return self._result()
             else:
-                self.progress(f"reading the driver after: {phase}")
+                self.progress(msg("reading the driver after: {phase}", phase=phase))
                 self._phases[phase] = await self._read(said)
                 await self._answer(phase)
         told = "; ".join(self._last[-3:]) or "it said nothing"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.wording import msg
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
 from gpuconsole.session.estimate.measurement_on_host import (
@@ -42,7 +43,9 @@ async def measure_on_device(context: Context, host: Host, device: Device, asked:
             device.uuid, job.id, attempt_key(job.id, 1), job.user, context.journal.id,
             context.clock.now(),
         )  # fmt: skip
-        asked.progress(0.0, f"taking device {device.index} of {host.name}")
+        asked.progress(
+            0.0, msg("taking device {index} of {host}", index=device.index, host=host.name)
+        )
         return await in_container(context, engine, host, spec, limited, WALL_S, lease)
 
     found = await in_turn(context, host, asked, measure)

@@ -27,6 +27,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
     EngineError,
     HostBusyError,
@@ -143,7 +144,7 @@ async def in_turn(
         except HostBusyError:
             if context.clock.now() >= until:
                 raise
-        asked.progress(0.0, f"waiting for another measurement on {host.name}")
+        asked.progress(0.0, msg("waiting for another measurement on {host}", host=host.name))
         await context.clock.sleep(BUSY_AGAIN_S)
 
 

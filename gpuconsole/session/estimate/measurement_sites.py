@@ -6,11 +6,13 @@ import asyncio
 import importlib.util
 from collections.abc import Callable, Sequence
 
+from gpuconsole.core import wording
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, NotHereError, UsageError
 from gpuconsole.preflight.ladder import Site
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
@@ -33,7 +35,9 @@ async def host_sites(
     An image is never fetched for a measurement: that may take longer than the job.
     """
     if cluster_of(task):
-        return (), f"{cluster_of(task)} runs jobs through Slurm, which measures nothing"
+        return (), msg(
+            "{host} runs jobs through Slurm, which measures nothing", host=cluster_of(task)
+        )
     able = [host for host in snapshot.hosts if _is_able(task, host) and image_of(host.name)]
     if not able:
         return (), "no host is up that could run it"
@@ -41,7 +45,9 @@ async def host_sites(
     found = await with_image(hosts, able, image_of)
     if not found:
         images = sorted({clean(image_of(host.name), 80) for host in able[:MOST_ASKED]})
-        return (), f"no host that could run it has the image ({', '.join(images)})"
+        return (), msg(
+            "no host that could run it has the image ({images})", images=", ".join(images)
+        )
     return found, ""
 
 
@@ -77,7 +83,7 @@ def local_sites(agreed: Callable[[Isolation], bool]) -> tuple[tuple[Site, ...], 
 
 def joined(reasons: Sequence[str]) -> str:
     """Return reasons as one sentence."""
-    return "; ".join(filter(None, reasons))
+    return wording.joined("; ", filter(None, reasons))
 
 
 def _is_able(task: Task, host: Host) -> bool:

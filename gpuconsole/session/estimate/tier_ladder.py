@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpuconsole.core.estimate import MEASURED_TIERS, Report, Trial, TrialOutcome
 from gpuconsole.core.text import clean
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import (
     ConsoleError,
     EngineError,
@@ -142,7 +142,7 @@ class Climb:
         """Use a site no more."""
         sites = tuple(one for one in self._means.sites if one != site)
         devices = tuple(one for one in self._means.devices if one.host != site.host)
-        absent = "; ".join(filter(None, (self._means.absent, why)))
+        absent = joined("; ", filter(None, (self._means.absent, why)))
         self._means = replace(self._means, sites=sites, devices=devices, absent=absent)
 
     async def _try(self, run: Run, progress: Progress, known: Report) -> Trial:
@@ -162,10 +162,11 @@ class Climb:
                 raise
             outcome, why = "impossible", CANCELLED
         except asyncio.TimeoutError:
-            outcome, why = "impossible", f"it took longer than {run.limit_s:.0f} s"
+            outcome = "impossible"
+            why = msg("it took longer than {time}", time=f"{run.limit_s:.0f} s")
         except ConsoleError as error:
             outcome = "impossible" if _is_of_site(error) else "unknown"
-            why = clean(f"{error.title}: {error.message}", MOST_WHY)
+            why = clean(joined(": ", (error.title, error.message)), MOST_WHY)
             if isinstance(error, ScriptFailedError) and is_fault_at(known, error.file, error.line):
                 outcome, why = "confirmed", clean(error.message, MOST_WHY)
             if isinstance(error, (EngineError, UnreachableError)):
@@ -188,8 +189,10 @@ class Climb:
 
 def naming(run: Run, progress: Progress) -> Progress:
     """Return a progress that says by which tier is measured, and on which host."""
-    place = f" on {run.site.host}" if run.site.host else ""
-    return lambda share, stage: progress(share, f"{run.tier}{place}: {stage}")
+    tier = name(run.tier)
+    if run.site.host:
+        tier = msg("{tier} on {host}", tier=run.tier, host=run.site.host)
+    return lambda share, stage: progress(share, joined(": ", (tier, stage)))
 
 
 def _finite(seconds: float) -> float | None:
