@@ -18,7 +18,7 @@ import click
 from gpuconsole import __version__
 from gpuconsole.cli.options import Options, global_options
 from gpuconsole.cli.output import note, print_error
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, UsageError
 
 _INTERRUPTED = 130
@@ -205,5 +205,8 @@ def unexpected(error: Exception) -> ConsoleError:
     return ConsoleError(
         "Unexpected error",
         f"{type(error).__name__}: {error}",
-        f"This is a fault of gpuconsole. Details are in {report.name}; please report them.",
+        sentences(
+            "This is a fault of gpuconsole.",
+            msg("Details are in {path}; please report them.", path=report.name),
+        ),
     )

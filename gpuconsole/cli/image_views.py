@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.cli.output import table, text
+from gpuconsole.cli.output import said, say, table, text, told
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.placement.rules.image_compatibility import cuda_version, paddle_version
 from gpuconsole.session.images.service import same_image
 
@@ -56,10 +57,10 @@ def _present(
     backend = host.devices[0].backend if host.devices else "cpu"
     facts = imaging.learned(ImageFacts(record.env, record.architecture, record.id))
     wanting = sorted({job for image in due if same_image(record, image) for job in due[image]})
-    for name in record.names or record.digests:
-        paddle = facts.paddle or paddle_version(name)
-        doubt = imaging.doubts(name, backend, record, host) if wanting else ""
-        yield Row(host.name, name, record, paddle, _cuda(name, facts), tuple(wanting), doubt)
+    for called in record.names or record.digests:
+        paddle = facts.paddle or paddle_version(called)
+        doubt = imaging.doubts(called, backend, record, host) if wanting else ""
+        yield Row(host.name, called, record, paddle, _cuda(called, facts), tuple(wanting), doubt)
 
 
 def _missing(one: HostImages, due: Mapping[str, tuple[str, ...]]) -> list[Row]:
@@ -87,11 +88,11 @@ def listing(found: Sequence[HostImages], made: Iterable[Row]) -> list[Renderable
                     format_mib(record.size_mib) if record else "-",
                     row.paddle or "-",
                     row.cuda or "-",
-                    f"{wanted}: {row.note}" if wanted and row.note else wanted,
+                    joined(": ", filter(None, (name(wanted), row.note))) if wanted else "",
                 ),
             )
         )
-    broken = [text(f"{one.host.name}: {one.error}") for one in found if one.error]
+    broken = [said(joined(": ", (name(one.host.name), one.error))) for one in found if one.error]
     return [view, *broken]
 
 
@@ -133,8 +134,8 @@ def fetched(done: Iterable[FetchedImage]) -> Table:
     view = table("host", "image", "outcome")
     for one in done:
         error = one.error
-        said = "there" if error is None else f"{error.title}: {error.message} {error.hint}"
-        view.add_row(*map(text, (one.fetch.host, one.fetch.image, said)))
+        outcome = "there" if error is None else sentences(told(error), error.hint)
+        view.add_row(text(one.fetch.host), text(one.fetch.image), said(outcome))
     return view
 
 
@@ -169,10 +170,11 @@ def check(found: ImageCheck, faults: Sequence[str]) -> list[RenderableType]:
     """Return what Paddle said, and what speaks against it."""
     view = table("", "")
     view.show_header = False
-    for name, value in _said(found).items():
-        view.add_row(name, text(value or "-"))
-    judged = [text(fault, "bold") for fault in faults]
-    return [view, *(judged or [text(f"{found.image} will do on {found.host}.")])]
+    for label, value in _said(found).items():
+        view.add_row(said(label), text(value or "-"))
+    judged = [said(fault, "bold") for fault in faults]
+    good = msg("{image} will do on {host}.", image=found.image, host=found.host)
+    return [view, *(judged or [said(good)])]
 
 
 def _said(found: ImageCheck) -> Mapping[str, str]:
@@ -184,7 +186,7 @@ def _said(found: ImageCheck) -> Mapping[str, str]:
         "built for": found.built_for,
         "CUDA": found.cuda,
         "cuDNN": found.cudnn,
-        "given": found.given or "no device",
+        "given": found.given or say("no device"),
         "computed on": found.device,
     }
 

@@ -10,6 +10,7 @@ from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.wording import joined, msg, name, sentences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,36 +53,43 @@ def short_id(own: str, ids: Sequence[str]) -> str:
 
 def told(incident: Incident, now: float) -> Iterator[RenderableType]:
     """Draw one incident: what, where, evidence, and what can be done."""
+    from rich.cells import set_cell_size
+
     yield text(f"{say(incident.severity.value)}: {say(incident.title)}, {incident.where}", "bold")
+    ago = msg("{time} ago", time=format_duration(now - incident.since))
     lines = [
-        ("id", incident.id),
+        ("id", name(incident.id)),
         ("state", _state(incident, now)),
-        ("since", f"{iso_utc(incident.since)}, {format_duration(now - incident.since)} ago"),
+        ("since", joined(", ", (str(iso_utc(incident.since)), ago))),
         ("before", _before(incident)),
-        ("jobs hit", ", ".join(incident.jobs) or "none"),
-        ("confidence", f"{incident.confidence}: {incident.reason}"),
+        ("jobs hit", name(", ".join(incident.jobs)) if incident.jobs else "none"),
+        ("confidence", joined(": ", (incident.confidence, incident.reason))),
     ]
     for label, words in lines:
-        yield text(f"{label:<12}{clean(words)}")
-    yield text("evidence", "bold")
+        yield text(set_cell_size(say(label), 12) + say(clean(words)))
+    yield said("evidence", "bold")
     for one in incident.evidence:
-        yield text(f"  {iso_utc(one.at)} {one.source}: {clean(one.text)}")
+        yield text(f"  {iso_utc(one.at)} {say(one.source)}: {say(clean(one.text))}")
     if incident.actions:
-        yield text("what can be done", "bold")
+        yield said("what can be done", "bold")
         for action in incident.actions:
-            yield text(f"  {action.label}: {' '.join(action.preview)}")
+            yield said(joined("", ("  ", action.label, ": ", sentences(*action.preview))))
 
 
 def _state(incident: Incident, now: float) -> str:
     state = incident.state(now)
-    by = f" by {incident.marked_by}" if incident.marked else ""
-    until = f", until {iso_utc(incident.until)}" if state is IncidentState.SNOOZED else ""
-    over = f", over since {iso_utc(incident.ended_at)}" if incident.ended_at is not None else ""
-    return f"{state.value}{by}{until}{over}"
+    words = [state.value]
+    if incident.marked:
+        words = [msg("{state_word} by {user}", state_word=state.value, user=incident.marked_by)]
+    if state is IncidentState.SNOOZED:
+        words.append(msg("until {when}", when=iso_utc(incident.until)))
+    if incident.ended_at is not None:
+        words.append(msg("over since {when}", when=iso_utc(incident.ended_at)))
+    return joined(", ", words)
 
 
 def _before(incident: Incident) -> str:
     if not incident.times_before:
         return "never here"
     days = ", ".join(datetime.fromtimestamp(at).strftime("%Y-%m-%d") for at in incident.before)
-    return f"{incident.times_before} times, lately on {days}"
+    return msg("{n} times, lately on {dates}", n=incident.times_before, dates=days)

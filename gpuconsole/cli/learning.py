@@ -18,9 +18,9 @@ from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.config import LabSettings, load_settings
 from gpuconsole.core.places import state_folder
-from gpuconsole.core.text import clean
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.placement.learned import journal_trace, train, weights_file, windows
 from gpuconsole.placement.policy import lab_policy
@@ -85,24 +85,26 @@ class Result:
     def lines(self) -> Iterator[str]:
         """Yield what a person is told."""
         verdict, origin = self.trained.verdict, self.trained.origin
-        yield clean(
-            f"Trained on {origin.jobs:,} jobs of {origin.trace}, {origin.lab}:"
-            f" {origin.rounds} rounds, {self.plays:,} windows played in"
-            f" {format_duration(self.seconds)}."
-        )
-        yield (
-            f"Mean time from submission to end in {verdict.plays} replays:"
-            f" {format_duration(verdict.weighted_jct_s)} under weighted,"
-            f" {format_duration(verdict.rl_based_jct_s)} under rl_based"
-            f" (ratio {verdict.mean_jct_ratio:.3f}, longest waits {verdict.p99_wait_ratio:.2f})."
-        )
+        yield msg(
+            "Trained on {n} jobs of {trace}, {lab}: {rounds} rounds, {plays} windows played in"
+            " {time}.",
+            n=f"{origin.jobs:,}", trace=origin.trace, lab=origin.lab, rounds=origin.rounds,
+            plays=f"{self.plays:,}", time=format_duration(self.seconds),
+        )  # fmt: skip
+        yield msg(
+            "Mean time from submission to end in {n} replays: {low} under weighted, {high} under"
+            " rl_based (ratio {ratio}, longest waits {waits}).",
+            n=verdict.plays, low=format_duration(verdict.weighted_jct_s),
+            high=format_duration(verdict.rl_based_jct_s), ratio=f"{verdict.mean_jct_ratio:.3f}",
+            waits=f"{verdict.p99_wait_ratio:.2f}",
+        )  # fmt: skip
         yield verdict.sentence()
         if self.file is None:
             yield "The weights were not stored; those in use are unchanged."
         else:
-            yield clean(f"Weights: {self.file}")
+            yield msg("Weights: {path}", path=self.file)
         if self.former is not None:
-            yield clean(f"Those before: {self.former}")
+            yield msg("Those before: {path}", path=self.former)
 
 
 def material(

@@ -14,6 +14,7 @@ import click
 
 from gpuconsole.cli.extras import install_command
 from gpuconsole.cli.tasks import TaskValue
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,5 +82,5 @@ def _require_parts() -> None:
         raise UsageError(
             "Metrics are not installed",
             "Serving them needs prometheus-client and aiohttp.",
-            f"Run: {install_command('metrics')}",
+            msg("Run: {command}", command=install_command("metrics")),
         )

@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from gpuconsole.cli.output import say
 from gpuconsole.core.places import state_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.documents import read_text
@@ -89,7 +90,9 @@ def _rates_beside(path: Path) -> Path:
         if beside.exists():
             return beside
     raise UsageError(
-        "No rates", f"There is no {_RATES} beside {path}.", "Name the file with --rates."
+        "No rates",
+        msg("There is no {name} beside {path}.", name=_RATES, path=path),
+        "Name the file with --rates.",
     )
 
 
@@ -110,7 +113,7 @@ def _lines(path: Path) -> Iterator[TextIO]:
     except UnicodeDecodeError:
         raise UsageError(
             "Not a CSV file",
-            f"{path} is not UTF-8 text.",
+            msg("{path} is not UTF-8 text.", path=path),
             "Is it compressed with something other than gzip?",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -133,7 +136,7 @@ def _bar(names: Sequence[str], visible: bool) -> Iterator[Callable[[str, float],
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True, markup=False), transient=True) as shown:
-        tasks = {name: shown.add_task(f"simulation: {name}", total=1.0) for name in names}
+        tasks = {name: shown.add_task(f"{say('simulation')}: {name}", total=1.0) for name in names}
         yield lambda name, share: shown.update(tasks[name], completed=share)
 
 
@@ -146,8 +149,8 @@ def policies(
         if name not in (*POLICIES, *BASELINES):
             raise UsageError(
                 "Unknown policy",
-                f"{name!r} is no policy.",
-                f"There are {', '.join((*POLICIES, *BASELINES))}.",
+                msg("{name} is no policy.", name=repr(name)),
+                msg("There are {names}.", names=", ".join((*POLICIES, *BASELINES))),
             )
         policy = _trained(lab, state) if name == "rl_based" else named_policy(name)
         chosen.append(replace(policy, sharing=sharing))
@@ -163,4 +166,6 @@ def _trained(lab: Lab, state: Path | None) -> Policy:
     policy = named_policy("rl_based", learned=learned, note=note)
     if learned is None:
         return policy
-    return replace(policy, note=f"Weights of rl_based: {trained.origin.sentence()}")
+    return replace(
+        policy, note=msg("Weights of rl_based: {how_text}", how_text=trained.origin.sentence())
+    )

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table, text
+from gpuconsole.cli.output import said, table, text
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import joined, msg
 from gpuconsole.placement.simulate.compare import Comparison
 from gpuconsole.placement.simulate.metrics import Metrics, Outcome, by_user, curve, ratios
 
@@ -25,8 +26,8 @@ _CELL = 5
 
 def report(found: Comparison) -> Iterator[RenderableType]:
     """Draw everything."""
-    yield text("SIMULATION: figures of a model, not of a real lab", "bold reverse")
-    yield text(_setting(found))
+    yield said("SIMULATION: figures of a model, not of a real lab", "bold reverse")
+    yield said(_setting(found))
     yield text("")
     yield _figures(found)
     width = max(len(outcome.policy) for outcome in found.outcomes)
@@ -34,19 +35,21 @@ def report(found: Comparison) -> Iterator[RenderableType]:
     yield from _allocation(found, width)
     yield from _users(found)
     yield text("")
-    yield text("What was assumed and drawn in this simulation", "bold")
+    yield said("What was assumed and drawn in this simulation", "bold")
     for note in found.notes:
-        yield text(f"  {note}")
+        yield said(joined("", ("  ", note)))
 
 
 def _setting(found: Comparison) -> str:
     jobs, counted = len(found.workload.jobs), found.metrics[0].jobs
     days = found.workload.last_arrival / 86_400
-    return (
-        f"{jobs:,} jobs ({counted:,} counted) over {days:.1f} days of {found.trace}"
-        f" on {found.lab.name}, {found.lab.devices:,} devices;"
-        f" offered load {found.workload.offered_load:.2f}, seed {found.seed}"
-    )
+    return msg(
+        "{n} jobs ({low} counted) over {days} days of {trace} on {lab}, {all} devices;"
+        " offered load {load}, seed {seed}",
+        n=f"{jobs:,}", low=f"{counted:,}", days=f"{days:.1f}", trace=found.trace,
+        lab=found.lab.name, all=f"{found.lab.devices:,}",
+        load=f"{found.workload.offered_load:.2f}", seed=found.seed,
+    )  # fmt: skip
 
 
 def _figures(found: Comparison) -> RenderableType:
@@ -84,7 +87,7 @@ def _row(one: Metrics, ratio: float | None) -> tuple[str, ...]:
 def _completion(outcomes: Sequence[Outcome], width: int) -> Iterator[RenderableType]:
     """Draw how completion times (JCT) spread: the share of jobs done within each time."""
     yield text("")
-    yield text("Completion times (JCT): share of jobs that took up to …", "bold")
+    yield said("Completion times (JCT): share of jobs that took up to …", "bold")
     yield text(" " * width + "".join(f"{name:>{_CELL}}" for name in _EDGE_NAMES))
     for outcome in outcomes:
         counts = [0] * len(_EDGE_NAMES)
@@ -103,7 +106,8 @@ def _allocation(found: Comparison, width: int) -> Iterator[RenderableType]:
     """Draw the share of devices held over time."""
     days = found.workload.last_arrival / 86_400
     yield text("")
-    yield text(f"Devices in use over {days:.1f} days, until the last arrival", "bold")
+    over = msg("Devices in use over {n} days, until the last arrival", n=f"{days:.1f}")
+    yield said(over, "bold")
     for outcome in found.outcomes:
         line = "".join(map(_bar, curve(outcome, _WIDTH)))
         yield text(f"{outcome.policy:<{width}} │{line}│")
@@ -113,7 +117,9 @@ def _users(found: Comparison) -> Iterator[RenderableType]:
     """Draw who had how much of the devices, and how long their jobs took under each policy."""
     held = by_user(found.outcomes[-1])
     yield text("")
-    yield text(f"Users: device time under {found.outcomes[-1].policy}, mean JCT by policy", "bold")
+    policy = found.outcomes[-1].policy
+    held_under = msg("Users: device time under {policy}, mean JCT by policy", policy=policy)
+    yield said(held_under, "bold")
     names = [outcome.policy for outcome in found.outcomes]
     shown = table("USER", "DEVICE TIME", *names, right=names)
     means = [_means(outcome) for outcome in found.outcomes]
@@ -123,7 +129,8 @@ def _users(found: Comparison) -> Iterator[RenderableType]:
     yield shown
     if len(held) > _USERS:
         rest = 1.0 - sum(list(held.values())[:_USERS])
-        yield text(f"… and {len(held) - _USERS} more with {rest:.0%}")
+        more = msg("… and {n} more with {percent}", n=len(held) - _USERS, percent=f"{rest:.0%}")
+        yield said(more)
 
 
 def _means(outcome: Outcome) -> dict[str, float]:

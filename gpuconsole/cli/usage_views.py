@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import table, text
+from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 from gpuconsole.session.report.words import FIGURES, cells, idle_sentence, notes, word_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ SHOWN = 200
 def report(made: UsageReport, now: float) -> Iterator[RenderableType]:
     """Draw a report."""
     if made.idle:
-        yield text(idle_sentence(made.idle), "bold yellow")
+        yield said(idle_sentence(made.idle), "bold yellow")
         idle = table("IDLE FOR", "GPUS", "USER", "JOB", "MODEL", "HOST", right=("IDLE FOR", "GPUS"))
         for lease in made.idle:
             since = format_duration(now - lease.since)
@@ -32,16 +33,20 @@ def report(made: UsageReport, now: float) -> Iterator[RenderableType]:
     keys = made.query.by
     shown = table(*(key.upper() for key in keys), *FIGURES, right=FIGURES)
     for row in made.rows[:SHOWN]:
-        words = (word_of(key, word) for key, word in zip(keys, row.words, strict=True))
-        shown.add_row(*map(text, (*words, *cells(row.sums, made.currency))))
+        words = (
+            text(word) if word else said(word_of(key, word))
+            for key, word in zip(keys, row.words, strict=True)
+        )
+        shown.add_row(*words, *map(text, cells(row.sums, made.currency)))
     if len(made.rows) > SHOWN:
-        more = f"{len(made.rows) - SHOWN:,} more rows: see them with --csv or --json."
+        left = f"{len(made.rows) - SHOWN:,}"
+        more = msg("{n} more rows: see them with --csv or --json.", n=left)
     else:
         more = ""
     if len(made.rows) > 1:
         blank = ("",) * (len(keys) - 1)
-        total = ("total", *blank, *cells(made.total, made.currency))
+        total = (say("total"), *blank, *cells(made.total, made.currency))
         shown.add_row(*(text(cell, "bold") for cell in total))
     yield shown
     for line in (*filter(None, (more,)), *notes(made)):
-        yield text(line, "dim")
+        yield said(line, "dim")

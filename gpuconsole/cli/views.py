@@ -11,6 +11,7 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.wording import msg
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,7 +35,7 @@ _STATES = {
 def fleet(snapshot: FleetSnapshot, now: float) -> Iterator[RenderableType]:
     """Draw one table of all devices, host by host."""
     if snapshot.simulated:
-        yield text("SIMULATED", "bold reverse")
+        yield said("SIMULATED", "bold reverse")
     shown = table("DEVICE", "MODEL", "USED", "OF", "UTIL", "TEMP", "POWER", "WHO",
                   right=("USED", "OF", "UTIL", "TEMP", "POWER"))  # fmt: skip
     for host in snapshot.hosts:
@@ -60,11 +61,11 @@ def _device_row(device: Device, now: float) -> tuple[Text, ...]:
     model = device.model.removeprefix("NVIDIA ").removeprefix("GeForce ")
     who = sorted({process.user or str(process.pid) for process in device.processes})
     age = device.age_s(now)
-    trouble = [*device.throttle, *(["lost"] if device.lost else [])]
-    trouble += ["split"] if device.divided else []
+    trouble = [*device.throttle, *([say("lost")] if device.lost else [])]
+    trouble += [say("split")] if device.divided else []
     trouble += [clean(device.health, 40)] if device.health else []
     if age is not None and age >= OLD_S:
-        trouble.append(f"{format_duration(age)} old")
+        trouble.append(say(msg("{time} old", time=format_duration(age))))
     return (
         text(f"  {device.index}"),
         text(model),
@@ -105,9 +106,10 @@ def jobs(listed: Sequence[Job], now: float) -> RenderableType:
 def job(found: Job) -> str:
     """Say in one line where a job stands."""
     where = _where(found)
-    place = f" on {where}" if where != "-" else ""
     why = found.cause or found.detail
-    head = f"{found.id} ({found.task.name}) {say(found.state_word)}{place}"
+    head = f"{found.id} ({found.task.name}) {say(found.state_word)}"
+    if where != "-":
+        head += " " + say(msg("on {where}", where=where))
     return f"{head}: {say(why)}" if why else head
 
 

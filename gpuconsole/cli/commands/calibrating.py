@@ -8,9 +8,9 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show, table
-from gpuconsole.core.text import clean
+from gpuconsole.cli.output import note, print_document, said, say, show, table, tell
 from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.wording import msg, name
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,21 +71,22 @@ def _document(found: HostCalibration) -> dict[str, Any]:
 
 
 def _show(found: HostCalibration) -> None:
-    print(clean(f"{found.device} of {found.host}, Paddle {found.paddle or '?'}, {found.image}"))
+    where = msg("{device} of {host}", device=found.device, host=found.host)
+    tell(where + name(f", Paddle {found.paddle or '?'}, {found.image}"))
     if found.context_mib is None:
-        print(clean(found.method))
+        tell(found.method)
         return
     rows = table("measured", "MiB", "meaning", right=("MiB",))
-    for name, size, meaning in (
+    for moment, size, meaning in (
         ("after a tensor", found.first_mib, "the process and its context"),
         ("after a matrix product", found.matmul_mib, "with the libraries for it"),
         ("after a convolution", found.context_mib, "with cuDNN: stored as this device's context"),
         ("growth per small chunk", found.granularity_mib, "how the driver rounds 1.25 MiB"),
         ("workspace", found.workspace_mib, "what the convolution took besides its tensors"),
     ):
-        rows.add_row(name, "n/a" if size is None else f"{size:.1f}", meaning)
+        rows.add_row(said(moment), "n/a" if size is None else f"{size:.1f}", said(meaning))
     show(rows)
-    print(clean(f"Context: {found.method}."))
+    tell(msg("Context: {how_text}.", how_text=found.method))
 
 
 def _reliability() -> int:
@@ -131,24 +132,31 @@ def _show_reliability(found: Reliability) -> None:
     from gpuconsole.preflight.reliability import BOTH, OK, OUT, scatter
 
     if found.too_few:
-        print(found.too_few)
+        tell(found.too_few)
     if found.judged:
         rows = table("chance to run out", "predicted", "ran out", "of runs",
                      right=("predicted", "ran out", "of runs"))  # fmt: skip
         for one in found.bins:
             if one.runs:
-                span = f"{one.low:.0%} to {one.high:.0%}"
+                span = say(msg("{low} to {high}", low=f"{one.low:.0%}", high=f"{one.high:.0%}"))
                 share = f"{one.observed:.0%}"
-                rows.add_row(span, f"{one.predicted:.1%}", share, f"{one.ran_out} of {one.runs}")
+                counted = say(msg("{n} of {all}", n=one.ran_out, all=one.runs))
+                rows.add_row(span, f"{one.predicted:.1%}", share, counted)
         show(rows)
     lines = scatter(found.pairs)
     if lines:
-        print("\nmemory: predicted across, observed up; on the diagonal both are equal")
+        print()
+        tell("memory: predicted across, observed up; on the diagonal both are equal")
         print("\n".join(lines))
         runs = len(found.pairs)
         worst = max(found.pairs, key=lambda pair: pair.observed_mib / pair.predicted_mib)
-        print(f"{OK} went well  {OUT} ran out (the truth is more)  {BOTH} both; {runs} runs")
-        print(
-            f"furthest above its prediction: {format_mib(worst.observed_mib)} for "
-            f"{format_mib(worst.predicted_mib)}"
-        )
+        tell(
+            msg(
+                "{ok} went well  {out} ran out (the truth is more)  {both} both; {n} runs",
+                ok=OK, out=OUT, both=BOTH, n=runs,
+            ),
+            msg(
+                "furthest above its prediction: {high} for {low}",
+                high=format_mib(worst.observed_mib), low=format_mib(worst.predicted_mib),
+            ),
+        )  # fmt: skip

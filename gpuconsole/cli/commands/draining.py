@@ -10,7 +10,6 @@ from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, tell
 from gpuconsole.cli.sessions import drive
-from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def drain(host: str, reason: str) -> int:
         return 0
     tell(msg("{host} takes no new jobs.", host=host) if before is None else _again(before, reason))
     if running:
-        note(f"Still there: {', '.join(running)}")
+        note(msg("Still there: {jobs}", jobs=", ".join(running)))
     return 0
 
 
@@ -53,7 +52,10 @@ def _again(before: Drain, reason: str) -> str:
         end = "that is replaced by the reason given now"
     else:
         end = "that reason is kept" if before.reason else "no reason is given"
-    return clean(f"{before.host} was drained already ({before.text}): {end}.")
+    return msg(
+        "{host} was drained already ({before_text}): {end_text}.",
+        host=before.host, before_text=before.text, end_text=end,
+    )  # fmt: skip
 
 
 @click.command()

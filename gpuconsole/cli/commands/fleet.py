@@ -11,10 +11,10 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, print_findings, show
+from gpuconsole.cli.output import note, print_document, print_findings, say, show, tell
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.text import clean
+from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ReadOnlyError, UsageError
 from gpuconsole.session.export.status import status_document
 
@@ -72,7 +72,8 @@ def check(hosts: tuple[str, ...], trust: str | None, yes: bool) -> int:
         print_document({"ok": whole, "hosts": [report.as_json() for report in reports]})
         return 0 if whole else 1
     for report in reports:
-        print(clean(f"{report.host}: {'fine' if report.ok else 'something is wrong'}"))
+        state = "fine" if report.ok else "something is wrong"
+        tell(joined(": ", (name(report.host), state)))
         print_findings(report.findings)
     return 0 if whole else 1
 
@@ -89,7 +90,10 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
         )
 
     def confirm(key: OfferedKey) -> bool:
-        said = f"{key.pattern} shows an unknown {key.algorithm} key, {key.fingerprint}."
+        said = msg(
+            "{host} shows an unknown {kind} key, {key}.",
+            host=key.pattern, kind=key.algorithm, key=key.fingerprint,
+        )  # fmt: skip
         note(said)
         if yes:
             return True
@@ -97,14 +101,14 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
             raise UsageError(
                 "No terminal to ask in", said, "Compare the fingerprint, then add --yes."
             )
-        return click.confirm("Is it the host's own?", err=True)
+        return click.confirm(say("Is it the host's own?"), err=True)
 
     added = asyncio.run(trust_host(lab, host, confirm))
     if options().as_json:
         keys = [{"host": key.pattern, "fingerprint": key.fingerprint} for key in added]
         print_document({"host": host, "trusted": keys})
     elif not added:
-        note(f"The key of {host} is known already.")
+        note(msg("The key of {host} is known already.", host=host))
     return 0
 
 
@@ -144,8 +148,8 @@ def init(output: Path | None, ssh_config: Path, force: bool) -> int:
         return 0
     print(target)
     if hosts:
-        count = "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
-        note(f"{count}. Remove what has no GPUs, then run: gpuconsole check")
+        count = "1 host." if len(hosts) == 1 else msg("{n} hosts.", n=len(hosts))
+        note(sentences(count, "Remove what has no GPUs, then run: gpuconsole check"))
     else:
         note("No host yet: remove the # before the example and name yours, then run: gpuconsole"
              " check")  # fmt: skip
@@ -165,11 +169,11 @@ def _first_inventory(ssh_config: Path) -> tuple[str, bool]:
         except UsageError as error:
             note(error.message)
     else:
-        note(f"There is no {ssh_config}.")
+        note(msg("There is no {path}.", path=ssh_config))
     if options().as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return template_text(), False
     first = click.prompt(
-        "First host, as you would give it to ssh (enter for a template)",
+        say("First host, as you would give it to ssh (enter for a template)"),
         default="", show_default=False, err=True,
     ).strip()  # fmt: skip
     return template_text(first), bool(first)

@@ -12,6 +12,7 @@ from gpuconsole.cli.output import note, print_document, show, table, tell, text
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.wording import msg
 
 if TYPE_CHECKING:
     from gpuconsole.placement.forecast.what_if import Comparison, Moved
@@ -51,7 +52,8 @@ def what_if(change: tuple[str, ...]) -> int:
             shown.add_row(*map(text, _cells(moved, now)))
         show(shown)
     if len(found.moved) > _SHOWN:
-        note(f"{len(found.moved) - _SHOWN} more jobs move; see them with --json.")
+        more = len(found.moved) - _SHOWN
+        note(msg("{n} more jobs move; see them with --json.", n=more))
     return 0
 
 

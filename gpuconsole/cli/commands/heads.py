@@ -11,6 +11,7 @@ import click
 
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def takeover(force: bool, path: Path | None) -> int:
     if options().as_json:
         print_document({"leads": state.leads, "head": state.name, "took_s": took_s})
     else:
-        note(f"{state.name} leads the lab's queue now, after {took_s:.1f} s.")
+        took = f"{took_s:.1f} s"
+        note(msg("{name} leads the lab's queue now, after {time}.", name=state.name, time=took))
     return 0
 
 
@@ -59,7 +61,8 @@ async def _taken_over(force: bool, path: Path | None) -> HeadState:
     while not state.leads:
         if time.monotonic() > deadline:
             raise UnreachableError(
-                "It does not lead yet", f"{state.name} has taken over and does not serve yet.",
+                "It does not lead yet",
+                msg("{name} has taken over and does not serve yet.", name=state.name),
                 "Its log says why.",
             )  # fmt: skip
         await asyncio.sleep(_LOOK_S)

@@ -12,8 +12,8 @@ from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show, tell
 from gpuconsole.cli.sessions import drive
-from gpuconsole.core.text import clean
-from gpuconsole.core.wording import msg
+from gpuconsole.core import wording
+from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
                 for name in images
                 for host in there
             )
-        return await session.images.fetch(fetches, lambda host, said: note(f"{host}: {said}"))
+        return await session.images.fetch(fetches, lambda host, said: _telling(host)(said))
 
     done = drive(work)
     if options().as_json:
@@ -157,7 +157,11 @@ def pin(name: str, host: str, task: Path | None, remove: bool) -> int:
     if options().as_json:
         print_document(image_views.pin_document(found))
     else:
-        print(clean(f"{found.image} is {found.reference}" + (f" in {task}" if task else "")))
+        values = {"image": found.image, "reference": found.reference}
+        if task is None:
+            tell(msg("{image} is {reference}", **values))
+        else:
+            tell(msg("{image} is {reference} in {path}", path=task, **values))
     return 0
 
 
@@ -238,8 +242,11 @@ def copy(name: str, source: str, targets: tuple[str, ...], replace: bool) -> int
         print_document(image_views.copied_document(source, done))
     else:
         for target, copied in done:
-            how = "had it already" if copied.already else f"has it after {copied.seconds:.0f} s"
-            print(clean(f"{target} {how}: {name} ({copied.id})"))
+            if copied.already:
+                how = msg("{host} had it already", host=target)
+            else:
+                how = msg("{host} has it after {time}", host=target, time=f"{copied.seconds:.0f} s")
+            tell(joined(": ", (how, wording.name(f"{name} ({copied.id})"))))
     return 0
 
 
@@ -300,14 +307,19 @@ def dockerfile_command(
         document = {"dockerfile": made.text, "packages": packages, "notes": notes, "file": file}
         print_document(document)
     elif output is not None:
-        print(clean(f"Wrote {output}. Build it with: docker build -f {output} {folder}"))
+        build = f"docker build -f {output} {folder}"
+        tell(
+            sentences(
+                msg("Wrote {path}.", path=output), msg("Build it with: {command}", command=build)
+            )
+        )
     else:
         print(made.text, end="")
     return 0
 
 
 def _telling(host: str) -> Callable[[str], None]:
-    return lambda said: note(f"{host}: {said}")
+    return lambda said: note(joined(": ", (wording.name(host), said)))
 
 
 def _write_new(path: Path, text: str) -> None:
@@ -315,7 +327,9 @@ def _write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError("File exists", f"{path} is left alone.", "Name another.") from None
+        raise UsageError(
+            "File exists", msg("{path} is left alone.", path=path), "Name another."
+        ) from None
     except OSError as error:
         raise UsageError("Cannot write", f"{path}: {error.strerror}.", "Name another.") from None
 

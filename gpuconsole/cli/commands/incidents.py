@@ -114,5 +114,7 @@ def _seconds(text: str) -> float:
         return float(TypeAdapter(Seconds).validate_python(text))
     except ValidationError:
         raise UsageError(
-            "Wrong usage", f"{text!r} is no time.", "Such as `90s`, `30m`, `2h` or `1d`."
+            "Wrong usage",
+            msg("{word} is no time.", word=repr(text)),
+            "Such as `90s`, `30m`, `2h` or `1d`.",
         ) from None

@@ -10,11 +10,11 @@ import click
 
 from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show, table, tell, text
+from gpuconsole.cli.output import note, print_document, said, say, show, table, tell, text, told
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.places import JOURNAL_NAME, state_folder
-from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError, ReadOnlyError, UsageError
 
 if TYPE_CHECKING:
@@ -65,9 +65,14 @@ def check() -> int:
             }
         )
     else:
-        print(clean(f"{path}: {fault or 'whole'}"))
-        made = f"of {iso_utc(latest.made_at)}" if latest is not None else "none yet"
-        print(f"Latest backup: {made}")
+        if fault:
+            tell(joined(": ", (name(str(path)), fault)))
+        else:
+            tell(msg("{path}: whole", path=path))
+        if latest is None:
+            tell("Latest backup: none yet")
+        else:
+            tell(msg("Latest backup: of {when}", when=iso_utc(latest.made_at)))
         if fault and latest is not None:
             note("Restore it: gpuconsole journal restore")
     return 1 if fault else 0
@@ -100,7 +105,7 @@ def list_backups() -> int:
     for one in found:
         why = "before an upgrade" if one.before_migration else "regular"
         made = iso_utc(one.made_at) or ""
-        rows.add_row(text(one.name), made, format_mib(one.size_bytes / _MIB), why)
+        rows.add_row(text(one.name), made, format_mib(one.size_bytes / _MIB), said(why))
     show(rows)
     return 0
 
@@ -130,7 +135,7 @@ def restore(name: str | None, empty: bool, without: tuple[str, ...], yes: bool) 
     try:
         settled = _adopt(without)
     except ConsoleError as error:
-        note(f"Hosts were not queried yet. {error.title}: {error.message}")
+        note(sentences("Hosts were not queried yet.", told(error)))
         note("Waiting jobs start after: gpuconsole journal adopt")
         settled = None
     document: dict[str, Any] = {
@@ -162,10 +167,10 @@ def _confirm(folder: Path, yes: bool) -> None:
     path = folder / JOURNAL_NAME
     if yes or not path.exists() or fault_of(path):
         return
-    said = f"{path} is whole; what happened since the backup would be forgotten."
+    whole = msg("{path} is whole; what happened since the backup would be forgotten.", path=path)
     if not sys.stdin.isatty():
-        raise UsageError("No terminal to ask in", said, "Add --yes if that is what you want.")
-    if not click.confirm(f"{said}\nRestore a backup all the same?", err=True):
+        raise UsageError("No terminal to ask in", whole, "Add --yes if that is what you want.")
+    if not click.confirm(f"{say(whole)}\n{say('Restore a backup all the same?')}", err=True):
         raise UsageError("Not restored", "You said no.", "")
 
 
@@ -189,9 +194,10 @@ def _say_restored(done: Restored) -> None:
     if done.backup is None:
         tell("The queue begins empty.")
     else:
-        print(clean(f"Restored: {done.backup.name}, made {iso_utc(done.backup.made_at)}."))
+        made = iso_utc(done.backup.made_at)
+        tell(msg("Restored: {name}, made {when}.", name=done.backup.name, when=made))
     if done.aside:
-        print(clean(f"The former journal: {done.aside[0]}"))
+        tell(msg("The former journal: {path}", path=done.aside[0]))
 
 
 def _settled_document(settled: Settled) -> dict[str, Any]:
@@ -210,15 +216,20 @@ def _answer(document: dict[str, Any], settled: Settled | None) -> None:
         return
     for job in settled.adopted:
         where = job.attempt.host if job.attempt is not None else ""
-        print(clean(f"Found on {where}: {job.id} {job.task.name}, {job.state}"))
+        tell(
+            msg(
+                "Found on {host}: {job} {name}, {state_word}",
+                host=where, job=job.id, name=job.task.name, state_word=job.state.value,
+            )
+        )  # fmt: skip
     if settled.missing:
-        more = f" and {len(settled.missing) - _SHOWN} more" if len(settled.missing) > _SHOWN else ""
-        print(
-            clean(f"On no host and not in the backup: {' '.join(settled.missing[:_SHOWN])}{more}")
-        )
+        more, listed = len(settled.missing) - _SHOWN, " ".join(settled.missing[:_SHOWN])
+        missing = msg("On no host and not in the backup: {jobs}", jobs=listed)
+        tell(sentences(missing, msg("and {n} more", n=more) if more > 0 else ""))
         tell("They were submitted after it was made. Submit again what is still needed.")
     if settled.unasked:
-        note(f"Not reached: {', '.join(settled.unasked)}. Waiting jobs start once they were.")
+        hosts = msg("Not reached: {hosts}.", hosts=", ".join(settled.unasked))
+        note(sentences(hosts, "Waiting jobs start once they were."))
         note("For a host that is gone: gpuconsole journal adopt --without HOST")
     else:
         tell("All hosts were queried; the queue continues.")

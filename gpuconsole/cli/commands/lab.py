@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.output import note, print_document, show, tell
 from gpuconsole.cli.sessions import show_console
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ReadOnlyError, UsageError
 
 if TYPE_CHECKING:
@@ -159,10 +160,10 @@ async def _run(lab: Laboratory, seconds: float) -> tuple[Report, dict[str, Any]]
     async with lab.session(dispatching=True) as session:
         await session.first_frames(2.0)
         task = main_task()
-        note(f"preflight of {Path(task.script).name}")
+        note(msg("preflight of {script}", script=Path(task.script).name))
         report = await session.estimates.report(task)
         job = await session.queue.submit(task, force=True)
-        note(f"queued as {job.id}")
+        note(msg("queued as {job}", job=job.id))
         job = await followed(session, job, seconds, asyncio.get_running_loop().time)
         gave_up = None if job.state.ended else _awaited(session, job, seconds)
         lines = [line async for line in session.logs(job.id, follow=False)]
@@ -182,15 +183,18 @@ async def followed(session: Session, job: Job, seconds: float, clock: Callable[[
         job = session.job(job.id)
         if job.state is not seen:
             seen = job.state
-            note(f"{job.state.value} {job.detail or job.cause}".strip())
+            note(sentences(job.state.value, job.detail or job.cause))
         left -= min(clock() - began, _MOST_COUNTED_S)
     return job
 
 
 def _awaited(session: Session, job: Job, seconds: float) -> str:
     """Return what a headless run waited for in vain."""
-    said = f"Gave up after {seconds:g} s: {job.id} has not ended, it is {job.state.value}."
-    return f"{said} {session.why_now(job.id).reason}".strip()
+    gave_up = msg(
+        "Gave up after {time}: {job} has not ended, it is {state_word}.",
+        time=f"{seconds:g} s", job=job.id, state_word=job.state.value,
+    )  # fmt: skip
+    return sentences(gave_up, session.why_now(job.id).reason)
 
 
 async def _results(session: Session, job: Job) -> dict[str, Any] | None:
@@ -229,16 +233,21 @@ def _tell(report: Report, document: dict[str, Any]) -> None:
     """Print the same for a person."""
     from gpuconsole.cli import preflight_views
 
-    print("SIMULATED: hosts, devices and containers are made up; the rest is the product itself.")
+    tell("SIMULATED: hosts, devices and containers are made up; the rest is the product itself.")
     show(*preflight_views.report(report))
     placement = document["placement"]
     if placement is not None:
-        print(f"placed on {placement['host']}, device {placement['indexes']}")
+        tell(
+            msg(
+                "placed on {host}, device {indexes}",
+                host=placement["host"], indexes=placement["indexes"],
+            )
+        )  # fmt: skip
         for reason in placement["reasons"]:
-            print(clean(f"  · {reason}"))
+            tell(joined("", ("  · ", reason)))
     for line in document["log_tail"]:
         print(clean(f"  | {line}"))
     result = document["result"]
-    print(clean(f"{result['id']} {result['state']} {result['cause'] or ''}".rstrip()))
+    tell(sentences(name(result["id"]), result["state"], result["cause"] or ""))
     if document["gave_up"]:
         note(document["gave_up"])

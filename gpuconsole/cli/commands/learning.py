@@ -8,7 +8,7 @@ import click
 
 from gpuconsole.cli.commands.simulating import FORMATS
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import print_document
+from gpuconsole.cli.output import print_document, tell
 from gpuconsole.errors import ReadOnlyError
 
 MOST_MINUTES = 30.0
@@ -69,6 +69,5 @@ def learn(
     if options().as_json:
         print_document(found.as_json())
     else:
-        for line in found.lines():
-            print(line)
+        tell(*found.lines())
     return 0 if found.trained.verdict.passed else 1

@@ -9,6 +9,7 @@ import click
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
+from gpuconsole.core.wording import joined, msg
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -42,9 +43,9 @@ def notify(try_it: bool) -> int:
         return 0
     for one in ways:
         print(one)
-    note(f"You are notified about: {', '.join(about)}.")
+    note(msg("You are notified about: {what}.", what=", ".join(about)))
     for one in failed:
-        note(f"Failed: {one}")
+        note(joined(": ", ("Failed", one)))
     if way:
-        note(f"Sent by {way}.")
+        note(msg("Sent by {way}.", way=way))
     return 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ from gpuconsole.cli.sessions import drive
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def jobs(job: str | None, show_all: bool) -> int:
     hidden = set() if show_all or job is not None else {one.id for one in ended[:-_RECENT]}
     show(views.jobs([one for one in listed if one.id not in hidden], now))
     if hidden:
-        note(f"{len(hidden)} older jobs are not shown; see them with --all.")
+        note(msg("{n} older jobs are not shown; see them with --all.", n=len(hidden)))
     return 0
 
 
@@ -161,7 +160,7 @@ def _has_steps(job: Job) -> bool:
 def _print_why(document: Mapping[str, Any], mark: str) -> None:
     print(clean(f"{mark}{say(document['state'])}: {say(document['reason'])}"))
     for blocker in document["blockers"]:
-        print(clean(f"  {say('held up by')} {blocker_text(blocker)}"))
+        print(clean(f"  {say('held up by')} {say(blocker_text(blocker))}"))
     if document["estimated_start"]:
         print(f"  {say('estimated start')} {document['estimated_start']}")
     for option in document["options"]:
@@ -273,7 +272,8 @@ def priority(job: str, number: int) -> int:
         able = [one for one in found if one.state in waiting] or found[:1]
         return await session.queue.set_priority_all([one.id for one in able], number)
 
-    _tell_all(job, drive(work, fleet=False), f", priority {number}")
+    said = msg("priority {n}", n=number)
+    _tell_all(job, drive(work, fleet=False), f", {say(said)}")
     return 0
 
 
@@ -314,9 +314,9 @@ def fetch(job: str, folder: Path, listing: bool) -> int:
         return 0
     print(fetched.folder)
     if left.count:
-        note(f"Left out of them: {left.count}")
+        note(msg("Left out of them: {n}", n=left.count))
     for line in left.lines(_LEFT_OUT):
-        note(f"  {line}")
+        note("  " + line)
     return 0
 
 
@@ -331,7 +331,7 @@ def _list_results(reference: str) -> int:
         return 0
     for file in files:
         print(f"{format_mib(file.size_bytes / MIB):>10}  {file.name}")
-    print(f"{len(files)} files of {job_id}", file=sys.stderr)
+    note(msg("{n} files of {job}", n=len(files), job=job_id))
     return 0
 
 
@@ -371,7 +371,8 @@ def blocker_text(blocker: Mapping[str, Any]) -> str:
     """Say who stands in the way, whether a device's holder or something else."""
     if "text" in blocker:
         return str(blocker["text"])
-    return "{name} of {user} on {host}".format_map(defaultdict(lambda: "?", blocker))
+    known = {key: str(blocker.get(key, "?")) for key in ("name", "user", "host")}
+    return msg("{name} of {user} on {host}", **known)
 
 
 def _tell_all(asked: str, jobs: Sequence[Job], more: str = "") -> None:

@@ -12,6 +12,7 @@ import click
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive, show_console
+from gpuconsole.core.wording import msg, name, sentences
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def record(out: Path | None, seconds: float | None) -> int:
     else:
         print(named)
         mib = document["bytes"] / 2**20
-        note(f"{document['seconds']:.0f} s, {mib:.1f} MiB. Look at it: gpuconsole replay {named}")
+        size = name(f"{document['seconds']:.0f} s, {mib:.1f} MiB.")
+        note(sentences(size, msg("Look at it: gpuconsole replay {path}", path=named)))
     return 0
 
 
@@ -58,7 +60,7 @@ async def _record(session: Session, path: Path, seconds: float | None) -> dict[s
 
     stop = asyncio.Event()
     with stopping(stop):
-        note(f"Recording into {path}; stop with Ctrl-C.")
+        note(msg("Recording into {path}; stop with Ctrl-C.", path=path))
         made = await record_into(session, path, stop, seconds)
     return {"file": str(path), "seconds": round(made.seconds, 3), "bytes": made.size}
 
@@ -108,15 +110,17 @@ async def _opened(file: Path | None, at: str | None) -> ReplaySession:
             wanted = parse_moment(at, reel.last, reel.last)
             landed = await reel.seek(wanted)
             if abs(landed - wanted) > _NEAR_S:
-                told = datetime.fromtimestamp(landed)
+                when = f"{datetime.fromtimestamp(landed):%Y-%m-%d %H:%M:%S}"
                 note(
-                    "Nothing was recorded at that time; the nearest moment is "
-                    f"{told:%Y-%m-%d %H:%M:%S}."
+                    msg(
+                        "Nothing was recorded at that time; the nearest moment is {when}.",
+                        when=when,
+                    )
                 )
         elif options().as_json or file is None:
             await reel.seek(reel.last)
     except ValueError as error:
-        raise UsageError("Wrong usage", f"--at: {error}.") from error
+        raise UsageError("Wrong usage", _wrong("--at", error)) from error
     return session
 
 
@@ -130,3 +134,7 @@ def _document(session: ReplaySession) -> dict[str, Any]:
     incidents = session.triage.incidents()
     moment = moment_document(session.snapshot(), session.jobs(), incidents, now)
     return {**moment, "recorded": recorded}
+
+
+def _wrong(option: str, error: ValueError) -> str:
+    return msg("{option}: {why_text}.", option=option, why_text=error.args[0])

@@ -15,6 +15,7 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.moments import parse_moment
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ def _query(by: str, since: str, until: str) -> Query:
     keys = tuple(key.strip() for key in by.split(","))
     known = tuple(key for word in keys for key in KEYS if key == word)
     if len(known) != len(keys):
-        raise UsageError("Wrong keys", f"--by takes each of {', '.join(KEYS)} once.", "")
+        raise UsageError(
+            "Wrong keys", msg("--by takes each of {keys} once.", keys=", ".join(KEYS)), ""
+        )
     now = time.time()
     return Query(_moment("since", since, now), _moment("until", until, now), known)
 
@@ -103,4 +106,5 @@ def _moment(option: str, text: str, now: float) -> float:
     try:
         return parse_moment(f"{text.strip()}-01" if month else text, now, now)
     except ValueError as error:
-        raise UsageError("Wrong time", f"--{option}: {error}.", "") from error
+        why = msg("{option}: {why_text}.", option=f"--{option}", why_text=error.args[0])
+        raise UsageError("Wrong time", why, "") from error

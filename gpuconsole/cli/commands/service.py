@@ -15,6 +15,7 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.scraping import Scraping, token_options
 from gpuconsole.cli.sessions import drive, open_session, show_console
+from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ async def _work(
     def tell(event: Event) -> None:
         nonlocal told
         told += 1
-        note(f"{event.severity}: {event.subject}: {event.message}")
+        note(joined(": ", (event.severity, name(event.subject), event.message)))
         if session.lost is not None:
             stop.set()
 
@@ -129,13 +130,13 @@ async def _work(
     async with contextlib.AsyncExitStack() as stack:
         if scraping is not None:
             address = await stack.enter_async_context(scraping.serving(session))
-            note(f"Metrics: {address}")
+            note(msg("Metrics: {address}", address=address))
         if lead is not None:
             from gpuconsole.cli.heads import lab_service
 
             served = await stack.enter_async_context(lab_service(session, path, lead))
-            note(f"The lab's queue: {served.path}")
-        note(f"Dispatching for {session.user}; stop with SIGTERM or Ctrl-C.")
+            note(msg("The lab's queue: {path}", path=served.path))
+        note(msg("Dispatching for {user}; stop with SIGTERM or Ctrl-C.", user=session.user))
         await stop.wait()
     unsubscribe()
     if session.lost is not None:
@@ -145,9 +146,10 @@ async def _work(
 
 def _require_lab(lab: bool, path: Path | None, standby: bool, after_s: float | None) -> None:
     """Raise UsageError for an option that says nothing without another one."""
-    for said, words in ((path is not None, "A socket serves"), (standby, "A standby follows")):
-        if said and not lab:
-            raise UsageError("Wrong usage", f"{words} the lab's queue.", "Add --lab.")
+    if path is not None and not lab:
+        raise UsageError("Wrong usage", "A socket serves the lab's queue.", "Add --lab.")
+    if standby and not lab:
+        raise UsageError("Wrong usage", "A standby follows the lab's queue.", "Add --lab.")
     if after_s is not None and not standby:
         raise UsageError("Wrong usage", "A standby takes over after a time.", "Add --standby.")
 

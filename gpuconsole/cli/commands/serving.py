@@ -20,6 +20,7 @@ from gpuconsole.cli.sessions import drive
 from gpuconsole.cli.tasks import TaskValue
 from gpuconsole.core.places import state_folder
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError
 from gpuconsole.waiting import within
 
@@ -89,7 +90,7 @@ def _revoke(tokens: Path) -> int:
         print_document({"revoked": revoked})
     else:
         ended = {0: "No address was valid.", 1: "The address is revoked."}
-        note(ended.get(revoked, f"{revoked} addresses are revoked."))
+        note(ended.get(revoked) or msg("{n} addresses are revoked.", n=revoked))
     return 0
 
 
@@ -125,8 +126,8 @@ async def _serve(session: Session, state: Path, wishes: _Wishes) -> int:
         guard = tokens.enter_context(issued(wishes.tokens, wishes.age_s))
         page = ConsolePage(guard, viewer)
         async with Share(session, socket, wishes.site), served(page, wishes.port) as port:
-            mode = "with writing" if wishes.write else "to look only"
-            note(f"Serving {mode}. Open in a browser:")
+            mode = "Serving with writing." if wishes.write else "Serving to look only."
+            note(sentences(mode, "Open in a browser:"))
             _announce(guard.address(port), wishes)
             while not await _stopped(stop, guard):
                 note("The address above and its sessions have ended. The next one:")
@@ -143,7 +144,8 @@ def _announce(address: str, wishes: _Wishes) -> None:
     else:
         print(address, flush=True)
     valid = format_duration(wishes.age_s)
-    note(f"Anyone with this address has access, for {valid}. Stop with Ctrl-C.")
+    access = msg("Anyone with this address has access, for {time}.", time=valid)
+    note(sentences(access, "Stop with Ctrl-C."))
 
 
 async def _stopped(stop: asyncio.Event, guard: Guard) -> bool:
@@ -161,5 +163,5 @@ def _require_parts() -> None:
         raise UsageError(
             "The web page is not installed",
             "`gpuconsole serve` needs textual-serve.",
-            f"Run: {install_command('serve')}",
+            msg("Run: {command}", command=install_command("serve")),
         )

@@ -71,8 +71,10 @@ async def _serve(session: Session, scraping: Scraping) -> int:
     stop = asyncio.Event()
     with stopping(stop):
         async with scraping.serving(session) as address:
-            told = " to holders of the token" if scraping.guarded else ""
-            note(f"Serving metrics{told}; stop with SIGTERM or Ctrl-C.")
+            if scraping.guarded:
+                note("Serving metrics to holders of the token; stop with SIGTERM or Ctrl-C.")
+            else:
+                note("Serving metrics; stop with SIGTERM or Ctrl-C.")
             if options().as_json:
                 print_document({"address": address, "token": scraping.guarded})
             else:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erf, exp, fsum, log, sqrt
 
+from gpuconsole.core.wording import msg
+
 MARGIN = 0.005
 """By so much the mean completion time must fall."""
 WAIT_MARGIN = 0.05
@@ -63,19 +65,22 @@ class Verdict:
         """Return what a person is told."""
         gain = 1.0 - self.mean_jct_ratio
         against = "shorter" if gain >= 0 else "longer"
-        told = (
-            f"In {self.plays} replays of held-out history rl_based made jobs"
-            f" {abs(gain):.1%} {against} (± {self.error:.1%}) than weighted, a gain with a"
-            f" probability of {self.certainty:.0%}"
-        )
+        told = msg(
+            "In {n} replays of held-out history rl_based made jobs {percent} {against_word}"
+            " (± {error}) than weighted, a gain with a probability of {certainty}",
+            n=self.plays, percent=f"{abs(gain):.1%}", against_word=against,
+            error=f"{self.error:.1%}", certainty=f"{self.certainty:.0%}",
+        )  # fmt: skip
         if self.passed:
-            return f"{told}, so it ranks."
+            return told + ", so it ranks."
         if gain >= MARGIN and self.p99_wait_ratio > 1.0 + WAIT_MARGIN:
-            told += f" and the longest waits {self.p99_wait_ratio - 1.0:.0%} longer"
-        return (
-            f"{told}; {MARGIN:.1%} and {CERTAINTY:.0%} are asked for in {LEAST_PLAYS} replays or"
-            " more, so the weighted policy ranks."
-        )
+            longer = f"{self.p99_wait_ratio - 1.0:.0%}"
+            told += msg(" and the longest waits {percent} longer", percent=longer)
+        return told + msg(
+            "; {percent} and {certainty} are asked for in {n} replays or more, so the weighted"
+            " policy ranks.",
+            percent=f"{MARGIN:.1%}", certainty=f"{CERTAINTY:.0%}", n=LEAST_PLAYS,
+        )  # fmt: skip
 
 
 def judge(weighted: Sequence[Play], trained: Sequence[Play]) -> Verdict:

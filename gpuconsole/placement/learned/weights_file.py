@@ -15,6 +15,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from gpuconsole.core.wording import msg
 from gpuconsole.documents import Document, Section, Text, parse_document, read_text
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Verdict
@@ -101,7 +102,10 @@ class Origin:
 
     def sentence(self) -> str:
         """Return what a person is told."""
-        return f"trained on {self.jobs:,} jobs of {self.trace}, {self.lab}, {self.at[:10]}."
+        return msg(
+            "trained on {n} jobs of {trace}, {lab}, {when}.",
+            n=f"{self.jobs:,}", trace=self.trace, lab=self.lab, when=self.at[:10],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +124,17 @@ class Trained:
         """
         strange = sorted(set(models) - set(self.origin.models))
         if strange:
-            return None, (
-                f"rl_based was trained on {self.origin.lab}, which had no {strange[0]}, so the"
-                " weighted policy ranks; run `gpuconsole learn` again."
-            )
+            return None, msg(
+                "rl_based was trained on {lab}, which had no {device}, so the weighted policy"
+                " ranks; run `gpuconsole learn` again.",
+                lab=self.origin.lab, device=strange[0],
+            )  # fmt: skip
         if len(models) > LARGER * self.origin.devices:
-            return None, (
-                f"The weights of rl_based ({self.origin.lab}) were judged on"
-                f" {self.origin.devices:,} devices at most; here are {len(models):,}, so the"
-                " weighted policy ranks; run `gpuconsole learn` again."
-            )
+            return None, msg(
+                "The weights of rl_based ({lab}) were judged on {n} devices at most; here are"
+                " {all}, so the weighted policy ranks; run `gpuconsole learn` again.",
+                lab=self.origin.lab, n=f"{self.origin.devices:,}", all=f"{len(models):,}",
+            )  # fmt: skip
         if not self.verdict.passed:
             return None, self.verdict.sentence()
         return self.learned, ""

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.wording import msg
 from gpuconsole.documents import Document, Section, SizeMib, Text, parse_document
 from gpuconsole.placement.simulate.device_speeds import (
     CLASSES,
@@ -128,7 +129,10 @@ def _hosts(given: LabHostSection, spec: Spec | None, notes: dict[str, None]) -> 
     elif given.speed is not None:
         speed = dict.fromkeys(CLASSES, given.speed)
     elif not is_known(spec):
-        note = f"No figures of {given.model} are published: its speed is taken as {UNKNOWN:g}."
+        note = msg(
+            "No figures of {device} are published: its speed is taken as {n}.",
+            device=given.model, n=f"{UNKNOWN:g}",
+        )  # fmt: skip
         notes[note] = None
     memory = given.memory or ((spec and spec.memory_gib) or 0.0) * 1024.0
     width = len(str(given.count))

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import Protocol, TypeVar
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.simulate.device_speeds import CLASSES
 
@@ -251,7 +252,7 @@ def read_gavel(lines: Iterable[str], source: str, rates: Iterable[str], rates_so
         return TraceJob(rows.number(row, "arrival_s"), seconds, devices, "", job_class)
 
     found = _trace(source, rows, job)
-    note = f"{found.empty:,} rows have no measured rate on a V100 and are left out."
+    note = msg("{n} rows have no measured rate on a V100 and are left out.", n=f"{found.empty:,}")
     return Trace(found.source, found.jobs, 0, (note,) if found.empty else ())
 
 

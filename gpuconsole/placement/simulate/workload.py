@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.simulate.device_speeds import CLASSES, REFERENCE
 from gpuconsole.placement.simulate.lab import Lab
@@ -105,7 +106,12 @@ def build(trace: Trace, lab: Lab, cut: Cut, dice: Callable[[str], Dice]) -> Work
     if cut.load is not None:
         offered = _work(jobs) / (lab.capacity * span)
         if offered < cut.load:
-            notes.append(f"The window offers a load of {offered:.2f} and no more: all jobs run.")
+            notes.append(
+                msg(
+                    "The window offers a load of {n} and no more: all jobs run.",
+                    n=f"{offered:.2f}",
+                )
+            )
         else:
             jobs = thin(jobs, cut.load * lab.capacity * span, dice("load"))
     if not jobs:
@@ -222,30 +228,44 @@ def _left_out(
     trace: Trace, rows: Sequence[TraceJob], fitting: Sequence[TraceJob], warm: float, cut: Cut
 ) -> Iterator[str]:
     if trace.empty:
-        yield f"{trace.empty:,} rows without devices or run time are left out."
-    large = sum(row.devices > MOST_DEVICES for row in rows)
+        yield msg("{n} rows without devices or run time are left out.", n=f"{trace.empty:,}")
+    large, of_all = sum(row.devices > MOST_DEVICES for row in rows), f"{len(rows):,}"
     if large:
-        yield f"{large:,} of {len(rows):,} jobs ask for more than {MOST_DEVICES} devices: left out."
+        yield msg(
+            "{n} of {all} jobs ask for more than {limit} devices: left out.",
+            n=f"{large:,}", all=of_all, limit=MOST_DEVICES,
+        )  # fmt: skip
     if other := len(rows) - len(fitting) - large:
-        yield f"{other:,} of {len(rows):,} jobs ask for more than this lab has: left out."
+        yield msg(
+            "{n} of {all} jobs ask for more than this lab has: left out.",
+            n=f"{other:,}", all=of_all,
+        )  # fmt: skip
     if warm:
-        yield f"Jobs of the first {cut.warm_up_days * 24:g} hours run but are not counted."
-    yield f"Run times of the trace are taken as run times on a {REFERENCE}."
+        hours = f"{cut.warm_up_days * 24:g}"
+        yield msg("Jobs of the first {n} hours run but are not counted.", n=hours)
+    yield msg("Run times of the trace are taken as run times on a {device}.", device=REFERENCE)
 
 
 def _drawn(rows: Sequence[TraceJob], cut: Cut, lab: Lab) -> Iterator[str]:
     """Say what does not come from the trace."""
     if not all(row.user for row in rows):
-        yield f"Users are drawn: {USERS}, their activity by Zipf's law (exponent {ZIPF:g})."
+        yield msg(
+            "Users are drawn: {n}, their activity by Zipf's law (exponent {low}).",
+            n=USERS, low=f"{ZIPF:g}",
+        )  # fmt: skip
     if not all(row.job_class for row in rows):
-        yield f"Classes of job are drawn, all alike: {', '.join(CLASSES)}."
+        yield msg("Classes of job are drawn, all alike: {names}.", names=", ".join(CLASSES))
     if any(row.need_mib is None for row in rows):
-        yield (
-            f"Memory is drawn: log-normal, median {format_mib(MEMORY_MEDIAN_MIB)},"
-            f" sigma {MEMORY_SIGMA:g}, at most what the lab can give."
-        )
+        yield msg(
+            "Memory is drawn: log-normal, median {size}, sigma {low}, at most what the lab can"
+            " give.",
+            size=format_mib(MEMORY_MEDIAN_MIB), low=f"{MEMORY_SIGMA:g}",
+        )  # fmt: skip
     if len(lab.backends) > 1 and not all(row.backends for row in rows):
-        yield f"{PORTABLE:.0%} of the jobs run on every back end, the others on the lab's main one."
+        yield msg(
+            "{percent} of the jobs run on every back end, the others on the lab's main one.",
+            percent=f"{PORTABLE:.0%}",
+        )
     if any(row.utilization is None for row in rows):
         yield "The utilisation by each job is drawn: quartiles 22, 48 and 78 %."
     if all(row.predicted_s is not None for row in rows):
@@ -255,4 +275,7 @@ def _drawn(rows: Sequence[TraceJob], cut: Cut, lab: Lab) -> Iterator[str]:
     elif cut.sigma == 0:
         yield "Predicted run times are the true ones."
     else:
-        yield f"Predicted run times: the true ones times a log-normal error, sigma {cut.sigma:g}."
+        yield msg(
+            "Predicted run times: the true ones times a log-normal error, sigma {n}.",
+            n=f"{cut.sigma:g}",
+        )
