@@ -88,8 +88,11 @@ def note(text: str) -> None:
 
 def print_findings(findings: Iterable[Finding]) -> None:
     """Print what tests found, a line each, with what to do below it."""
+    from rich.cells import set_cell_size
+
     for finding in findings:
-        print(f"  {finding.result:<4}  {say(clean(finding.step))}: {say(clean(finding.message))}")
+        result = set_cell_size(say(finding.result), 4)
+        print(f"  {result}  {say(clean(finding.step))}: {say(clean(finding.message))}")
         if finding.remedy:
             print(f"        → {say(clean(finding.remedy))}")
 

@@ -15,7 +15,7 @@ from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.vendors import Vendor, vendor_of
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import ConsoleError, HostKeyError, UnreachableError, UsageError
 from gpuconsole.remote import sources
 from gpuconsole.remote.failures import LoginError, unreachable
@@ -117,7 +117,9 @@ def _entry(inventory: Inventory, name: str) -> HostEntry:
     if entry is None:
         known = ", ".join(host.name for host in inventory.hosts)
         raise UsageError(
-            "No such host", msg("{name} is not in the inventory.", name=name), f"Known: {known}"
+            "No such host",
+            msg("{name} is not in the inventory.", name=name),
+            msg("Known: {names}", names=known),
         )
     return entry
 
@@ -178,7 +180,7 @@ class _HostCheck:
         self._findings.append(Finding(step, result, message, remedy))
 
     def _fail(self, step: str, error: ConsoleError) -> _FailedError:
-        self._add(step, "fail", f"{error.title}: {error.message}", error.hint)
+        self._add(step, "fail", joined(": ", (error.title, error.message)), error.hint)
         return _FailedError(step)
 
     async def _connect(self, link: SshLink) -> None:
@@ -201,7 +203,7 @@ class _HostCheck:
         except UnreachableError as error:
             raise self._fail("login", error) from error
         self._add("host key", "ok", "trusted")
-        self._add("login", "ok", f"as {link.username}")
+        self._add("login", "ok", msg("as {user}", user=link.username))
 
     async def _reach(self, address: str, port: int) -> None:
         loop = asyncio.get_running_loop()
@@ -220,7 +222,7 @@ class _HostCheck:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-        self._add("tcp", "ok", f"port {port} answers")
+        self._add("tcp", "ok", msg("port {port} answers", port=port))
 
     async def _frames(self) -> Host:
         """Read the host as the console would, and say by which way."""
@@ -240,9 +242,11 @@ class _HostCheck:
             if way in sources.WITHOUT_PYTHON:
                 why = "; ".join(refused)
                 remedy = "Install Python 3.6 or later; without it less is shown, and more slowly."
-                self._add("python", "warn", f"{way} is used instead: {why}", remedy)
+                self._add(
+                    "python", "warn", msg("{way} is used instead: {why}", way=way, why=why), remedy
+                )
             else:
-                self._add("python", "ok", f"agent runs under {way}")
+                self._add("python", "ok", msg("agent runs under {way}", way=way))
             return host
         remedy = "Install Python 3.6 or later, or the driver's nvidia-smi, on the account's PATH."
         self._add("python", "fail", "; ".join(refused), remedy)
@@ -260,7 +264,8 @@ class _HostCheck:
             self._add("devices", "skip", "no driver")
             return
         runtime = f", CUDA {facts.runtime_version}" if facts.runtime_version else ""
-        self._add("driver", "ok", f"{facts.driver_version or 'answers'}{runtime}")
+        version = name(facts.driver_version) if facts.driver_version else "answers"
+        self._add("driver", "ok", joined("", (version, runtime)))
         broken = [device for device in host.devices if device.lost or device.error]
         models = ", ".join(sorted({device.model for device in host.devices}))
         if not host.devices:
@@ -279,7 +284,7 @@ class _HostCheck:
             info = await within(20.0, engine.info())
         except (ConsoleError, asyncio.TimeoutError) as error:
             if isinstance(error, ConsoleError):
-                self._add("docker", "fail", f"{error.title}: {error.message}", error.hint)
+                self._add("docker", "fail", joined(": ", (error.title, error.message)), error.hint)
             else:
                 self._add("docker", "fail", "the engine does not answer", "Restart Docker there.")
             for step in ("gpu runtime", "image"):
@@ -287,7 +292,7 @@ class _HostCheck:
             return
         finally:
             await engine.close()
-        self._add("docker", "ok", f"version {info.version}")
+        self._add("docker", "ok", msg("version {version}", version=info.version))
         makers = {vendor_of(device.backend, device.vendor) for device in host.devices}
         if makers and all(maker.backend != "gpu" for maker in makers):
             self._add("gpu runtime", *handed_over(makers, info.runtimes))
@@ -304,13 +309,16 @@ class _HostCheck:
             path = await self._link.forward_socket(self._entry.docker_socket)
             present = await within(10.0, _has_image(path, image))
         except (ConsoleError, OSError, ValueError, asyncio.TimeoutError) as error:
-            self._add("image", "warn", f"{image}: {clean(str(error), 200) or 'no answer'}")
+            why = name(clean(str(error), 200)) if str(error) else "no answer"
+            self._add("image", "warn", joined(": ", (name(image), why)))
             return
         if present:
-            self._add("image", "ok", f"{image} is there")
+            self._add("image", "ok", msg("{image} is there", image=image))
         else:
-            remedy = f"The first job pulls it; `docker pull {image}` there saves the wait."
-            self._add("image", "warn", f"{image} is not there yet", remedy)
+            remedy = msg(
+                "The first job pulls it; `docker pull {image}` there saves the wait.", image=image
+            )
+            self._add("image", "warn", msg("{image} is not there yet", image=image), remedy)
 
     def _judge_host(self, host: Host) -> None:
         free = host.facts.disk_free_mib
@@ -318,18 +326,18 @@ class _HostCheck:
             self._add("disk", "skip", "cannot be told without Python")
         elif free < LOW_DISK_MIB:
             remedy = "Make room: `docker system prune` there shows and removes what is unused."
-            self._add("disk", "warn", f"only {format_mib(free)} are free", remedy)
+            self._add("disk", "warn", msg("only {size} are free", size=format_mib(free)), remedy)
         else:
-            self._add("disk", "ok", f"{format_mib(free)} free")
+            self._add("disk", "ok", msg("{size} free", size=format_mib(free)))
         skew = host.clock_skew_s
         if skew is None:
             self._add("clock", "skip", "cannot be told without Python")
         elif abs(skew) > LARGE_SKEW_S:
-            side = "ahead of" if skew > 0 else "behind"
-            message = f"{abs(skew):.1f} s {side} this machine"
+            side = "{time} ahead of this machine" if skew > 0 else "{time} behind this machine"
+            message = msg(side, time=f"{abs(skew):.1f} s")
             self._add("clock", "warn", message, "Let chrony or systemd-timesyncd set it.")
         else:
-            self._add("clock", "ok", f"within {LARGE_SKEW_S:g} s")
+            self._add("clock", "ok", msg("within {time}", time=f"{LARGE_SKEW_S:g} s"))
 
 
 def handed_over(makers: Iterable[Vendor], runtimes: Sequence[str]) -> tuple[Result, str, str]:

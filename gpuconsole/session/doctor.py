@@ -19,6 +19,7 @@ from gpuconsole.config import load_settings
 from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, state_dir
 from gpuconsole.core.trust import require_private
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.findings import Finding
 from gpuconsole.remote.inventory import load_inventory
@@ -88,18 +89,20 @@ async def examine(machine: Machine) -> tuple[Finding, ...]:
 
 
 def _failed(step: str, error: ConsoleError) -> Finding:
-    return Finding(step, "fail", f"{error.title}: {error.message}", error.hint)
+    return Finding(step, "fail", joined(": ", (error.title, error.message)), error.hint)
 
 
 def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
+    return msg("{n} host", n=count) if count == 1 else msg("{n} hosts", n=count)
 
 
 def _python() -> Finding:
     version = platform.python_version()
-    return Finding(
-        "gpuconsole", "ok", f"{__version__} on Python {version} ({sys.executable}), {sys.platform}"
-    )
+    said = msg(
+        "{version} on Python {python} ({path}), {system}",
+        version=__version__, python=version, path=sys.executable, system=sys.platform,
+    )  # fmt: skip
+    return Finding("gpuconsole", "ok", said)
 
 
 def _terminal(terminal: Terminal) -> Iterator[Finding]:
@@ -111,27 +114,32 @@ def _terminal(terminal: Terminal) -> Iterator[Finding]:
         remedy = "Start the console in a terminal, and set TERM to its name."
         yield Finding("terminal", "warn", "TERM names no terminal that draws.", remedy)
     elif terminal.columns < SMALLEST[0] or terminal.rows < SMALLEST[1]:
-        remedy = f"Make the window at least {SMALLEST[0]}x{SMALLEST[1]}."
-        yield Finding("terminal", "warn", f"{terminal.name} of {size} is small.", remedy)
+        remedy = msg("Make the window at least {size}.", size=f"{SMALLEST[0]}x{SMALLEST[1]}")
+        small = msg("{name} of {size} is small.", name=terminal.name, size=size)
+        yield Finding("terminal", "warn", small, remedy)
     else:
         yield Finding("terminal", "ok", f"{terminal.name}, {size}")
     ascii_only = "Set `symbols: ascii` in config.yaml."
     if terminal.encoding.lower().replace("-", "") != "utf8":
-        remedy = f"Use a UTF-8 locale, such as LANG=C.UTF-8. {ascii_only}"
-        yield Finding("symbols", "warn", f"Output is in {terminal.encoding}.", remedy)
+        remedy = sentences("Use a UTF-8 locale, such as LANG=C.UTF-8.", ascii_only)
+        encoding = msg("Output is in {encoding}.", encoding=terminal.encoding)
+        yield Finding("symbols", "warn", encoding, remedy)
     else:
-        yield Finding("symbols", "ok", f"{SAMPLE}  (if boxes appear here: `symbols: ascii`)")
+        sample = msg("{sample}  (if boxes appear here: `symbols: ascii`)", sample=SAMPLE)
+        yield Finding("symbols", "ok", sample)
 
 
 def _ssh() -> Iterator[Finding]:
     config = own_config()
     if not config.exists():
-        yield Finding("ssh config", "ok", f"There is no {config}; the inventory names the hosts.")
+        none = msg("There is no {path}; the inventory names the hosts.", path=config)
+        yield Finding("ssh config", "ok", none)
     else:
         try:
             require_trusted(config)
             hosts = _hosts(len(read_aliases(config)))
-            yield Finding("ssh config", "ok", f"{config} names {hosts}.")
+            named = msg("{path} names {hosts_text}.", path=config, hosts_text=hosts)
+            yield Finding("ssh config", "ok", named)
         except ConsoleError as error:
             yield _failed("ssh config", error)
         except OSError as error:
@@ -141,7 +149,8 @@ def _ssh() -> Iterator[Finding]:
         yield Finding("known hosts", "ok", f"{known}")
     else:
         remedy = "`gpuconsole check --trust HOST` shows a host's key and adds it."
-        yield Finding("known hosts", "warn", f"There is no {known}: no host is trusted.", remedy)
+        none = msg("There is no {path}: no host is trusted.", path=known)
+        yield Finding("known hosts", "warn", none, remedy)
 
 
 async def _keys(environ: Mapping[str, str]) -> Finding:
@@ -153,20 +162,22 @@ async def _keys(environ: Mapping[str, str]) -> Finding:
     files, locked = key_files()
     said = []
     if held is not None:
-        said.append(f"the SSH agent holds {held} {'key' if held == 1 else 'keys'}")
-    said += [", ".join(files)] if files else []
+        keys = "the SSH agent holds {n} key" if held == 1 else "the SSH agent holds {n} keys"
+        said.append(msg(keys, n=held))
+    said += [name(", ".join(files))] if files else []
     if held or files:
-        return Finding("ssh keys", "ok", "; ".join(said))
-    said += [f"{', '.join(locked)} with a passphrase"] if locked else []
+        return Finding("ssh keys", "ok", joined("; ", said))
+    said += [msg("{files} with a passphrase", files=", ".join(locked))] if locked else []
     remedy = "Start ssh-agent and run ssh-add: the console asks for no passphrase."
     if not locked:
         remedy = "Make a key with ssh-keygen and copy it to the hosts with ssh-copy-id."
-    return Finding("ssh keys", "warn", "; ".join(said) or "There is no key.", remedy)
+    return Finding("ssh keys", "warn", joined("; ", said) or "There is no key.", remedy)
 
 
 def _docker() -> Finding:
     version = metadata.version("docker")
-    return Finding("docker client", "ok", f"{version}; the engines of hosts are reached over SSH.")
+    said = msg("{version}; the engines of hosts are reached over SSH.", version=version)
+    return Finding("docker client", "ok", said)
 
 
 def _sandbox() -> Finding:
@@ -174,7 +185,7 @@ def _sandbox() -> Finding:
     try:
         require_sandbox()
     except ConsoleError as error:
-        return Finding(step, "warn", f"{error.title}: {error.message}", error.hint)
+        return Finding(step, "warn", joined(": ", (error.title, error.message)), error.hint)
     if shutil.which("bwrap") is None:
         remedy = "Install bubblewrap: it holds a measured script better."
         return Finding(step, "warn", "Scripts are measured here without bubblewrap.", remedy)
@@ -182,17 +193,23 @@ def _sandbox() -> Finding:
 
 
 def _paddle(install: Callable[[str], str]) -> Finding:
-    for name in ("paddlepaddle", "paddlepaddle-gpu"):
+    for package in ("paddlepaddle", "paddlepaddle-gpu"):
         try:
-            version = metadata.version(name)
+            version = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
         if int(version.split(".")[0]) < META_PADDLE:
-            remedy = f"Scripts run without data on Paddle {META_PADDLE}: {install('paddle')}"
-            return Finding("paddle", "warn", f"{name} {version}", remedy)
-        return Finding("paddle", "ok", f"{name} {version}: scripts can be measured here.")
+            remedy = msg(
+                "Scripts run without data on Paddle {version}: {command}",
+                version=META_PADDLE, command=install("paddle"),
+            )  # fmt: skip
+            return Finding("paddle", "warn", f"{package} {version}", remedy)
+        said = msg("{what}: scripts can be measured here.", what=f"{package} {version}")
+        return Finding("paddle", "ok", said)
     message = "Not installed: scripts are read here, and measured on hosts with an image."
-    return Finding("paddle", "skip", message, f"To measure here: {install('paddle')}")
+    return Finding(
+        "paddle", "skip", message, msg("To measure here: {command}", command=install("paddle"))
+    )
 
 
 def _state(given: Path | None) -> Finding:
@@ -208,15 +225,17 @@ def _state(given: Path | None) -> Finding:
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(there, os.W_OK):
         remedy = "Choose a folder of your own with --state DIR."
-        return Finding("state folder", "fail", f"{there} cannot be written.", remedy)
+        return Finding("state folder", "fail", msg("{path} cannot be written.", path=there), remedy)
     free_mib = shutil.disk_usage(there).free / 2**20
-    what = "" if folder.is_dir() else ", made when it is first used"
-    said = f"{folder}{what}; {format_mib(free_mib)} free"
+    made = "" if folder.is_dir() else ", made when it is first used"
+    free = msg("{size} free", size=format_mib(free_mib))
+    said = joined("", (name(str(folder)), made, "; ", free))
     if free_mib < LOW_DISK_MIB:
         return Finding("state folder", "warn", said, "Free some room, or choose --state DIR.")
     journal = folder / JOURNAL_NAME
-    size = f", journal {format_mib(journal.stat().st_size / 2**20)}" if journal.exists() else ""
-    return Finding("state folder", "ok", said + size)
+    if journal.exists():
+        said += msg(", journal {size}", size=format_mib(journal.stat().st_size / 2**20))
+    return Finding("state folder", "ok", said)
 
 
 def _settings() -> Finding:
@@ -225,7 +244,8 @@ def _settings() -> Finding:
         load_settings()
     except ConsoleError as error:
         return _failed("settings", error)
-    return Finding("settings", "ok", f"{path}" if path.exists() else f"No {path}: defaults.")
+    said = name(str(path)) if path.exists() else msg("No {path}: defaults.", path=path)
+    return Finding("settings", "ok", said)
 
 
 def _inventory(machine: Machine) -> Finding:
@@ -236,15 +256,17 @@ def _inventory(machine: Machine) -> Finding:
         hosts = _hosts(len(load_inventory(path).hosts))
     except ConsoleError as error:
         return _failed("inventory", error)
-    return Finding("inventory", "ok", f"{path}, {hosts}")
+    return Finding("inventory", "ok", joined(", ", (name(str(path)), hosts)))
 
 
 def _extras(install: Callable[[str], str]) -> Iterator[Finding]:
     for extra, (module, what) in EXTRAS.items():
         if util.find_spec(module) is not None:
-            yield Finding(extra, "ok", f"Installed: {what}.")
+            yield Finding(extra, "ok", msg("Installed: {what_text}.", what_text=what))
         else:
-            yield Finding(extra, "skip", f"Not installed: {what}.", install(extra))
+            yield Finding(
+                extra, "skip", msg("Not installed: {what_text}.", what_text=what), install(extra)
+            )
 
 
 def as_document(findings: Sequence[Finding]) -> dict[str, object]:
