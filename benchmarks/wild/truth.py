@@ -5,7 +5,8 @@
 
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size, the
-peak of the allocator from the script's start to its third step, or as far as `steps` says.
+peak of the allocator from the script's start to its third step, or as far as `steps` says (0: to
+the script's end).
 Libraries that are not here, cards, other ranks, what would be downloaded and names of older
 libraries are stood in for as preflight does; a script that computes with what a missing library
 makes ends. Only scripts whose memory does not depend on what their data holds have a truth. What
@@ -21,6 +22,7 @@ import argparse
 import contextlib
 import functools
 import importlib
+import inspect
 import itertools
 import json
 import math
@@ -30,7 +32,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -48,8 +51,11 @@ LOOP = "BENCHMARK_LOOP"
 MADE_UP = "BENCHMARK_MADE_UP"
 WANTED = "BENCHMARK_STEPS"
 EPOCH = "BENCHMARK_EPOCH"
+OWN = "BENCHMARK_OWN"
 LIMIT_S = 420
 STEPS = 3
+MANY = 10**9
+"""More steps than a script makes while it is measured."""
 SHOWN = ("batch", "peak_bytes")
 TOLD = ("batch", "cycles", "optimizers", "wall_s", "error")
 """What is printed of a script that was measured, and of one that was not."""
@@ -72,9 +78,16 @@ class Plan:
     made_up: bool = False
     """Whether data that is not beside the script is made up, as preflight does."""
     steps: int = STEPS
-    """More where the peak comes later: a user's card sees the whole run."""
+    """More where the peak comes later: a user's card sees the whole run. 0 for all of them, and
+    what follows the last."""
     epoch: int = 0
     """Batches after which an epoch is cut, where the peak comes with an evaluation; 0 for all."""
+    own: int = 0
+    """The script's own batch size in training, where its loaders have several sizes: those of
+    another size keep it, as they do for who sets the batch size of training; 0 to replace all."""
+    times: int = 1
+    """Runs, of which the smallest peak of each step counts: more than one where a step frees late
+    by chance, as the executor of static graphs does on a CPU."""
     data: tuple[Mapping[str, Any], ...] = ()
     """Further recipes for the copy that is measured, where a script could not be run here as its
     users do and the memory of its steps stays: fewer samples to prepare, weights of its network at
@@ -89,9 +102,10 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
                 plan = one["measure"]
                 argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
                 steps = plan.get("steps", STEPS)
-                epoch = plan.get("epoch", 0)
+                epoch, own, times = plan.get("epoch", 0), plan.get("own", 0), plan.get("times", 1)
                 sizes, laid = tuple(plan["batches"]), tuple(plan.get("data", ()))
-                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, data=laid)
+                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, own=own,
+                            times=times, data=laid)  # fmt: skip
     return None
 
 
@@ -99,6 +113,22 @@ def measure(
     entry: Entry, plan: Plan, batch: int | None, corpus: Path, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Run a script at one batch size; what the harness recorded, or why there is nothing."""
+    return smallest([_once(entry, plan, batch, corpus, options) for _ in range(plan.times)])
+
+
+def smallest(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a record of several runs of a script: of each step the smallest peak; the first run
+    that failed where one did."""
+    failed = [run for run in runs if run.get("error")]
+    if failed or len(runs) == 1:
+        return (failed or list(runs))[0]
+    peaks = [min(of) for of in zip(*(run["cycle_peaks"] for run in runs), strict=True)]
+    return {**runs[0], "cycle_peaks": peaks, "peak_bytes": max(peaks)}
+
+
+def _once(
+    entry: Entry, plan: Plan, batch: int | None, corpus: Path, options: argparse.Namespace
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="wild_") as temporary:
         root = Path(temporary) / "project"
         copy(entry, plan, corpus, root)
@@ -115,8 +145,8 @@ def measure(
             "GLOG_minloglevel": "2",
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
-            MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps),
-            EPOCH: str(plan.epoch),
+            MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps or MANY),
+            EPOCH: str(plan.epoch), OWN: str(plan.own),
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
         if not out.exists():
@@ -172,30 +202,77 @@ def child() -> None:
     # The harness goes to the script's folder; its user starts it in another.
     vars(os)["chdir"] = lambda _: chdir(workdir)
     _stand_in(paddle, os.environ[ROOT])
-    harness.__dict__["exec"] = functools.partial(_execute, paddle)
+    makers = {one: one.__init__ for one in _makers(paddle)}
+    run_code: Callable[..., None] = functools.partial(_execute, paddle, makers)
+    if int(os.environ[WANTED]) == MANY:
+        run_code = to_the_end(run_code, truth.known_trackers(harness))
+    harness.__dict__["exec"] = run_code
     # Where a script makes a method of a tensor's size, it gives the shape.
     harness.__dict__["int"] = lambda one: int(math.prod(one()) if callable(one) else one)
     if os.environ[LOOP]:
         truth.mark_loop(harness)
     if int(os.environ[EPOCH]):
         readers = importlib.import_module("paddle.io.dataloader.dataloader_iter")
-        cut_epochs(readers._DataLoaderIterBase, int(os.environ[EPOCH]))
+        cut_epochs(readers._DataLoaderIterBase, paddle.io.DataLoader, int(os.environ[EPOCH]))
     harness.main()
 
 
-def cut_epochs(reader: Any, batches: int) -> None:
-    """Let each epoch of a class of Paddle's readers end after so many batches, so that what follows
-    it is soon reached.
+def cut_epochs(reader: Any, loader: Any, batches: int) -> None:
+    """Let each epoch of a class of Paddle's readers, and of the loaders that make them, end after
+    so many batches, so that what follows it is soon reached.
 
     It ends with the numbers of its samples, as a short epoch does: a reader that is left before its
-    end never lets go of the batches that it has ready.
+    end never lets go of the batches that it has ready. A loader is as long as its epoch, for
+    scripts that count their batches begin again where a reader ends before that.
     """
+    length = loader.__len__
+    loader.__len__ = lambda self: min(batches, length(self))
     whole = reader._index_sampler.fget
     reader._index_sampler = property(lambda self: list(itertools.islice(whole(self), batches)))
 
 
-def _execute(paddle: ModuleType, code: Any, names: dict[str, Any]) -> None:
+def to_the_end(execute: Callable[..., None], trackers: Sequence[Any]) -> Callable[..., None]:
+    """Return what executes a script and then counts what follows its last step as a step."""
+
+    def executed(*args: Any) -> None:
+        execute(*args)
+        for tracker in trackers:
+            tracker.close_cycle(time.time())
+
+    return executed
+
+
+def _makers(paddle: ModuleType) -> Sequence[Any]:
+    """Return the classes of Paddle whose batch size the harness replaces."""
+    io = paddle.io
+    return (io.BatchSampler, io.DistributedBatchSampler, io.DataLoader)
+
+
+def only_own(whole: Callable[..., None], replaced: Callable[..., None], own: int) -> Any:
+    """Return the initializer of a loader or sampler that is replaced only where the batch size that
+    it is given is the script's own; others are as they were, but read in the script's process."""
+    signature = inspect.signature(whole)
+
+    @functools.wraps(whole)
+    def init(*args: Any, **named: Any) -> None:
+        given = signature.bind(*args, **named)
+        if given.arguments.get("batch_size", 1) == own:
+            return replaced(*args, **named)
+        if "num_workers" in given.arguments:
+            given.arguments["num_workers"] = 0
+        given.arguments.pop("persistent_workers", None)
+        return whole(*given.args, **given.kwargs)
+
+    return init
+
+
+def _execute(
+    paddle: ModuleType, makers: Mapping[Any, Any], code: Any, names: dict[str, Any]
+) -> None:
     """Run a script's code where every device that is named is the CPU."""
+    if int(os.environ[OWN]):
+        for made, whole in makers.items():
+            made.__init__ = only_own(whole, made.__init__, int(os.environ[OWN]))
     choose, place = paddle.set_device, paddle.device._convert_to_place
     # The harness takes the device by its place among the arguments only.
     paddle.set_device = paddle.device.set_device = lambda device=None: choose(device)

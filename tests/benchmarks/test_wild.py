@@ -869,5 +869,64 @@ def test_epochs_are_cut_so_that_an_evaluation_is_reached() -> None:
         def _index_sampler(self) -> list[int]:
             return list(range(9))
 
-    truth.cut_epochs(Reader, 3)
+    class Loader:
+        def __init__(self, batches: int) -> None:
+            self.batches = batches
+
+        def __len__(self) -> int:
+            return self.batches
+
+    truth.cut_epochs(Reader, Loader, 3)
     assert Reader()._index_sampler == [0, 1, 2]
+    # A script that counts its batches by the length would begin the epoch again.
+    assert (len(Loader(9)), len(Loader(2))) == (3, 2)
+
+
+def test_only_loaders_of_the_size_that_trains_get_another_batch_size() -> None:
+    """Who sets the batch size of training leaves that of the evaluation as it was."""
+
+    class Loader:
+        def __init__(
+            self, samples: int, batch_size: int = 1, num_workers: int = 0,
+            persistent_workers: bool = False,
+        ) -> None:  # fmt: skip
+            self.made = (samples, batch_size, num_workers, persistent_workers)
+
+    whole = Loader.__init__
+
+    def replaced(self: Loader, samples: int, **_: int) -> None:
+        whole(self, samples, 4)
+
+    vars_of = {"__init__": truth.only_own(whole, replaced, 256)}
+    made = type("Replaced", (Loader,), vars_of)
+    assert made(9, batch_size=256, num_workers=8).made == (9, 4, 0, False)
+    assert made(9, 64, 8, True).made == (9, 64, 0, False), "an evaluation keeps its own"
+    assert made(9).made == (9, 1, 0, False)
+
+
+def test_of_several_runs_the_smallest_peak_of_each_step_counts() -> None:
+    """What is freed late by chance is not what a script needs."""
+    runs = [{"cycle_peaks": [3, 9, 4], "peak_bytes": 9}, {"cycle_peaks": [3, 5, 7], "cycles": 3}]
+    assert truth.smallest(runs) == {"cycle_peaks": [3, 5, 4], "peak_bytes": 5}
+    assert truth.smallest([*runs, {"error": "it broke"}]) == {"error": "it broke"}
+    assert truth.smallest(runs[:1]) == runs[0]
+
+
+def test_a_plan_says_which_size_trains_and_how_often_to_run(tmp_path: Path) -> None:
+    plans = tmp_path / "manifest.json"
+    measure = {"batches": [2], "how": "call", "own": 256, "times": 5}
+    scripts = [{"id": "a", "measure": measure}]
+    plans.write_text(json.dumps({"repositories": [{"scripts": scripts}]}))
+    assert truth.plan_of("a", plans) == truth.Plan((2,), "call", own=256, times=5)
+
+
+def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
+    """A script saves its network when it has trained."""
+    told: list[str] = []
+
+    class Tracker:
+        def close_cycle(self, now: float) -> None:
+            told.append("closed")
+
+    truth.to_the_end(told.append, [Tracker()])("ran")
+    assert told == ["ran", "closed"]
