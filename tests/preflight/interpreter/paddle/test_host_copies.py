@@ -155,3 +155,68 @@ def test_what_is_saved_is_copied_at_once_on_a_cpu(scan: Scan, saved: str, copies
     more = peak(scan, text) - peak(scan, plain)
     assert more == pytest.approx(copies * NET_MIB, abs=0.05)
     assert peak(scan, text, "gpu") == pytest.approx(peak(scan, plain, "gpu"))
+
+
+FITTED = """
+import numpy as np
+import paddle
+
+class Samples(paddle.io.Dataset):
+    def __len__(self):
+        return 400
+    def __getitem__(self, index):
+        return np.zeros(1024, "float32"), np.zeros(1, "int64")
+
+class Network(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first = paddle.nn.Linear(1024, 1024, bias_attr=False)
+    def forward(self, x):
+        return self.first(x)
+
+network = Network()
+model = paddle.Model(network)
+model.prepare(paddle.optimizer.Adam(parameters=network.parameters()), paddle.nn.CrossEntropyLoss())
+model.fit(Samples(), batch_size=4, epochs=20{saved})
+{after}
+"""
+FITTED_MIB = 4.0
+"""Gradients are kept and zeroed; the step itself needs the bytes of a weight for a moment, what is
+saved the two states of Adam; waiting batches are gone by then. Measured with Paddle 3.3.1: a layer
+of 8 MiB takes 40.20 MiB without, 48.05
+MiB with each of these."""
+
+
+@pytest.mark.parametrize(
+    ("saved", "after"),
+    [
+        (", save_dir='out'", ""),
+        (", eval_data=None, save_dir='out', save_freq=5", ""),
+        (", callbacks=[paddle.callbacks.ModelCheckpoint(5, 'out')]", ""),
+        (", callbacks=paddle.callbacks.ModelCheckpoint(save_dir='out')", ""),
+        ("", "model.save('out/model')"),
+    ],
+)
+def test_a_model_that_is_fitted_copies_what_it_saves(scan: Scan, saved: str, after: str) -> None:
+    plain = FITTED.format(saved="", after="")
+    text = FITTED.format(saved=saved, after=after)
+    assert peak(scan, text) - peak(scan, plain) == pytest.approx(FITTED_MIB, abs=0.2)
+    assert peak(scan, text, "gpu") == pytest.approx(peak(scan, plain, "gpu"))
+
+
+@pytest.mark.parametrize(
+    ("saved", "after"),
+    [
+        (", callbacks=[paddle.callbacks.ModelCheckpoint()]", ""),
+        (", save_dir='out', callbacks=[paddle.callbacks.ModelCheckpoint()]", ""),
+        (", save_dir=None", ""),
+        ("", "model.save('out/model', training=False)"),
+    ],
+)
+def test_a_model_that_saves_nothing_to_train_on_copies_nothing(
+    scan: Scan, saved: str, after: str
+) -> None:
+    """A checkpoint of the user's own takes the place of the one that a folder asks for."""
+    plain = FITTED.format(saved="", after="")
+    text = FITTED.format(saved=saved, after=after)
+    assert peak(scan, text) == pytest.approx(peak(scan, plain))

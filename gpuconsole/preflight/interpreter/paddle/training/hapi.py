@@ -18,11 +18,13 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward
 from gpuconsole.preflight.interpreter.paddle.autograd.grad_mode import NoGrad
+from gpuconsole.preflight.interpreter.paddle.io import saving
 from gpuconsole.preflight.interpreter.paddle.io.dataloader import Loader
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.tensor import creation
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.paddle.training.amp import AutoCast, GradScaler, decorate
+from gpuconsole.preflight.interpreter.paddle.training.metrics import Quiet
 from gpuconsole.preflight.interpreter.paddle.training.optimizers import Optimizer
 
 
@@ -105,15 +107,25 @@ class Model(Native):
         """Print a table, for which a forward is run where a size is given."""
         return summary(run, self.network, input_size, dtype) if input_size is not None else {}
 
-    @exposed.method("save", "load")
-    def do_save(self, run: Run, *_: Value, **__: Value) -> None:
-        """Save nothing."""
+    @exposed.method("save")
+    def do_save(self, run: Run, path: Value = None, training: Value = True) -> None:
+        """Save the network, then the optimizer; for inference the network is written elsewhere."""
+        if training is False or not isinstance(self.network, Layer):
+            return
+        saving.save(run, self.network.do_state_dict(run))
+        if isinstance(self.optimizer, Optimizer):
+            saving.save(run, self.optimizer.do_state_dict(run))
+
+    @exposed.method("load")
+    def do_load(self, run: Run, *_: Value, **__: Value) -> None:
+        """Load weights: no sizes change."""
 
     @exposed.method("fit")
     def do_fit(self, run: Run, train_data: Value = None, eval_data: Value = None,
-               batch_size: Value = 1, epochs: Value = 1, *_: Value,
+               batch_size: Value = 1, epochs: Value = 1, eval_freq: Value = 1,
+               log_freq: Value = 10, save_dir: Value = None, *_: Value, callbacks: Value = None,
                accumulate_grad_batches: Value = 1, **__: Value) -> None:  # fmt: skip
-        """Train on a data set or a loader, then evaluate."""
+        """Train on a data set or a loader, save where a folder is named, then evaluate."""
         if run.program.drafting is not None:
             run.block(run.unknown("paddle.Model over a static program is not followed"))
             return
@@ -122,16 +134,22 @@ class Model(Native):
             return
         sizes = _listed(batch_size)
         every = accumulate_grad_batches if isinstance(accumulate_grad_batches, int) else 1
-        step = 0
         repeats = int(epochs != 1)
         run.repeats += repeats
-        for data in self._loader(run, train_data, sizes[0]).iterate(run.interp):
+        self._epoch(run, self._loader(run, train_data, sizes[0]), every)
+        run.repeats -= repeats
+        if _saves(callbacks, save_dir):
+            self.do_save(run)
+        if eval_data is not None:
+            self.do_evaluate(run, eval_data, sizes[-1])
+
+    def _epoch(self, run: Run, loader: Loader, every: int) -> None:
+        """Train on the batches of a loader; the optimizer steps after so many of them."""
+        step = 0
+        for data in loader.iterate(run.interp):
             parts = _flat(data)
             step += 1  # noqa: SIM113 - enumerate's tuple would keep a batch
             self._train(run, parts[: self.inputs], parts[self.inputs :], step % every == 0)
-        run.repeats -= repeats
-        if eval_data is not None:
-            self.do_evaluate(run, eval_data, sizes[-1])
 
     def _loader(self, run: Run, data: Value, batch_size: Value) -> Loader:
         if isinstance(data, Loader):
@@ -228,6 +246,24 @@ class Model(Native):
         run.interp.call(self.network, [_copied(run, one) for one in _listed(inputs)], {})
         leave()
         return [run.unknown("predicted values")]
+
+
+class Checkpoint(Quiet):
+    """`paddle.callbacks.ModelCheckpoint`."""
+
+    label = "ModelCheckpoint"
+
+    def init(self, run: Run, save_freq: Value = 1, save_dir: Value = None) -> None:
+        """Keep the folder."""
+        self.attrs.update(save_freq=save_freq, save_dir=save_dir)
+
+
+def _saves(callbacks: Value, save_dir: Value) -> bool:
+    """Tell whether epochs of `fit` end with saving: checkpoints among the callbacks decide, else
+    the folder that `fit` is given."""
+    checkpoints = [one for one in _listed(callbacks) if isinstance(one, Checkpoint)]
+    folders = [one.attrs["save_dir"] for one in checkpoints] if checkpoints else [save_dir]
+    return any(isinstance(one, Unknown) or bool(one) for one in folders)
 
 
 def _clear(network: Value) -> None:

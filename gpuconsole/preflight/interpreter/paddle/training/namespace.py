@@ -165,7 +165,9 @@ def names(run: Run) -> dict[str, Value]:
         "regularizer": Namespace("paddle.regularizer", _classes(
             {"L1Decay": grad_clip.AbsoluteDecay, "L2Decay": grad_clip.Decay}
         )),
-        "callbacks": Namespace("paddle.callbacks", _classes(dict.fromkeys(_CALLBACKS, Quiet))),
+        "callbacks": Namespace("paddle.callbacks", _classes(
+            {**dict.fromkeys(_CALLBACKS, Quiet), "ModelCheckpoint": hapi.Checkpoint}
+        )),
         "incubate": Namespace("paddle.incubate", {
             "distributed": Namespace("paddle.incubate.distributed", {"fleet": fleet}),
             **_fused(),
