@@ -51,7 +51,7 @@ LOOP = "BENCHMARK_LOOP"
 MADE_UP = "BENCHMARK_MADE_UP"
 WANTED = "BENCHMARK_STEPS"
 EPOCH = "BENCHMARK_EPOCH"
-OWN = "BENCHMARK_OWN"
+FIRST = "BENCHMARK_FIRST"
 LIMIT_S = 420
 STEPS = 3
 MANY = 10**9
@@ -82,9 +82,10 @@ class Plan:
     what follows the last."""
     epoch: int = 0
     """Batches after which an epoch is cut, where the peak comes with an evaluation; 0 for all."""
-    own: int = 0
-    """The script's own batch size in training, where its loaders have several sizes: those of
-    another size keep it, as they do for who sets the batch size of training; 0 to replace all."""
+    first: int = 0
+    """How many of a script's loaders and samplers, in the order in which they are made, get the
+    batch size, where those that evaluate have numbers of their own: these stay, as they do for a
+    user who sets the batch size of training; 0 for all."""
     times: int = 1
     """Runs, of which the smallest peak of each step counts: more than one where a step frees late
     by chance, as the executor of static graphs does on a CPU."""
@@ -102,10 +103,10 @@ def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
                 plan = one["measure"]
                 argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
                 steps = plan.get("steps", STEPS)
-                epoch, own, times = plan.get("epoch", 0), plan.get("own", 0), plan.get("times", 1)
+                epoch, first = plan.get("epoch", 0), plan.get("first", 0)
                 sizes, laid = tuple(plan["batches"]), tuple(plan.get("data", ()))
-                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, own=own,
-                            times=times, data=laid)  # fmt: skip
+                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, first=first,
+                            times=plan.get("times", 1), data=laid)  # fmt: skip
     return None
 
 
@@ -146,7 +147,7 @@ def _once(
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
             MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps or MANY),
-            EPOCH: str(plan.epoch), OWN: str(plan.own),
+            EPOCH: str(plan.epoch), FIRST: str(plan.first),
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
         if not out.exists():
@@ -248,31 +249,47 @@ def _makers(paddle: ModuleType) -> Sequence[Any]:
     return (io.BatchSampler, io.DistributedBatchSampler, io.DataLoader)
 
 
-def only_own(whole: Callable[..., None], replaced: Callable[..., None], own: int) -> Any:
-    """Return the initializer of a loader or sampler that is replaced only where the batch size that
-    it is given is the script's own; others are as they were, but read in the script's process."""
-    signature = inspect.signature(whole)
+class Only:
+    """Lets the first so many loaders and samplers that a script makes have the batch size that is
+    measured; the others keep their own, but are read in the script's process."""
 
-    @functools.wraps(whole)
-    def init(*args: Any, **named: Any) -> None:
-        given = signature.bind(*args, **named)
-        if given.arguments.get("batch_size", 1) == own:
-            return replaced(*args, **named)
-        if "num_workers" in given.arguments:
-            given.arguments["num_workers"] = 0
-        given.arguments.pop("persistent_workers", None)
-        return whole(*given.args, **given.kwargs)
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.made = 0
+        self.inside = False
 
-    return init
+    def of(self, whole: Callable[..., None], replaced: Callable[..., None]) -> Callable[..., None]:
+        """Return the initializer for a class that has a whole and a replaced one."""
+        signature = inspect.signature(whole)
+
+        @functools.wraps(whole)
+        def init(*args: Any, **named: Any) -> None:
+            given = signature.bind(*args, **named)
+            # A loader makes its sampler itself, or is given one that was counted.
+            if not self.inside and given.arguments.get("batch_sampler") is None:
+                self.made += 1
+            around, self.inside = self.inside, True
+            try:
+                if self.made <= self.first:
+                    return replaced(*args, **named)
+                if "num_workers" in given.arguments:
+                    given.arguments["num_workers"] = 0
+                given.arguments.pop("persistent_workers", None)
+                return whole(*given.args, **given.kwargs)
+            finally:
+                self.inside = around
+
+        return init
 
 
 def _execute(
     paddle: ModuleType, makers: Mapping[Any, Any], code: Any, names: dict[str, Any]
 ) -> None:
     """Run a script's code where every device that is named is the CPU."""
-    if int(os.environ[OWN]):
+    if int(os.environ[FIRST]):
+        only = Only(int(os.environ[FIRST]))
         for made, whole in makers.items():
-            made.__init__ = only_own(whole, made.__init__, int(os.environ[OWN]))
+            made.__init__ = only.of(whole, made.__init__)
     choose, place = paddle.set_device, paddle.device._convert_to_place
     # The harness takes the device by its place among the arguments only.
     paddle.set_device = paddle.device.set_device = lambda device=None: choose(device)

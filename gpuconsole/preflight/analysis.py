@@ -19,6 +19,7 @@ from gpuconsole.preflight.changes import Change, set_number
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
+from gpuconsole.preflight.interpreter.domain.values import ARGUMENT
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Trail
 from gpuconsole.preflight.interpreter.machine.settings import Setting
@@ -30,8 +31,6 @@ LONG_STEPS = 60_000
 """A script whose run takes more is followed for some suggestions only."""
 SEARCH_STEPS = 400_000
 """Steps spent on one search: for the place of the batch size, or for the largest batch."""
-ARGUMENT = "argument:"
-"""How the keys of numbers begin that an option of the script's own gives."""
 TRY_STEPS = 900_000
 """Steps spent on changes of the script that would help: the four ways to compute otherwise are all
 tried of a decoder of 96 layers written out by hand (225,000 steps, 1 s of a processor each)."""

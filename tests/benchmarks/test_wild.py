@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -882,26 +883,39 @@ def test_epochs_are_cut_so_that_an_evaluation_is_reached() -> None:
     assert (len(Loader(9)), len(Loader(2))) == (3, 2)
 
 
-def test_only_loaders_of_the_size_that_trains_get_another_batch_size() -> None:
+def test_only_the_loaders_that_train_get_another_batch_size() -> None:
     """Who sets the batch size of training leaves that of the evaluation as it was."""
+
+    class Sampler:
+        def __init__(self, batch_size: int = 1) -> None:
+            self.size = batch_size
 
     class Loader:
         def __init__(
-            self, samples: int, batch_size: int = 1, num_workers: int = 0,
-            persistent_workers: bool = False,
+            self, batch_size: int = 1, num_workers: int = 0, persistent_workers: bool = False,
+            batch_sampler: Sampler | None = None,
         ) -> None:  # fmt: skip
-            self.made = (samples, batch_size, num_workers, persistent_workers)
+            self.workers = (num_workers, persistent_workers)
+            self.size = (batch_sampler or Sampler(batch_size)).size
 
-    whole = Loader.__init__
+    wholes = {one: one.__init__ for one in (Sampler, Loader)}
 
-    def replaced(self: Loader, samples: int, **_: int) -> None:
-        whole(self, samples, 4)
+    def small(self: Sampler, batch_size: int = 1) -> None:
+        wholes[Sampler](self, 4)
 
-    vars_of = {"__init__": truth.only_own(whole, replaced, 256)}
-    made = type("Replaced", (Loader,), vars_of)
-    assert made(9, batch_size=256, num_workers=8).made == (9, 4, 0, False)
-    assert made(9, 64, 8, True).made == (9, 64, 0, False), "an evaluation keeps its own"
-    assert made(9).made == (9, 1, 0, False)
+    def small_loader(self: Loader, *_: Any, **named: Any) -> None:
+        wholes[Loader](self, 4, batch_sampler=named.get("batch_sampler"))
+
+    only = truth.Only(2)
+    vars_of = {Sampler: small, Loader: small_loader}
+    for one, whole in wholes.items():
+        one.__init__ = only.of(whole, vars_of[one])  # type: ignore[method-assign]
+    assert Loader(256, 8, True).size == 4, "its sampler is none of its own"
+    sampler = Sampler(256)
+    assert Loader(batch_sampler=sampler).size == 4, "a sampler and its loader are one"
+    evaluation = Loader(64, 8, True)
+    assert (evaluation.size, evaluation.workers) == (64, (0, False))
+    assert Loader(batch_sampler=Sampler(64), num_workers=8).size == 64
 
 
 def test_of_several_runs_the_smallest_peak_of_each_step_counts() -> None:
@@ -914,10 +928,10 @@ def test_of_several_runs_the_smallest_peak_of_each_step_counts() -> None:
 
 def test_a_plan_says_which_size_trains_and_how_often_to_run(tmp_path: Path) -> None:
     plans = tmp_path / "manifest.json"
-    measure = {"batches": [2], "how": "call", "own": 256, "times": 5}
+    measure = {"batches": [2], "how": "call", "first": 1, "times": 5}
     scripts = [{"id": "a", "measure": measure}]
     plans.write_text(json.dumps({"repositories": [{"scripts": scripts}]}))
-    assert truth.plan_of("a", plans) == truth.Plan((2,), "call", own=256, times=5)
+    assert truth.plan_of("a", plans) == truth.Plan((2,), "call", first=1, times=5)
 
 
 def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:

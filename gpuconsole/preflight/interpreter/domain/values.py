@@ -379,6 +379,10 @@ class UserModule:
         self.scope = scope
 
 
+ARGUMENT = "argument:"
+"""How the keys of numbers begin that an option of the script's own gives."""
+
+
 class Sourced(int):
     """An int that remembers where it was written, so that the batch size can be replaced there."""
 
@@ -393,6 +397,11 @@ class Sourced(int):
         one = cls(number)
         one.file, one.line, one.kind, one.key = file, line, kind, key
         return one
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether it has a name of its own: an option, or a number in a file of settings."""
+        return self.key.startswith(ARGUMENT) or not self.file.endswith((".py", ".ipynb"))
 
 
 class Wrapped:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Unknown, Value
+from gpuconsole.preflight.interpreter.domain.values import (
+    ARGUMENT,
+    NativeFunction,
+    Unknown,
+    Value,
+)
 from gpuconsole.preflight.interpreter.machine.run import Run
 
 BY_NAME = ("int", "float", "str", "bool")
@@ -73,7 +78,7 @@ def initial(run: Run, option: Option) -> Value:
 
 def sourced(run: Run, option: Option, value: int, kind: str) -> Value:
     """Return a number that remembers the option it came through."""
-    return run.sourced(value, option.file, option.line, kind, f"argument:{option.dest}")
+    return run.sourced(value, option.file, option.line, kind, f"{ARGUMENT}{option.dest}")
 
 
 def convert(run: Run, option: Option, text: str) -> Value:

@@ -17,6 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     ShapeFault,
     SomeInt,
     SomeNumber,
+    Sourced,
     Unknown,
     Value,
     first_unknown,
@@ -209,7 +210,7 @@ class Loader(Native):
 
         run.batch.feeding.append(fed)
         try:
-            yield from self._queued(run, waiting, make, ahead, left)
+            yield from self._queued(run, waiting, make, ahead, left, self._most(interp, batch))
         except GeneratorExit:
             if not run.batch.cutting:
                 # Measured: what waits when a loop is left early is never let go.
@@ -220,14 +221,16 @@ class Loader(Native):
             run.batch.feeding.remove(fed)
 
     def _queued(
-        self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int
-    ) -> Iterator[Value]:
-        """Give the batches of an epoch, with so many waiting and so many after the first."""
+        self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int,
+        most: int,
+    ) -> Iterator[Value]:  # fmt: skip
+        """Give the batches of an epoch, with so many waiting, so many after the first, and no more
+        than an epoch has once the memory of training is known."""
         used: list[Storage] = []
         before, count = run.progress.backwards, 0
         # A loop that begins when the memory of training is known evaluates: the graph of its first
         # batch may live on while the second one's is made.
-        told = 2 if run.progress.is_steady else 1
+        told = min(2 if run.progress.is_steady else 1, most)
         while not self._enough(run, count, before, told):
             while len(waiting) <= min(ahead, left - count):
                 waiting.append(make())
@@ -273,16 +276,27 @@ class Loader(Native):
         """
         run: Run = interp.run
         full = terms(run.setting.backend).waiting_batches
-        size = None if run.setting.endless else _length(interp, self._drawn_from())
-        if size is None:
+        count = self._count(interp, batch)
+        if count is None:
             return full, MAX_FETCHES + full
-        count = size // batch if self.drop_last is True else -(-size // batch)
         if count > full + (CYCLES - 1 if not run.repeats else 0):
             return full, MAX_FETCHES + full
         run.batch.short_epochs = True
         ahead = min(full, max(0, count - 1))
         # What a single epoch has left goes down; a first step alone shows the whole of it.
         return ahead, max(count - 1, 1) if not run.repeats else MAX_FETCHES + full
+
+    def _count(self, interp: Interpreter, batch: int) -> int | None:
+        """Return how many batches an epoch has; None where the script does not tell."""
+        size = None if interp.run.setting.endless else _length(interp, self._drawn_from())
+        if size is None:
+            return None
+        return size // batch if self.drop_last is True else -(-size // batch)
+
+    def _most(self, interp: Interpreter, batch: int) -> int:
+        """Return the largest number of batches that an epoch may have, at least one."""
+        count = self._count(interp, batch)
+        return MAX_FETCHES if count is None else max(1, count)
 
     def _drawn_from(self) -> Value:
         """Return what an epoch goes through; None where a sampler of the script's own decides."""
@@ -315,8 +329,10 @@ class Loader(Native):
             # Nothing says where the number comes from: it is put in here.
             size = setting.batch
         run.found_batch(size)
-        # A second loader written with the same number, say for evaluation, follows the first.
-        if setting.batch is not None and size == setting.batch_was:
+        # A second loader written with the same number, say for evaluation, follows the first, but
+        # for one with a setting of its own: who changes the one setting leaves the other.
+        apart = isinstance(size, Sourced) and size.is_setting and size.key != setting.batch_key
+        if setting.batch is not None and size == setting.batch_was and not apart:
             size = setting.batch
         if not isinstance(size, int) or size < 1:
             place = run.line
