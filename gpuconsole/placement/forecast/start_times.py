@@ -12,9 +12,10 @@ from gpuconsole.placement.engine import queue_pass
 from gpuconsole.placement.engine.board import Board
 from gpuconsole.placement.engine.expected_end import expected_end
 from gpuconsole.placement.engine.job_profile import Profile, profile
-from gpuconsole.placement.engine.queue_order import EVEN, USUAL_S, Shares, ordered
+from gpuconsole.placement.engine.queue_order import EVEN, USUAL_S, ordered
 from gpuconsole.placement.engine.queue_pass import Failures
 from gpuconsole.placement.model import FREE, Holder, Policy, Request, Rules
+from gpuconsole.placement.rules.fair_share import Usage
 
 HORIZON_S = 30 * 86400.0
 """A start further away than this is not worth a figure."""
@@ -41,7 +42,7 @@ def forecast(
     rules: Rules = FREE,
     *,
     lab: Policy | None = None,
-    shares: Shares = EVEN,
+    usage: Usage | None = None,
 ) -> dict[str, Expected]:
     """Return by job when it should start, for all that should within the horizon.
 
@@ -53,7 +54,8 @@ def forecast(
     ends = [(expected_end(holder, now), job) for job, holder in _running(board).items()]
     heapq.heapify(ends)
     guess = any(holder.ends_at is None for holder in _running(board).values())
-    waiting = ordered(requests, mode, now, shares)
+    shares = _Shares(requests, mode, usage)
+    waiting = shares.ordered(requests, now)
     found: dict[str, Expected] = {}
     profiles: dict[str, Profile] = {}
 
@@ -74,6 +76,7 @@ def forecast(
             hosts = tuple(dict.fromkeys(cell.site.host.name for cell, _ in start.pick.chosen))
             sure = moment == now or not guess
             found[request.job] = Expected(moment, hosts, not sure)
+            shares.begin(request, moment)
             guess = guess or request.run_time_s is None
             heapq.heappush(ends, (moment + (request.run_time_s or USUAL_S), request.job))
         waiting = outcome.blocked
@@ -82,12 +85,41 @@ def forecast(
         wakes = min((end for end in insists if end is not None and end > moment), default=math.inf)
         if min(wakes, ends[0][0] if ends else math.inf) > now + HORIZON_S:
             break
-        moment = wakes if not ends or wakes < ends[0][0] else _release(board, ends, now)
+        if not ends or wakes < ends[0][0]:
+            moment = wakes
+        else:
+            moment = _release(board, ends, now, shares)
+            waiting = shares.ordered(waiting, moment)
         failures.clear()
     return found
 
 
-def _release(board: Board, ends: list[tuple[float, str]], now: float) -> float:
+class _Shares:
+    """The order of a queue in which users compete, as they get their shares."""
+
+    def __init__(self, requests: Sequence[Request], policy: Policy, usage: Usage | None) -> None:
+        compete = len({(one.user, one.task.account) for one in requests}) > 1
+        weighs = bool(policy.fair_share or policy.front_after_s)
+        self._policy = policy
+        self._usage = usage.copy() if usage is not None and compete and weighs else None
+
+    def ordered(self, waiting: Sequence[Request], moment: float) -> Sequence[Request]:
+        """Return the requests in the order of a moment."""
+        return ordered(waiting, self._policy, moment, self._usage or EVEN)
+
+    def begin(self, request: Request, moment: float) -> None:
+        """Note that a request has its devices."""
+        if self._usage is not None:
+            account = request.task.account
+            self._usage.begin(request.job, request.user, account, request.devices, moment)
+
+    def end(self, job: str, moment: float) -> None:
+        """Note that it has given them back."""
+        if self._usage is not None:
+            self._usage.end(job, moment)
+
+
+def _release(board: Board, ends: list[tuple[float, str]], now: float, shares: _Shares) -> float:
     """Give back what ends next; return when the last of it does."""
     first = ends[0][0]
     until = first + TOGETHER * (first - now)
@@ -95,6 +127,7 @@ def _release(board: Board, ends: list[tuple[float, str]], now: float) -> float:
     while ends and ends[0][0] <= until:
         moment, job = heapq.heappop(ends)
         board.release(job)
+        shares.end(job, moment)
     return moment
 
 

@@ -8,6 +8,7 @@ moment and only scaled when they are read: an answer costs the same however long
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from math import log
 
@@ -134,6 +135,10 @@ class Usage:
         # A pass over the queue asks for the same few people at one moment, again and again.
         self._asked: dict[tuple[str, str], Share] = {}
         self._asked_at: float | None = None
+
+    def copy(self) -> Usage:
+        """Return the same use, to go on by itself: for looking ahead."""
+        return deepcopy(self)
 
     def begin(self, job: str, user: str, account: str, devices: int, at: float) -> None:
         """Note that a job holds devices from now on; one that is noted already stays."""

@@ -236,4 +236,5 @@ def _expected(standing: Standing, snapshot: FleetSnapshot, now: float) -> dict[s
         now,
         standing.rules,
         lab=standing.lab,
+        usage=standing.usage,
     )

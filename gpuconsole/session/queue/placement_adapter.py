@@ -31,6 +31,7 @@ from gpuconsole.placement.engine.device_state import host_fault
 from gpuconsole.placement.engine.job_profile import profile
 from gpuconsole.placement.engine.search import fitting_hosts
 from gpuconsole.placement.model import ANOTHER_CONSOLE, FREE, Rules, Shun
+from gpuconsole.placement.rules.fair_share import Usage
 from gpuconsole.placement.rules.quotas import Limits
 from gpuconsole.placement.rules.rules import LabRules, any_image, limits_of
 from gpuconsole.placement.sizing.gpu_count import Groups, Room, Wish, free_devices
@@ -60,6 +61,8 @@ class Standing:
     wishes: Mapping[str, Wish]
     held_back: Mapping[str, Why]
     """Queued jobs that must wait for others, and why."""
+    usage: Usage
+    """Who has had how much of the lab until now."""
 
 
 class Placer:
@@ -102,7 +105,8 @@ class Placer:
         """Return the queue as placement sees it now; for looking ahead."""
         with self._planning:
             self._ledger.follow(situation.jobs, situation.snapshot)
-            return self._standing(situation)
+            found = self._standing(situation)
+            return replace(found, usage=found.usage.copy())
 
     def _plan(self, situation: Situation) -> Plan:
         found, now = self._standing(situation), situation.now
@@ -113,7 +117,7 @@ class Placer:
             now,
             found.rules,
             lab=found.lab,
-            shares=self._ledger.usage,
+            shares=found.usage,
         )
         choices = tuple(
             _choice(
@@ -159,6 +163,7 @@ class Placer:
             self._rules([job.task for job in ready], snapshot, ledger, now),
             wishes,
             held_back,
+            ledger.usage,
         )
 
     def decide(

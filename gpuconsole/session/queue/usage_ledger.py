@@ -184,12 +184,13 @@ class Ledger:
         count = sum(devices_by_host(attempt).values())
 
         def begin() -> None:
-            self.usage.begin(key, job.user, account, count, attempt.created_at)
+            # By job, so that who looks ahead can end it.
+            self.usage.begin(job.id, job.user, account, count, attempt.created_at)
             self.use.begin(key, job.user, account, count, attempt.created_at)
 
         def end() -> None:
             assert attempt.ended_at is not None
-            self.usage.end(key, attempt.ended_at)
+            self.usage.end(job.id, attempt.ended_at)
             self.use.end(key, attempt.ended_at)
             self._learn(job, attempt, count)
 

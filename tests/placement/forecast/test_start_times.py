@@ -20,6 +20,7 @@ from gpuconsole.placement.forecast.what_if import (
     with_priority,
     without_host,
 )
+from gpuconsole.placement.rules.fair_share import Usage
 
 NOW = 1_000.0
 RTX = "NVIDIA GeForce RTX 3090"
@@ -116,8 +117,13 @@ def test_nothing_is_foreseen_beyond_the_horizon() -> None:
     """One card: held for a day less than the horizon, then by a job that runs for two."""
     queue = [wants("a", seconds=2 * 86400.0, age=9), wants("b", age=8)]
     held_long = {"h-0": held("x", NOW + HORIZON_S - 86400.0)}
-    found = forecast(queue, fleet(host("h", 1)), held_long, BY_AGE, NOW)
+    first_come = replace(BY_AGE, front_after_s=0.0)
+    found = forecast(queue, fleet(host("h", 1)), held_long, first_come, NOW)
     assert set(found) == {"a"}
+    # By then both have waited so long that the shorter one goes first.
+    found = forecast(queue, fleet(host("h", 1)), held_long, BY_AGE, NOW)
+    assert set(found) == {"a", "b"}
+    assert found["b"].starts_at < found["a"].starts_at
 
 
 def test_a_lab_that_nobody_has_seen_is_said_so() -> None:
@@ -227,3 +233,31 @@ def test_what_a_job_holds_goes_with_it_and_what_others_hold_stays() -> None:
     assert (starts(found), found["l"].hosts) == ({"l": 100.0}, ("a",))
     found = forecast([small], snapshot, holders, BY_AGE, NOW)
     assert (starts(found), found["s"].hosts) == ({"s": 50.0}, ("b",))
+
+
+def test_users_take_turns_as_they_will_when_the_time_comes() -> None:
+    """One card and three jobs of each of two users: whoever has had less goes next."""
+    fair = replace(named_policy(), fair_share=1.0)
+    queue = [
+        replace(wants(f"{user}-{number}", age=age - number), user=user)
+        for user, age in (("ann", 90), ("bob", 60))
+        for number in range(3)
+    ]
+    usage = Usage()
+    found = starts(forecast(queue, fleet(host("h", 1)), {}, fair, NOW, usage=usage))
+    assert sorted(found, key=lambda job: found[job]) == [
+        "ann-0", "bob-0", "ann-1", "bob-1", "ann-2", "bob-2",
+    ]  # fmt: skip
+    assert usage.user("ann", NOW).used == usage.user("ann", NOW).due, "the real use stays"
+
+
+def test_what_runs_now_counts_until_it_ends() -> None:
+    """Bob's job runs and goes on counting; ann has had nothing, so hers goes first."""
+    fair = replace(named_policy(), fair_share=1.0)
+    queue = [replace(wants("b", age=90), user="bob"), replace(wants("a", age=10), user="ann")]
+    usage = Usage()
+    usage.begin("x", "bob", "", 1, NOW - 500)
+    found = forecast(
+        queue, fleet(host("h", 1)), {"h-0": held("x", NOW + 50)}, fair, NOW, usage=usage
+    )
+    assert starts(found) == {"a": 50.0, "b": 150.0}
