@@ -24,7 +24,7 @@ FIRST_TURNS = 24
 MAX_TESTS = 8
 _PLAIN = (
     ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Attribute,
-    ast.Load, ast.operator, ast.cmpop, ast.boolop, ast.unaryop,
+    ast.Subscript, ast.Load, ast.operator, ast.cmpop, ast.boolop, ast.unaryop,
 )  # fmt: skip
 """What a test may be made of: evaluating it changes nothing."""
 _QUIET = frozenset({
@@ -98,7 +98,7 @@ def _candidates(
         number + by
         for test in tests
         for part in ast.walk(test)
-        if isinstance(part, ast.Constant | ast.Name | ast.Attribute)
+        if isinstance(part, ast.Constant | ast.Name | ast.Attribute | ast.Subscript | ast.Call)
         and counter.name not in _names(part)
         and isinstance(number := interp.eval(part, scope), int)
         for by in (-2, -1, 0, 1)
@@ -140,7 +140,18 @@ def _matters(body: Sequence[ast.stmt], on_cpu: bool) -> bool:
 
 
 def _is_plain(test: ast.expr) -> bool:
-    return all(isinstance(inner, _PLAIN) for inner in ast.walk(test))
+    return all(isinstance(inner, _PLAIN) or _looks_up(inner) for inner in ast.walk(test))
+
+
+def _looks_up(node: ast.AST) -> bool:
+    """Tell whether a node asks a mapping for a key, as tests ask settings."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "get"
+        and len(node.args) in (1, 2)
+        and not node.keywords
+    )
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -129,3 +129,23 @@ def test_an_evaluation_keeps_a_batch_size_that_has_a_setting_of_its_own(
     assert memory is not None
     batch_mib = 2048 * 64 * 4 / 2**20
     assert (memory.tensors_peak_mib < batch_mib) is follows
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "epoch > 20",
+        "epoch % settings['every'] == 0 and epoch > settings['from']",
+        "settings['evaluates'] and epoch > settings.get('from', 0)",
+        "epoch > settings['nested']['from']",
+    ],
+)
+def test_evaluations_that_begin_with_a_later_epoch_are_seen(scan: Scan, test: str) -> None:
+    """The numbers of the test may stand in a dictionary, as settings do."""
+    settings = "settings = {'every': 1, 'from': 20, 'evaluates': True, 'nested': {'from': 20}}"
+    body = "loss = paddle.nn.functional.cross_entropy(net(x), y)"
+    text = TRAINING.format(body=body, rest=f"if {test}: evaluate()")
+    text = text.replace("for epoch in range(3):", f"{settings}\nfor epoch in range(1, 31):")
+    memory = scan(text).estimate(backend="cpu").memory
+    assert memory is not None
+    assert memory.tensors_peak_mib == pytest.approx(peak(scan, body), rel=0.02)
