@@ -400,3 +400,40 @@ def test_a_fault_that_reading_finds_is_confirmed_by_a_run_at_its_line(tmp_path: 
     assert [one["outcome"] for one in found["tiers"]] == ["answered", "confirmed"], found["tiers"]
     assert found["errors"][0]["line"] == 11
     assert {one["verdict"] for one in found["verdicts"]} == {"will-fail"}
+
+
+SAVED = """
+import os, sys
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.state import STATE
+from gpuconsole.preflight.request import operators
+hook.install()
+import paddle
+hook.ready(paddle, operators(), "cpu")
+net = paddle.nn.Linear(4096, 1024)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+net(paddle.rand([2, 4096])).mean().backward()
+adam.step()
+before = STATE.ledger.live
+for what, path in ((net, sys.argv[1]), (adam, sys.argv[1] + ".pdopt")):
+    paddle.save(what.state_dict(), path)
+    found = paddle.load(path)
+    net.set_state_dict(found) if what is net else adam.set_state_dict(found)
+held = STATE.ledger.peak - before
+print(os.path.getsize(sys.argv[1]), list(paddle.load(sys.argv[1])["weight"].shape), held)
+"""
+
+
+def test_what_is_saved_takes_its_memory_but_no_room_and_can_be_loaded(tmp_path: Path) -> None:
+    """A network of a GiB would take seconds to write, with each epoch."""
+    done = subprocess.run(
+        [sys.executable, "-c", SAVED, str(tmp_path / "net.pdparams")], capture_output=True,
+        text=True, timeout=10 * DEADLINE_S, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    size, shape = done.stdout.split(" ", 1)
+    assert int(size) < 4096
+    assert shape.startswith("[4096, 1024] ")
+    # Both states are copied at once.
+    assert int(shape.rpartition(" ")[2]) >= 2 * 4096 * 1024 * 4

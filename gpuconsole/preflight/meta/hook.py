@@ -8,7 +8,7 @@ import importlib.util
 import sys
 from typing import Any
 
-from . import composites, device, dispatch, engine, indexing, operators, pylayer, updates
+from . import composites, device, dispatch, engine, indexing, operators, pylayer, saving, updates
 from .state import STATE, Unsupported
 from .tensor import Tensor
 
@@ -153,6 +153,7 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     paddle.jit.enable_to_static(False)
     paddle.static.Executor.run = static_program
     paddle.jit.save = not_saved
+    saving.install()
     translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
     plain = translator.StaticFunction._call_dygraph_function
 

@@ -48,10 +48,14 @@ def array(tensor: Any, what: Any) -> Any:
 def copied(tensor: Any, what: Any) -> Any:
     """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
     all that a view looks at, in its own memory (measured)."""
+    found = array(tensor, what)
+    return held(found.copy() if found.nbytes <= LARGEST_COPY else found, tensor)
+
+
+def held(found: Any, tensor: Any) -> Any:
+    """Return an array with the memory that Paddle takes on a CPU for its copy of a tensor."""
     import numpy
 
-    found = array(tensor, what)
-    found = found.copy() if found.nbytes <= LARGEST_COPY else found
     if not _held(tensor):
         return found
     block = Block(STATE.ledger, tensor.m_block.nbytes, "numpy")
