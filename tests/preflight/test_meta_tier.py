@@ -6,7 +6,6 @@ import contextlib
 import gc
 import itertools
 import math
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +20,16 @@ from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.onward import (
-    CHEAP_S,
+    AFTER,
+    CHEAP,
     EPOCHS,
     FAR,
-    LONGEST_S,
+    LONGEST,
     MOST,
+    PATIENCE,
     RISING,
     STEADY,
+    TRAININGS,
     Onward,
     rises,
 )
@@ -203,10 +205,21 @@ def test_an_open_extent_is_bounded_by_what_the_operator_can_give(
     assert bounds.largest(name, place, shapes, attributes) == most
 
 
+class _Work:
+    """How much a run has done."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def __call__(self) -> int:
+        return self.done
+
+
 def _later() -> Onward:
-    """Return what watches a run whose steps take their time."""
-    onward = Onward(clock=lambda: CHEAP_S)
-    onward.began = 0.0
+    """Return what watches a run that has done as much as counts for cheap."""
+    work = _Work()
+    onward = Onward(work)
+    work.done = CHEAP
     return onward
 
 
@@ -216,23 +229,36 @@ def test_a_run_goes_on_until_its_peak_stands_and_epochs_were_cut() -> None:
         onward.cycle(peak, 5)
         assert not onward.cuts(1)
     onward.cycle(15, 5)
-    assert not onward.over(8, epochs=True)
-    assert onward.over(8, epochs=False)
+    assert not onward.leaves(8, epochs=True)
     assert not onward.cuts(0)
     assert [onward.cuts(1) for _ in range(EPOCHS + 1)] == [True] * EPOCHS + [False]
-    assert onward.over(8, epochs=True)
+    assert onward.leaves(8, epochs=True)
+
+
+def test_a_peak_that_rises_is_followed_further_though_epochs_were_cut() -> None:
+    onward = _later()
+    for peak in (10, *[15] * (STEADY + 1)):
+        onward.cycle(peak, 5)
+    assert [onward.cuts(1) for _ in range(EPOCHS)] == [True] * EPOCHS
     onward.cycle(16, 5)
-    assert not onward.over(9, epochs=True)
+    assert not onward.leaves(9, epochs=True)
+
+
+def test_without_epochs_a_training_is_left_once_its_peak_stands() -> None:
+    onward = _later()
+    for _ in range(STEADY + 1):
+        onward.cycle(15, 5)
+    assert onward.leaves(6, epochs=False)
 
 
 def test_steps_that_cost_next_to_nothing_are_followed_through_more_epochs() -> None:
     """Scripts evaluate, draw or save after each tenth epoch, or hundredth step."""
-    onward = Onward(clock=lambda: 0.0)
+    onward = Onward(_Work())
     for _ in range(STEADY + 1):
         onward.cycle(15, 5)
-    assert not onward.over(6, epochs=False)
+    assert not onward.leaves(6, epochs=False)
     assert [onward.cuts(1) for _ in range(FAR + 1)] == [True] * FAR + [False]
-    assert onward.over(6, epochs=True)
+    assert onward.leaves(6, epochs=True)
 
 
 def test_a_peak_that_rises_by_next_to_nothing_stands() -> None:
@@ -240,28 +266,77 @@ def test_a_peak_that_rises_by_next_to_nothing_stands() -> None:
     onward = _later()
     for peak in (10**6, 10**6 + 900, 10**6 + 950):
         onward.cycle(peak, 5)
-    assert onward.over(6, epochs=False)
+    assert onward.leaves(6, epochs=False)
     assert not rises(10**6 + 950, 10**6)
-    creeping = Onward(clock=lambda: 0.0)
+    creeping = _later()
     for step in range(9):
         creeping.cycle(10**6 + 600 * step, 5)
-        assert not creeping.over(4 + step, epochs=False)
+        assert not creeping.leaves(4 + step, epochs=False)
 
 
-def test_a_run_goes_on_no_longer_than_it_may_and_as_long_as_another_did() -> None:
-    clock = iter((0.0, LONGEST_S + 1))
-    onward = Onward(clock=lambda: next(clock))
+def test_a_training_is_followed_no_longer_than_it_may() -> None:
+    work = _Work()
+    onward = Onward(work)
     onward.cycle(10, 5)
-    assert onward.over(4, epochs=True)
-    growing = Onward(clock=lambda: 0.0)
+    work.done = LONGEST + 1
+    assert onward.leaves(4, epochs=True)
+    growing = Onward(_Work())
     for held in range(MOST):
-        assert not growing.over(3 + held, epochs=True)
+        assert not growing.leaves(3 + held, epochs=True)
         growing.cycle(100 * held, 100 * held)
     growing.cycle(100 * MOST, 100 * MOST)
-    assert growing.over(4 + MOST, epochs=True)
+    assert growing.leaves(4 + MOST, epochs=True)
     assert growing.growth
-    alike = Onward(until=6, clock=lambda: 0.0)
-    assert [alike.over(seen, epochs=False) for seen in (5, 6)] == [False, True]
+
+
+def test_a_training_that_cannot_be_left_ends_the_run_soon() -> None:
+    onward = _later()
+    for _ in range(STEADY + 1):
+        onward.cycle(15, 5)
+    assert onward.leaves(6, epochs=False)
+    for seen in range(PATIENCE):
+        assert not onward.over(6 + seen)
+        onward.cycle(15, 5)
+    assert onward.over(6 + PATIENCE)
+
+
+def test_what_comes_after_a_training_may_do_so_much_and_no_more() -> None:
+    work = _Work()
+    onward = Onward(work)
+    work.done = CHEAP
+    for _ in range(STEADY + 1):
+        onward.cycle(15, 5)
+    assert onward.leaves(6, epochs=False)
+    work.done += AFTER
+    assert not onward.spent
+    work.done += 1
+    assert onward.spent
+
+
+def test_another_training_is_followed_like_the_first_but_not_any_number_of_them() -> None:
+    onward = _later()
+    for _ in range(STEADY + 1):
+        onward.cycle(15, 5)
+    assert onward.leaves(6, epochs=False)
+    assert onward.anew()
+    assert not onward.leaving
+    onward.cycle(15, 5)
+    assert not onward.leaves(7, epochs=False)
+    assert [onward.anew() for _ in range(TRAININGS - 1)] == [True] * (TRAININGS - 2) + [False]
+
+
+def test_a_run_goes_the_way_of_another_whatever_it_sees_itself() -> None:
+    first = _later()
+    for _ in range(STEADY + 1):
+        first.cycle(15, 5)
+    assert first.cuts(1, 6)
+    assert first.cuts(1, 7)
+    assert first.leaves(8, epochs=True)
+    alike = Onward(_Work(), until=9, way=first.way)
+    assert [alike.cuts(1, seen) for seen in (5, 6, 6, 7, 8)] == [False, True, False, True, False]
+    assert [alike.leaves(seen, epochs=True) for seen in (7, 8)] == [False, True]
+    assert [alike.over(seen) for seen in (8, 9)] == [False, True]
+    assert alike.way == first.way
 
 
 @pytest.mark.parametrize(
@@ -277,15 +352,10 @@ def test_a_run_goes_on_no_longer_than_it_may_and_as_long_as_another_did() -> Non
 def test_memory_grows_where_each_cycle_holds_more_than_the_one_before(
     held: list[int], growth: int
 ) -> None:
-    onward = Onward(clock=lambda: 0.0)
+    onward = Onward(_Work())
     for one in held:
         onward.cycle(one + 500, one)
     assert onward.growth == growth
-
-
-def test_the_clock_of_a_run_is_the_time_that_it_works() -> None:
-    """A busy machine sees as much of a script as an idle one."""
-    assert Onward().clock is time.process_time
 
 
 def test_no_stack_is_walked_for_operators_of_a_scratch_program(

@@ -28,8 +28,10 @@ def module(name: str) -> Any:
 sys.modules["probe_tree"] = module("probe_tree")
 line: Any = sys.modules.setdefault("probe_line", module("probe_line"))
 ahead: Any = sys.modules.setdefault("probe_ahead", module("probe_ahead"))
+sys.modules["probe_loops"] = module("probe_loops")
 batch: Any = module("probe_batch")
-del sys.modules["probe_tree"], sys.modules["probe_ahead"], sys.modules["probe_line"]
+for _name in ("probe_tree", "probe_ahead", "probe_line", "probe_loops"):
+    del sys.modules[_name]
 
 
 def run(size: int, *blocks: int, **more: Any) -> dict[str, Any]:

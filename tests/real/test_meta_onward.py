@@ -141,16 +141,117 @@ def test_lines_in_the_order_of_their_lengths_are_measured_at_the_longest(tmp_pat
     assert peaks[1] - peaks[0] > 2 * 16 * 396 * 64 * 4
 
 
-def test_a_run_that_is_held_against_another_goes_no_further_than_that(tmp_path: Path) -> None:
-    """What takes long is seen in its first steps alone by the first run; the second is as short."""
+def test_what_takes_a_processor_long_is_followed_as_far_as_what_does_not(tmp_path: Path) -> None:
+    """How far a run goes on is counted: a slow machine gives the answer of a fast one."""
+    evaluated = "for (x,) in test: loss = net(x).square().mean()"
     slow = """held.append(0)
         import time
         ends = time.process_time() + 5 * (x.shape[0] == 16 and len(held) == 4)
         while time.process_time() < ends: pass"""
-    evaluated = "for (x,) in test: loss = net(x).square().mean()"
-    runs = _answer(tmp_path, "pass", slow, evaluated)["document"]["runs"]
+    runs = [_answer(tmp_path, "pass", within, evaluated)["document"]["runs"]
+            for within in ("held.append(0)", slow)]  # fmt: skip
+    assert [one["events"] for one in runs[0]] == [one["events"] for one in runs[1]]
+    assert [one["sizes"] for one in runs[0]] == [one["sizes"] for one in runs[1]]
+
+
+LATER = """
+import paddle
+
+def trained(net, batch):
+    adam = paddle.optimizer.Adam(parameters=net.parameters())
+    rows = paddle.io.TensorDataset([paddle.randn([4000, 64])])
+    for epoch in range({epochs}):
+        for (x,) in paddle.io.DataLoader(rows, batch_size=batch):
+            net(x).square().mean().backward()
+            adam.step()
+            adam.clear_grad()
+
+for width in ({widths}):
+    trained(paddle.nn.Linear(64, width), 16)
+{after}
+"""
+"""Trainings one after the other."""
+
+
+def _later(tmp_path: Path, widths: str, epochs: int = 1000, after: str = "") -> Any:
+    script = tmp_path / "train.py"
+    script.write_text(LATER.format(widths=widths, epochs=epochs, after=after))
+    question = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_later_training_of_a_larger_network_is_seen(tmp_path: Path) -> None:
+    """However many epochs the one before it has."""
+    runs = _later(tmp_path, "8, 1024,")["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
-    assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2
+    # Parameters, gradients and two states.
+    assert _peak(runs[0]) > 4 * 64 * 1024 * 4
+    alone = _later(tmp_path, "1024,")["document"]["runs"]
+    assert abs(_peak(runs[0]) - _peak(alone[0])) < 0.05 * _peak(alone[0])
+
+
+def test_what_comes_after_the_last_epoch_is_seen(tmp_path: Path) -> None:
+    runs = _later(tmp_path, "8,", after="last = paddle.zeros([1024, 1024])")["document"]["runs"]
+    assert _peak(runs[0]) > 1024 * 1024 * 4
+
+
+def test_a_training_without_a_loader_is_left_too(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("""
+import paddle
+net = paddle.nn.Linear(64, 64)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+x = paddle.randn([8, 64])
+step = 0
+while step < 10**6:
+    net(x).square().mean().backward()
+    adam.step()
+    adam.clear_grad()
+    step += 1
+last = paddle.zeros([1024, 1024])
+""")
+    question = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
+    assert _peak(run) > 1024 * 1024 * 4
+
+
+def test_fitting_is_left_by_its_own_word(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("""
+import paddle
+rows = paddle.io.TensorDataset([paddle.randn([400, 64]), paddle.randn([400, 8])])
+model = paddle.Model(paddle.nn.Linear(64, 8))
+model.prepare(paddle.optimizer.Adam(parameters=model.parameters()), paddle.nn.MSELoss())
+model.fit(rows, epochs=1000, batch_size=16, verbose=0)
+last = paddle.zeros([1024, 1024])
+""")
+    question = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
+    assert _peak(run) > 1024 * 1024 * 4
+
+
+def test_an_evaluation_with_a_loss_layer_is_cut_like_any_other(tmp_path: Path) -> None:
+    """A loss is a layer that stays in the mode for training."""
+    batches = tmp_path / "batches"
+    evaluated = f"""net.eval()
+    for (x,) in paddle.io.DataLoader(rows(16000), batch_size=16):
+        paddle.nn.MSELoss()(net(x), paddle.zeros([x.shape[0], 8]))
+        open({str(batches)!r}, 'a').write(f'{{epoch}} {{x.shape[0]}}\\n')
+    net.train()"""
+    _answer(tmp_path, "pass", "pass", evaluated)
+    assert batches.read_text().split("\n").count("0 16") == request.STEPS
 
 
 def test_a_run_that_breaks_off_is_held_against_one_that_goes_as_far(tmp_path: Path) -> None:
@@ -207,11 +308,43 @@ def test_a_few_bytes_that_a_later_step_holds_more_make_no_later_peak(tmp_path: P
 
 
 def test_a_run_whose_first_steps_are_alike_goes_on_for_few_more(tmp_path: Path) -> None:
-    """One more until the peak stands, and one in each of the epochs that are cut then; runs of
-    other sizes make the first steps alone."""
+    """One more until the peak stands, one in each of the epochs that are cut then, and none once
+    they are left; runs of other sizes make the first steps alone."""
     steps = tmp_path / "steps"
     within = f"open({str(steps)!r}, 'a').write(f'{{x.shape[0]}}\\n')"
     _answer(tmp_path, "pass", within, "pass")
     made = steps.read_text().split()
-    assert request.STEPS + EPOCHS < made.count("16") <= request.STEPS + 1 + FAR
+    assert request.STEPS + EPOCHS < made.count("16") <= request.STEPS + 2 + FAR
     assert made.count("32") == request.STEPS
+
+
+WHILE = """
+import paddle
+x = paddle.rand([8, 64])
+x.stop_gradient = False
+adam = paddle.optimizer.Adam(parameters=[x], learning_rate=0.01)
+near = paddle.mean(x).item()
+while {test}:
+    loss = 1 - paddle.mean(x * x)
+    loss.backward()
+    adam.step()
+    adam.clear_grad()
+    near = loss.item()
+last = paddle.zeros([1024, 1024])
+"""
+
+
+@pytest.mark.parametrize("test", ["near < 0.99", "not near >= 0.99", "paddle.mean(x) < 0.99"])
+def test_a_loop_that_trains_until_data_says_enough_is_entered_and_left(
+    tmp_path: Path, test: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(WHILE.format(test=test))
+    question = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
+    assert run["trained"]
+    assert _peak(run) > 1024 * 1024 * 4

@@ -73,6 +73,8 @@ SPECIAL = {**composed.FUNCTIONS, **sparse.FUNCTIONS, **updates.FUNCTIONS, "rnn":
 def call(name: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator."""
     STATE.ledger.calls += 1
+    if STATE.ledger.calls >= STATE.pause:
+        STATE.paused()
     special = SPECIAL.get(name)
     if special is not None:
         return special(*args, **kwargs)

@@ -1,14 +1,17 @@
 """How far a run goes on after its first steps, for what only comes later.
 
-Steps without data cost little. They go on until the peak has stood for some and some time has
-passed; epochs are cut short, so that what follows them (an evaluation with larger batches, layers
-that are trained from then on, a network that is saved) is seen too. Lists and queues that grow with
-each step are followed for as long.
+Steps without data cost little. They go on until the peak has stood for some and some work was done;
+epochs are cut short, so that what follows them (an evaluation with larger batches, layers that are
+trained from then on, a network that is saved) is seen too. Lists and queues that grow with each
+step are followed for as long. Then the loops that train are left, for what comes after them: the
+last evaluation, or a training of other networks, which is followed as the first one was.
+
+What bounds it is counted, not timed: how far a script is followed hangs on no processor.
 """
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from typing import Any
 
 STEADY = 2
@@ -17,12 +20,19 @@ EPOCHS = 2
 """Epochs that are cut."""
 FAR = 12
 """Epochs that are cut where steps cost next to nothing: scripts save, or draw, after each tenth."""
-CHEAP_S = 2.0
-"""Processor time for steps after the first ones in which a run goes on though its peak stands."""
-LONGEST_S = 4.0
-"""Processor time for steps after the first ones, so that a busy machine sees as far as an idle."""
+CHEAP = 80_000
+"""Work for steps after the first ones in which a run goes on though its peak stands. A unit is a
+block of memory that comes or goes; an idle processor does some forty thousand in a second."""
+LONGEST = 160_000
+"""Work for steps of one training after the first ones."""
+AFTER = 80_000
+"""Work for what comes after a training, until the next one steps or the script ends."""
 MOST = 100
-"""Cycles after the first ones, at most."""
+"""Cycles of one training after the first ones, at most."""
+TRAININGS = 6
+"""Trainings that are followed, at most."""
+PATIENCE = 3
+"""Cycles in which a training goes on that was to be left, before the run ends."""
 RISING = 5
 """Cycles in a row that each hold more than the one before, until memory is said to grow."""
 LEAST = 0.001
@@ -36,16 +46,25 @@ def rises(peak: Any, before: Any) -> bool:
 
 
 class Onward:
-    """What is seen after the first steps."""
+    """What is seen after the first steps. `work` tells how much was done since the run began."""
 
-    def __init__(self, until: Any = None, clock: Any = time.process_time) -> None:
+    def __init__(self, work: Any, until: Any = None, way: Sequence[Any] | None = None) -> None:
         self.until = until
         """The cycle with which it ends, where another run has told that."""
-        self.clock = clock
-        self.began = clock()
+        self.told = None if way is None else [tuple(one) for one in way]
+        """What that run did after which cycle: this one does the same."""
+        self.way: list[Any] = []
+        self.work = work
+        self.began = work()
         self.peak = 0
         self.quiet = -1
         self.epochs = 0
+        self.cycles = 0
+        self.trainings = 1
+        self.leaving = False
+        """Whether the loops of this training are being left."""
+        self.left = 0
+        """Cycles since then."""
         self.held: list[Any] = []
 
     def cycle(self, peak: Any, held: Any) -> None:
@@ -55,21 +74,71 @@ class Onward:
             self.peak, self.quiet = peak, 0
         else:
             self.quiet += 1
+        self.cycles += 1
+        self.left += self.leaving
         self.held.append(held)
 
-    def cuts(self, batches: Any) -> bool:
-        """Tell whether an epoch that trains may end at its next batch, after so many."""
+    def cuts(self, batches: Any, seen: Any = 0) -> bool:
+        """Tell whether an epoch that trains may end at its next batch, after so many of it and so
+        many cycles of the run."""
+        if batches < 1:
+            return False
+        if self.told is not None:
+            return self._as_told("cut", seen)
         most = FAR if self._cheap else EPOCHS
-        if self.quiet < STEADY or batches < 1 or self.epochs >= most:
+        if self.quiet < STEADY or (self.epochs >= most and not self.leaving):
             return False
         self.epochs += 1
+        self.way.append(("cut", seen))
         return True
 
-    def over(self, cycles: Any, epochs: Any) -> bool:
-        """Tell whether enough was seen after some cycles; `epochs` where there are any to cut."""
+    def leaves(self, seen: Any, epochs: Any) -> bool:
+        """Tell whether the loops of this training are to be left after some cycles of the run;
+        `epochs` where there are any to cut."""
+        if self.leaving:
+            return False
+        if self.told is not None:
+            if not self._as_told("leave", seen):
+                return False
+        elif not self._enough(epochs):
+            return False
+        else:
+            self.way.append(("leave", seen))
+        self.leaving, self.left, self.began = True, 0, self.work()
+        return True
+
+    def over(self, seen: Any) -> bool:
+        """Tell whether the run ends after so many cycles: another has ended there, or a training
+        that was to be left goes on."""
         if self.until is not None:
-            return bool(cycles >= self.until)
-        if len(self.held) > MOST or self.clock() - self.began > LONGEST_S:
+            return bool(seen >= self.until)
+        return self.left >= PATIENCE
+
+    def anew(self) -> bool:
+        """Another optimizer steps for the first time: what it trains is followed like the first;
+        tells whether it is."""
+        if self.trainings >= TRAININGS:
+            return False
+        self.trainings += 1
+        self.began, self.quiet, self.epochs, self.cycles = self.work(), -1, 0, 0
+        self.leaving, self.left = False, 0
+        self.held.clear()
+        return True
+
+    @property
+    def spent(self) -> bool:
+        """Whether the work for this training, or for what comes after it, was done."""
+        return bool(self.work() - self.began > (AFTER if self.leaving else 2 * LONGEST))
+
+    def _as_told(self, what: Any, seen: Any) -> bool:
+        if self.told and self.told[0] == (what, seen):
+            del self.told[0]
+            self.way.append((what, seen))
+            return True
+        return False
+
+    def _enough(self, epochs: Any) -> bool:
+        if self.cycles > MOST or self.work() - self.began > LONGEST:
             return True
         if self._cheap:
             return bool(epochs) and self.epochs >= FAR
@@ -77,7 +146,7 @@ class Onward:
 
     @property
     def _cheap(self) -> bool:
-        return bool(self.clock() - self.began < CHEAP_S)
+        return bool(self.work() - self.began < CHEAP)
 
     @property
     def growth(self) -> int:

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+import weakref
 from typing import Any
 
 import probe_collate
 import probe_hooks
 import probe_line
 import probe_loader
+import probe_loops
 
 from .ledger import Block
 from .onward import Onward, rises
 from .state import REFUSED, STATE, Unsupported
 from .values import MOST_PLACES, chosen
 
-LAST_S = 60.0
-"""When a run ends that hangs after its answer: far beyond what its steps take anywhere."""
+SOON_S, LAST_S = 60.0, 90.0
+"""When a run is to end after its answer, at the next operator, and when it ends in any case: far
+beyond what its steps take anywhere."""
+MOST_S = 40.0
+"""Processor time after the answer in which a run goes on: scripts that prepare data for long do
+little that is counted."""
+BATCH = 1000
+"""Work of a batch that is asked for: samples are made in code that nothing here counts."""
+CHECKED = 500
+"""Operators after which it is checked that a run may go on."""
+SERIAL = "gpuconsole_serial"
+"""What an optimizer has for its number."""
 UNFOLLOWED = "What comes after its step {} was not followed: {}."
 
 
@@ -77,6 +90,24 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.fetched: set[Any] = set()
         """Whether batches were fetched whole."""
         self.drawn = probe_collate.Drawn()
+        self.asked_for = 0
+        """Batches that were asked for."""
+        self.late = False
+        """Whether the time is over in which a run may go on."""
+        self.known: set[Any] = set()
+        """Optimizers that have stepped, counted as they were made from 1."""
+        self.answered_at = 0.0
+        self.fitted: Any = weakref.WeakSet()
+        """What trains by `paddle.Model.fit`."""
+
+    def install(self) -> None:
+        """Hook Paddle and begin to record."""
+        super().install()
+        self._fits()
+
+    def work(self) -> int:
+        """Return how much was done since the run began."""
+        return len(STATE.ledger.events) + BATCH * self.asked_for
 
     def fetching(self) -> Any:
         """Return what decides whether the batches of a loader are fetched whole."""
@@ -86,34 +117,79 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def asked(self, reader: Any) -> Any:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
+        self.asked_for += 1
         goes_on = super().asked(reader)
         epoch = self.cycles.readers.get(reader)
         if self.onward is None or epoch is None or reader not in self.cycles.training:
             return goes_on
-        return goes_on and not self.onward.cuts(epoch.batches - 1)
+        return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer is made: loops that begin from now on may train with it."""
+        super().optimizer_made(optimizer)
+        probe_loops.WATCH.made += 1
+        optimizer.__dict__[SERIAL] = probe_loops.WATCH.made
+
+    def step_begins(self, optimizer: Any) -> None:
+        """An optimizer steps; one that has not done so trains something else from here on."""
+        watch, serial = probe_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
+        if self.onward is not None and serial not in self.known and self.onward.anew():
+            watch.leaving = False
+        self.known.add(serial)
+        super().step_begins(optimizer)
+        watch.steps += 1
+        watch.latest = serial
 
     def complete(self) -> None:
         """The first steps were seen: answer, and go on for what comes later."""
         ledger = STATE.ledger
         if self.onward is None:
-            if REFUSED or not self.cycles.all_steps:
-                self.finish()
-            self.first = self.answer()
-            if self.request.get("until") == 0:
-                # It is held against a run that told of its first steps alone.
-                self.channel.end({"run": self.first})
-            # Whatever becomes of the rest of the run, this stands.
-            self.channel.say({"run": self.first})
-            self.onward = Onward(self.request.get("until"))
-            # States come with the first step, their full peak with the second.
-            for peak, held in ledger.held[1:-1]:
-                self.onward.cycle(peak, held)
-            last = threading.Timer(LAST_S, os._exit, (0,))
-            last.daemon = True
-            last.start()
+            self.begin_onward()
         self.onward.cycle(ledger.peak, ledger.live)
-        if self.onward.over(self.cycles.seen, self.cycles.training):
+        if self.onward.over(self.cycles.seen) or self.is_spent():
             self.finish(self.cycles.seen)
+        if self.onward.leaves(self.cycles.seen, self.cycles.training):
+            self.fail_where_it_grows()
+            probe_loops.WATCH.leaving = True
+            for one in self.fitted:
+                one.stop_training = True
+
+    def begin_onward(self) -> None:
+        """Answer for the first steps; whatever becomes of the rest of the run, that stands."""
+        if REFUSED or not self.cycles.all_steps:
+            self.finish()
+        ledger, until = STATE.ledger, self.request.get("until")
+        self.first = self.answer()
+        if until == 0:
+            # It is held against a run that told of its first steps alone.
+            self.channel.end({"run": self.first})
+        self.channel.say({"run": self.first})
+        self.onward = Onward(self.work, until, self.request.get("way"))
+        self.answered_at = time.process_time()
+        # States come with the first step, their full peak with the second.
+        for peak, held in ledger.held[1:-1]:
+            self.onward.cycle(peak, held)
+        for seconds, ends in ((SOON_S, self.is_late), (LAST_S, lambda: os._exit(0))):
+            timer = threading.Timer(seconds, ends)
+            timer.daemon = True
+            timer.start()
+        STATE.pause, STATE.paused = ledger.calls + CHECKED, self.paused
+
+    def is_late(self) -> None:
+        """The time is over: the run ends with its next operator."""
+        self.late = True
+        STATE.pause = 0
+
+    def is_spent(self) -> bool:
+        """Tell whether the run may not go on."""
+        spent = time.process_time() - self.answered_at > MOST_S
+        return self.late or spent or self.onward.spent
+
+    def paused(self) -> None:
+        """Some operators were run since this was last checked."""
+        STATE.pause = STATE.ledger.calls + CHECKED
+        if self.is_spent():
+            self.finish()
 
     def broke(self, why: Any) -> None:
         """The script broke off: what was seen before may be enough."""
@@ -132,15 +208,11 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def finish_late(self, until: Any) -> None:
         """Leave after the answer, or say another where the later part of the run is unlike it."""
-        growth, steps = self.onward.growth, self.cycles.seen
-        if growth:
-            self.channel.fail("unsupported", (
-                f"Unsupported: memory still grows at step {steps}, by {growth / 2**20:.2f} MiB a "
-                "step: how much it takes depends on how long it runs"
-            ))  # fmt: skip
+        self.fail_where_it_grows()
+        steps = self.cycles.seen
         run = self.answer()
         if rises(most(run), most(self.first)) or self.onward.until is not None:
-            run.update(until=until, early=self.first["cycles_seen"])
+            run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
         elif REFUSED:
             run = self.first
         else:
@@ -148,6 +220,15 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
+
+    def fail_where_it_grows(self) -> None:
+        """End without an answer where each of the last steps held more than the one before."""
+        growth, steps = self.onward.growth, self.cycles.seen
+        if growth:
+            self.channel.fail("unsupported", (
+                f"Unsupported: memory still grows at step {steps}, by {growth / 2**20:.2f} MiB a "
+                "step: how much it takes depends on how long it runs"
+            ))  # fmt: skip
 
     def answer(self) -> Any:
         """Return what was recorded so far."""
@@ -168,6 +249,17 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
         )
         return answer
+
+    def _fits(self) -> None:
+        """Note what trains by `paddle.Model.fit`, which has a word of its own to end its epochs."""
+        fit, fitted = self.paddle.Model.fit, self.fitted
+
+        def fits(model: Any, *args: Any, **kwargs: Any) -> Any:
+            model.stop_training = False
+            fitted.add(model)
+            return fit(model, *args, **kwargs)
+
+        self.paddle.Model.fit = fits
 
     def _predictor(self) -> None:
         """Refuse inference engines, which run a saved network outside all that is watched here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -96,6 +97,9 @@ class State:
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}
+        self.pause: float = math.inf
+        """Calls of operators after which `paused()` is called."""
+        self.paused: Any = None
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:

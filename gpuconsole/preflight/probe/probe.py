@@ -425,6 +425,7 @@ def document(request: Any, runs: Any) -> Any:
         one.pop("options", None)
         one.pop("counted", None)
         one.pop("whole", None)
+        one.pop("way", None)
         one.pop("drawn", None)
         one.pop("loaders", None)
     return {

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import probe_ahead
+import probe_loops
 
 MARK = "{batch}"
 """Stands in the request where the batch size of a run goes."""
@@ -134,7 +135,7 @@ def _serve_edits() -> None:
     def edited_code(self: Any, fullname: Any) -> Any:
         path = os.path.realpath(self.path)
         if path in _EDITED:
-            return compile(_text(path), self.path, "exec")
+            return probe_loops.compiled(_text(path), self.path)
         return get_code(self, fullname)
 
     def opened(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
@@ -167,11 +168,11 @@ def code_of(script: Any) -> Any:
     """Return the script compiled: as edited, or the cells of a notebook."""
     path = os.path.realpath(script)
     if path.endswith(".ipynb"):
-        return compile(_cells(path), script, "exec")
+        return probe_loops.compiled(_cells(path), script)
     if path in _EDITED:
-        return compile(_text(path), script, "exec")
+        return probe_loops.compiled(_text(path), script)
     with _open(path, "rb") as file:
-        return compile(file.read(), script, "exec")
+        return probe_loops.compiled(file.read(), script)
 
 
 def _cells(path: Any) -> Any:

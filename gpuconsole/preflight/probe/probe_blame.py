@@ -22,7 +22,7 @@ OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of the code that measures."""
 RUNNER = ("probe_run.py", "probe_batch.py")
 """Modules that run the script: below their frames are its own."""
-PASSING = ("probe_hooks.py",)
+PASSING = ("probe_hooks.py", "probe_loops.py")
 """Modules that watch a call on its way to what the script called."""
 MOST_SAID = 2
 """Sentences that are said of what was taken for granted."""

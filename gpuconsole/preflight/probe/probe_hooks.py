@@ -246,7 +246,8 @@ class Session:
             finally:
                 session.inside -= 1
                 if not session.inside:
-                    session.called(not self.training)
+                    # A loss has a mode too, which says nothing: nobody changes it.
+                    session.called(not self.training or has_nothing_to_train(self))
 
         cls.__init__, cls.__call__ = init, call
 
@@ -409,6 +410,11 @@ def _before(old: Any, note: Any) -> Any:
         return old(*args, **kwargs)
 
     return noted
+
+
+def has_nothing_to_train(layer: Any) -> Any:
+    """Tell whether a layer, such as a loss, has no parameters."""
+    return next(layer.named_parameters(), None) is None
 
 
 def watch_attention(paddle: Any, flags: Any) -> None:

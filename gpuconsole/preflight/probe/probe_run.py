@@ -106,6 +106,7 @@ def main() -> None:
     import probe_hooks
     import probe_imports
     import probe_lines
+    import probe_loops
     import probe_network
     import probe_older
     import probe_reads
@@ -119,6 +120,9 @@ def main() -> None:
     os.chdir(os.path.join(request["root"], request.get("cwd") or "."))
     if request.get("source"):
         probe_tree.guard_links(request["source"])
+    if meta is not None:
+        # First, so that edited text is asked for first.
+        probe_loops.install(request["root"])
     probe_batch.install(request, paddle)
     probe_standins.install(paddle, on_device=request["mode"] == "device")
     probe_imports.install(paddle, request["root"])

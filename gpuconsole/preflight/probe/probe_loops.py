@@ -1,0 +1,145 @@
+"""Loops of the project's own code that end early, once what they train was seen long enough.
+
+`for epoch in range(100): train(…)` keeps what comes after it (the last evaluation, what is saved,
+another training with other networks) from being seen. Its loops are compiled with a watch: while
+training is left, the next turn of a loop that has trained with an optimizer made before it is its
+end, as if nothing were left to walk over. A loop that makes an optimizer in each turn trains
+something else in each, and goes on.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.machinery
+import os
+import re
+from typing import Any
+
+FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
+"""Names in the compiled code: what walks, what a `while` notes before it, and what it asks."""
+TRAINS = re.compile(r"epoch|\.step\(|\.minimize\(|backward\(|train|\.fit\(|\brun\(", re.IGNORECASE)
+"""What is found in the text of a file whose loops may train; others are compiled as they are."""
+
+_ROOT: list[str] = []
+
+
+class Watch:
+    """Which loops end. Told by the session of steps, asked by loops."""
+
+    def __init__(self) -> None:
+        self.leaving = False
+        """Whether what is trained was seen long enough."""
+        self.made = 0
+        """Optimizers that were made."""
+        self.steps = 0
+        """Steps that were made."""
+        self.latest = 0
+        """Which of the optimizers made the last step, counted from 1."""
+        self.ended = 0
+        """Loops that were ended."""
+
+    def begun(self) -> Any:
+        """Return what is to be known of the beginning of a loop."""
+        return self.made, self.steps
+
+    def left(self, mark: Any) -> bool:
+        """Tell whether a loop that began so ends here."""
+        made, steps = mark
+        ends = self.leaving and self.steps > steps and 0 < self.latest <= made
+        self.ended += ends
+        return bool(ends)
+
+
+WATCH = Watch()
+
+
+class Walk:
+    """What a `for` walks over, until it ends or is left."""
+
+    __slots__ = ("inner", "mark")
+
+    def __init__(self, over: Any) -> None:
+        self.inner = iter(over)
+        self.mark = WATCH.begun()
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        # Asked first: a reader of batches that ends by itself lets go of those it has ready.
+        item = next(self.inner)
+        if WATCH.leaving and WATCH.left(self.mark):
+            raise StopIteration
+        return item
+
+
+def install(root: Any) -> None:
+    """Watch loops of the code below a folder that is compiled from now on."""
+    _ROOT[:] = [os.path.join(os.path.realpath(root), "")]
+    for name, value in ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left)):
+        setattr(builtins, name, value)
+    loader: Any = importlib.machinery.SourceFileLoader
+    get_code = loader.get_code
+
+    def watched_code(self: Any, fullname: Any) -> Any:
+        path = os.path.realpath(self.path)
+        if path.startswith(_ROOT[0]) and "site-packages" not in path:
+            try:
+                text = self.get_data(self.path)
+            except OSError:
+                return get_code(self, fullname)
+            if _may_train(text):
+                return compiled(text, self.path)
+        return get_code(self, fullname)
+
+    loader.get_code = watched_code
+
+
+def compiled(text: Any, name: Any) -> Any:
+    """Return the text of a file compiled, its loops watched where that was asked for."""
+    if not _ROOT or not _may_train(text):
+        return compile(text, name, "exec", dont_inherit=True)
+    tree = compile(text, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    return compile(ast.fix_missing_locations(Rewritten().visit(tree)), name, "exec",
+                   dont_inherit=True)  # fmt: skip
+
+
+def _may_train(text: Any) -> bool:
+    words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return bool(TRAINS.search(words))
+
+
+class Rewritten(ast.NodeTransformer):
+    """Puts the watch into loops whose body calls anything."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def visit_For(self, node: Any) -> Any:
+        """`for x in xs` walks over `Walk(xs)`."""
+        self.generic_visit(node)
+        if _calls(node.body):
+            node.iter = _called(FOR, [node.iter], node.iter)
+        return node
+
+    def visit_While(self, node: Any) -> Any:
+        """`while test` asks before its test whether it is left."""
+        self.generic_visit(node)
+        if not _calls(node.body):
+            return node
+        self.count += 1
+        name = f"__gpuconsole_{self.count}__"
+        mark = ast.Assign([ast.Name(name, ast.Store())], _called(BEGUN, [], node))
+        stays = ast.UnaryOp(ast.Not(), _called(LEFT, [ast.Name(name, ast.Load())], node.test))
+        node.test = ast.copy_location(ast.BoolOp(ast.And(), [stays, node.test]), node.test)
+        return [ast.copy_location(mark, node), node]
+
+
+def _calls(body: Any) -> bool:
+    return any(isinstance(one, ast.Call) for each in body for one in ast.walk(each))
+
+
+def _called(name: Any, arguments: Any, place: Any) -> Any:
+    call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
+    return ast.fix_missing_locations(ast.copy_location(call, place))

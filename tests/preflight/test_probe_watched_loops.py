@@ -1,0 +1,173 @@
+"""Loops of a project's own code that end once what they train was seen long enough."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from gpuconsole.preflight import request
+
+
+@pytest.fixture
+def loops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+    """The module of the probe, watching a folder; Python's own import is given back after it."""
+    monkeypatch.syspath_prepend(str(request.PROBE))
+    module = importlib.import_module("probe_loops")
+    loader: Any = importlib.machinery.SourceFileLoader
+    own = loader.get_code
+    monkeypatch.setattr(module, "_ROOT", [])
+    monkeypatch.setattr(module, "WATCH", module.Watch())
+    module.install(tmp_path)
+    yield module
+    loader.get_code = own
+
+
+def _trained(loops: ModuleType, text: str) -> dict[str, Any]:
+    """Run a script that says `step(n)` where the n-th optimizer steps, and `enough()` where it was
+    seen long enough."""
+    watch = loops.WATCH
+
+    def step(number: int) -> None:
+        watch.steps += 1
+        watch.latest = number
+
+    def made() -> int:
+        watch.made += 1
+        return int(watch.made)
+
+    def enough(is_so: bool = True) -> None:
+        watch.leaving = is_so
+
+    names: dict[str, Any] = {"step": step, "made": made, "enough": enough, "seen": []}
+    exec(loops.compiled(text, "train.py"), names)
+    return names
+
+
+EPOCHS = """
+optimizer = made()
+for epoch in range(100):
+    for batch in range(100):
+        step(optimizer)
+        seen.append((epoch, batch))
+        if (epoch, batch) == (1, 2):
+            enough()
+else:
+    seen.append("whole")
+"""
+
+
+def test_loops_that_train_end_with_their_next_turn(loops: ModuleType) -> None:
+    seen = _trained(loops, EPOCHS)["seen"]
+    assert seen[-2:] == [(1, 2), "whole"]
+    assert loops.WATCH.ended == 2
+
+
+def test_a_while_loop_ends_as_by_its_test(loops: ModuleType) -> None:
+    text = """
+optimizer, count = made(), 0
+while count < 100:  # epochs
+    step(optimizer)
+    count += 1
+    if count == 3:
+        enough()
+else:
+    seen.append(count)
+"""
+    assert _trained(loops, text)["seen"] == [3]
+
+
+def test_a_loop_that_makes_an_optimizer_in_each_turn_goes_on(loops: ModuleType) -> None:
+    """Each turn trains something else."""
+    text = """
+for width in (1, 2, 3):
+    optimizer = made()
+    enough(False)
+    for epoch in range(100):
+        step(optimizer)
+        seen.append((width, epoch))
+        enough()
+"""
+    assert _trained(loops, text)["seen"] == [(1, 0), (2, 0), (3, 0)]
+
+
+def test_a_loop_that_trains_nothing_goes_on_to_its_end(loops: ModuleType) -> None:
+    text = """
+optimizer = made()
+for epoch in range(100):
+    step(optimizer)
+    enough()
+for picture in range(5):
+    seen.append(str(picture))
+"""
+    assert _trained(loops, text)["seen"] == ["0", "1", "2", "3", "4"]
+
+
+def test_until_then_loops_do_what_they_do(loops: ModuleType) -> None:
+    text = """
+def rows():
+    for one in range(4):  # of an epoch
+        print(end="")
+        yield one
+for epoch, letter in zip(rows(), "abcd"):
+    if epoch == 1:
+        continue
+    seen.append((epoch, letter))
+    if epoch == 2:
+        break
+else:
+    seen.append("never")
+"""
+    assert _trained(loops, text)["seen"] == [(0, "a"), (2, "c")]
+
+
+def test_an_error_has_the_line_of_the_script(loops: ModuleType) -> None:
+    text = "\n\nfor epoch in range(3):\n    print(end='')\n    None.step()\n"
+    with pytest.raises(AttributeError) as caught:
+        _trained(loops, text)
+    frame = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert (frame.filename, frame.lineno) == ("train.py", 5)
+
+
+def test_what_a_loop_walks_over_is_let_go_of_with_it(loops: ModuleType) -> None:
+    text = """
+import weakref
+class Reader:
+    def __iter__(self): return self
+    def __next__(self): raise StopIteration
+reader = Reader()
+gone = weakref.ref(reader)
+for batch in iter(reader):  # an epoch
+    print()
+del reader
+seen.append(gone() is None)
+"""
+    assert _trained(loops, text)["seen"] == [True]
+
+
+def test_modules_of_the_project_are_watched_and_others_are_not(
+    loops: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "def walk():\n    for epoch in range(2):\n        print(end='')\n"
+    (tmp_path / "trained_here.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = importlib.import_module("trained_here").walk.__code__.co_names
+    assert loops.FOR in names
+    sys.modules.pop("trained_here")
+    loops._ROOT[:] = [str(tmp_path / "elsewhere")]
+    importlib.invalidate_caches()
+    names = importlib.import_module("trained_here").walk.__code__.co_names
+    assert loops.FOR not in names
+    sys.modules.pop("trained_here")
+
+
+def test_annotations_of_a_script_are_what_they_are_in_python(loops: ModuleType) -> None:
+    """The probe's own `from __future__` is none of the script's."""
+    text = "def train(epoch: int) -> None:\n    pass\n"
+    assert _trained(loops, text)["train"].__annotations__ == {"epoch": int, "return": None}
