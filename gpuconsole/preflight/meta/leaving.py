@@ -1,7 +1,8 @@
 """Tests of unknown data that leave a loop early: the loop is taken to go on, which holds more.
 
 `for i in range(16): x = step(x); if error(x) <= limit: break` runs as often as it may. Only loops
-that end by themselves are taken so, and each for so many tests.
+that end by themselves are taken so, and each for so many tests. `while loss > limit: train()` is
+entered, and goes on for so many tests, where its body trains: else nothing would be seen of that.
 """
 
 from __future__ import annotations
@@ -49,7 +50,27 @@ def _answers(file: Any) -> dict[int, bool]:
     for loop in ast.walk(tree):
         if isinstance(loop, ast.For):
             _collect(loop.body, found)
+        if isinstance(loop, ast.While) and any(map(_trains, loop.body)):
+            _note(loop.test, found, stays=True)
     return found
+
+
+TRAINING = ("backward", "step", "minimize")
+
+
+def _trains(statement: Any) -> bool:
+    calls = [one.func for one in ast.walk(statement) if isinstance(one, ast.Call)]
+    return any(isinstance(one, ast.Attribute) and one.attr in TRAINING for one in calls)
+
+
+def _note(test: Any, found: dict[int, bool], *, stays: bool) -> None:
+    """Note the answer to a test that stays in its loop: `stays`, or its opposite behind a `not`. A
+    test with another `not` within has none."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, stays = test.operand, not stays
+    if not any(isinstance(one, ast.Not) for one in ast.walk(test)):
+        for line in range(test.lineno, (test.end_lineno or test.lineno) + 1):
+            found[line] = stays
 
 
 def _collect(body: Any, found: dict[int, bool]) -> None:
@@ -57,12 +78,7 @@ def _collect(body: Any, found: dict[int, bool]) -> None:
     for statement in body:
         if not isinstance(statement, ast.If):
             continue
-        test, answer = statement.test, False
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test, answer = test.operand, True
-        negated = any(isinstance(one, ast.Not) for one in ast.walk(test))
-        if isinstance(statement.body[-1], ast.Break) and not negated:
-            for line in range(test.lineno, (test.end_lineno or test.lineno) + 1):
-                found[line] = answer
+        if isinstance(statement.body[-1], ast.Break):
+            _note(statement.test, found, stays=False)
         _collect(statement.body, found)
         _collect(statement.orelse, found)

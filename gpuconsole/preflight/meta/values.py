@@ -213,6 +213,8 @@ class Number(float):
     root = ""
 
     def _decided(self, answer: Any) -> Any:
+        stays = leaving.here(os.path.join(os.path.abspath(self.root), ""))
+        answer = answer if stays is None else stays
         STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
         return answer
 
