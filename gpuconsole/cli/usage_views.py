@@ -31,7 +31,7 @@ def report(made: UsageReport, now: float) -> Iterator[RenderableType]:
         yield idle
         yield text("")
     keys = made.query.by
-    shown = table(*(key.upper() for key in keys), *FIGURES, right=FIGURES)
+    shown = table(*(say(key).upper() for key in keys), *FIGURES, right=FIGURES)
     for row in made.rows[:SHOWN]:
         words = (
             text(word) if word else said(word_of(key, word))

@@ -13,6 +13,7 @@ from math import prod
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 MOST_JOBS = 1000
@@ -55,8 +56,12 @@ def read_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
     if count > MOST_JOBS:
         raise UsageError(
             "Sweep too large",
-            f"{' × '.join(str(len(axis.values)) for axis in axes)} are {count} jobs;"
-            f" {MOST_JOBS} are the most.",
+            msg(
+                "{names} are {count} jobs; {limit} are the most.",
+                names=" × ".join(str(len(axis.values)) for axis in axes),
+                count=count,
+                limit=MOST_JOBS,
+            ),
             "Use fewer values, or several sweeps.",
         )
     return axes
@@ -126,9 +131,9 @@ def _range(part: str) -> list[str]:
         return []
     first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
     if step < 1 or last < first:
-        raise _wrong(f"{part} has no number in it.")
+        raise _wrong(msg("{part} has no number in it.", part=part))
     if (last - first) // step >= MOST_JOBS:
-        raise _wrong(f"{part} has more than {MOST_JOBS} numbers.")
+        raise _wrong(msg("{part} has more than {n} numbers.", part=part, n=MOST_JOBS))
     return [str(number) for number in range(first, last + 1, step)]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 PathKind = Literal["script", "folder"]
@@ -69,24 +70,39 @@ def absolute(path: Path) -> str:
 
 def require(path: Path, kind: PathKind) -> None:
     """Raise UsageError unless the path is what it has to be."""
+    why = ""
     try:
         if path.is_file() if kind == "script" else path.is_dir():
             return
-        problem = "is something else" if path.exists() else "does not exist"
+        problem = "{path} is something else." if path.exists() else "{path} does not exist."
     except (OSError, ValueError) as error:
-        problem = f"cannot be read ({getattr(error, 'strerror', None) or error})"
-    raise UsageError(f"No such {kind}", f"{clean(str(path), 512)} {problem}.", "Check the path.")
+        problem = "{path} cannot be read ({why})."
+        why = str(getattr(error, "strerror", None) or error)
+    raise UsageError(
+        f"No such {kind}", msg(problem, path=clean(str(path), 512), why=why), "Check the path."
+    )
 
 
 def _require_ranges(task: Task) -> None:
     for what, value in (("batch size", task.batch_size), ("number of devices", task.devices)):
         if value is not None and value < 1:
-            raise UsageError("Wrong number", f"The {what} is {value}; it must be at least 1.")
+            raise UsageError(
+                "Wrong number",
+                msg(
+                    "The {what_word} is {value}; it must be at least 1.",
+                    what_word=what,
+                    value=value,
+                ),
+            )
     if task.memory_threshold is not None and not 0 < task.memory_threshold <= 1:
-        wrong = (
-            f"The memory threshold is {task.memory_threshold:g}; it must be above 0 and at most 1."
+        wrong = msg(
+            "The memory threshold is {value}; it must be above 0 and at most 1.",
+            value=f"{task.memory_threshold:g}",
         )
         raise UsageError("Wrong number", wrong, "0.85 leaves room for what cannot be foreseen.")
     if task.project and task.script and not Path(task.script).is_relative_to(task.project):
-        message = f"{task.script} is not in the project folder {task.project}."
+        message = msg(
+            "{script} is not in the project folder {folder}.",
+            script=task.script, folder=task.project,
+        )  # fmt: skip
         raise UsageError("Script outside the project", message, "Name a folder that holds it.")

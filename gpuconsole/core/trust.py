@@ -26,6 +26,7 @@ from collections import deque
 from pathlib import Path
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import TrustError, UsageError
 
 MAX_LINKS = 40
@@ -62,14 +63,23 @@ def require_private(folder: Path) -> None:
     if found.st_uid != os.geteuid():
         raise TrustError(
             "Folder of somebody else",
-            f"{name} belongs to {_user(found.st_uid)} ({_described(found)}).",
+            msg(
+                "{name} belongs to {user} ({described}).",
+                name=name,
+                user=_user(found.st_uid),
+                described=_described(found),
+            ),
             "Choose a folder of your own with --state DIR.",
         )
     if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise TrustError(
             "Folder is open to others",
-            f"{name} may be entered or written by others ({_described(found)}).",
-            f"Look at what is in it, then run: chmod 700 {_quoted(place)}",
+            msg(
+                "{name} may be entered or written by others ({described}).",
+                name=name,
+                described=_described(found),
+            ),
+            msg("Look at what is in it, then run: chmod 700 {quoted}", quoted=_quoted(place)),
         )
 
 
@@ -100,13 +110,21 @@ def read_private(path: Path, what: str, most: int) -> tuple[str, float]:
             _require_unread(found, name, what)
             data = file.read(most + 1)
     except OSError as error:
-        raise UsageError(f"{what} cannot be read", f"{name}: {error.strerror}.") from error
+        raise UsageError(
+            msg("{what_text} cannot be read", what_text=what), f"{name}: {error.strerror}."
+        ) from error
     if len(data) > most:
-        raise UsageError(f"{what} is too large", f"{name} has more than {most} bytes.")
+        raise UsageError(
+            msg("{what_text} is too large", what_text=what),
+            msg("{name} has more than {most} bytes.", name=name, most=most),
+        )
     try:
         return data.decode(), found.st_mtime
     except UnicodeDecodeError:
-        raise UsageError(f"{what} cannot be read", f"{name} is not UTF-8.") from None
+        raise UsageError(
+            msg("{what_text} cannot be read", what_text=what),
+            msg("{name} is not UTF-8.", name=name),
+        ) from None
 
 
 def _walk(path: Path, last: int) -> tuple[int, Path]:
@@ -145,16 +163,21 @@ def _walk(path: Path, last: int) -> tuple[int, Path]:
 
 def _require_unread(found: os.stat_result, name: str, what: str) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise UsageError(f"{what} cannot be read", f"{name} is not a regular file.")
+        raise UsageError(
+            msg("{what_text} cannot be read", what_text=what),
+            msg("{name} is not a regular file.", name=name),
+        )
     if found.st_uid not in (os.geteuid(), 0):
         raise UsageError(
-            f"{what} is open to others", f"{name} belongs to somebody else.", "Make a copy."
+            msg("{what_text} is open to others", what_text=what),
+            msg("{name} belongs to somebody else.", name=name),
+            "Make a copy.",
         )
     if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(
-            f"{what} is open to others",
-            f"{name} may be read by other users.",
-            f"Run: chmod 600 {shlex.quote(name)}",
+            msg("{what_text} is open to others", what_text=what),
+            msg("{name} may be read by other users.", name=name),
+            msg("Run: {command}", command=f"chmod 600 {shlex.quote(name)}"),
         )
 
 
@@ -170,9 +193,19 @@ def _require_trusted(handle: int, place: Path) -> None:
         rights = ("g" if by_group else "") + ("o" if by_all else "")
         raise TrustError(
             "Bad owner or permissions",
-            f"{clean(str(place), _SHOWN)} is writable by {who} ({_described(found)})."
-            " Anyone who can change it can run commands as you.",
-            f"{_doer(found)}chmod {rights}-w {_quoted(place)}",
+            msg(
+                "{place} is writable by {who} ({described}). Anyone who can change it "
+                "can run commands as you.",
+                place=clean(str(place), _SHOWN),
+                who=who,
+                described=_described(found),
+            ),
+            msg(
+                "{doer}chmod {rights}-w {quoted}",
+                doer=_doer(found),
+                rights=rights,
+                quoted=_quoted(place),
+            ),
         )
 
 
@@ -180,10 +213,18 @@ def _require_owner(found: os.stat_result, place: Path) -> None:
     if found.st_uid not in (os.geteuid(), 0):
         raise TrustError(
             "Bad owner or permissions",
-            f"{clean(str(place), _SHOWN)} belongs to {_user(found.st_uid)} ({_described(found)})."
-            " Anyone who can change it can run commands as you.",
-            "Copy it to a folder of your own, or run as root:"
-            f" chown -h {_user(os.geteuid())} {_quoted(place)}",
+            msg(
+                "{place} belongs to {user} ({described}). Anyone who can change it can "
+                "run commands as you.",
+                place=clean(str(place), _SHOWN),
+                user=_user(found.st_uid),
+                described=_described(found),
+            ),
+            msg(
+                "Copy it to a folder of your own, or run as root: chown -h {user} {quoted}",
+                user=_user(os.geteuid()),
+                quoted=_quoted(place),
+            ),
         )
 
 

@@ -94,7 +94,11 @@ def read_text(path: Path, *, trusted: bool) -> str:
             mode = os.fstat(handle).st_mode
             if not stat.S_ISREG(mode):
                 what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise DocumentError("Not a file", f"{name} is {what}.", "Name a YAML file.")
+                raise DocumentError(
+                    "Not a file",
+                    msg("{name} is {what_text}.", name=name, what_text=what),
+                    "Name a YAML file.",
+                )
             with os.fdopen(handle, "rb", closefd=False) as file:
                 data = file.read(MAX_BYTES + 1)
         finally:
@@ -112,7 +116,9 @@ def read_text(path: Path, *, trusted: bool) -> str:
         ) from None
     if len(data) > MAX_BYTES:
         raise DocumentError(
-            "File too large", f"{name} is larger than {MAX_BYTES // 2**20} MiB.", "Split it."
+            "File too large",
+            msg("{name} is larger than {size}.", name=name, size=f"{MAX_BYTES // 2**20} MiB"),
+            "Split it.",
         )
     try:
         return data.decode("utf-8-sig")

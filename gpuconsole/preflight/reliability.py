@@ -9,6 +9,7 @@ from math import log2
 
 from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 
 EDGES = (0.0, 0.02, 0.1, 0.3, 0.7, 0.9, 0.98, 1.0)
 """Bins of predicted chances: narrow where a prediction claims to be sure."""
@@ -61,11 +62,11 @@ class Reliability:
         """Why this says little yet, or ""."""
         if self.judged >= ENOUGH:
             return ""
-        runs = "run" if self.judged == 1 else "runs"
-        return (
-            f"Too little history: {self.judged} {runs} with a prediction, and below {ENOUGH} a "
-            "share says little."
-        )
+        runs = "{n} run" if self.judged == 1 else "{n} runs"
+        return msg(
+            f"Too little history: {runs} with a prediction, and below {{low}} a share says little.",
+            n=self.judged, low=ENOUGH,
+        )  # fmt: skip
 
 
 def reliability(observations: Iterable[Observation]) -> Reliability:

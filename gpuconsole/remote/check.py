@@ -328,7 +328,7 @@ class _HostCheck:
             remedy = "Make room: `docker system prune` there shows and removes what is unused."
             self._add("disk", "warn", msg("only {size} are free", size=format_mib(free)), remedy)
         else:
-            self._add("disk", "ok", msg("{size} free", size=format_mib(free)))
+            self._add("disk", "ok", msg("{n} free", n=format_mib(free)))
         skew = host.clock_skew_s
         if skew is None:
             self._add("clock", "skip", "cannot be told without Python")

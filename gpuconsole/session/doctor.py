@@ -228,7 +228,7 @@ def _state(given: Path | None) -> Finding:
         return Finding("state folder", "fail", msg("{path} cannot be written.", path=there), remedy)
     free_mib = shutil.disk_usage(there).free / 2**20
     made = "" if folder.is_dir() else ", made when it is first used"
-    free = msg("{size} free", size=format_mib(free_mib))
+    free = msg("{n} free", n=format_mib(free_mib))
     said = joined("", (name(str(folder)), made, "; ", free))
     if free_mib < LOW_DISK_MIB:
         return Finding("state folder", "warn", said, "Free some room, or choose --state DIR.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erf, exp, fsum, log, sqrt
 
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import msg, sentences
 
 MARGIN = 0.005
 """By so much the mean completion time must fall."""
@@ -75,7 +75,7 @@ class Verdict:
             return told + ", so it ranks."
         if gain >= MARGIN and self.p99_wait_ratio > 1.0 + WAIT_MARGIN:
             longer = f"{self.p99_wait_ratio - 1.0:.0%}"
-            told += msg(" and the longest waits {percent} longer", percent=longer)
+            told = sentences(told, msg("and the longest waits {percent} longer", percent=longer))
         return told + msg(
             "; {percent} and {certainty} are asked for in {n} replays or more, so the weighted"
             " policy ranks.",

@@ -28,17 +28,27 @@ def find(jobs: Sequence[Job], reference: str) -> Job:
         if found:
             ids = ", ".join(job.id for job in found[-5:])
             raise UsageError(
-                "Which job?", f"{clean(reference, 80)!r} may be any of {ids}.", "Give the job's id."
+                "Which job?",
+                msg(
+                    "{reference} may be any of {ids}.",
+                    reference=repr(clean(reference, 80)),
+                    ids=ids,
+                ),
+                "Give the job's id.",
             )
     if swept := sum(job.task.sweep == reference for job in jobs if reference):
         raise UsageError(
             "Which job?",
-            f"{clean(reference, 80)!r} is a sweep of {swept} jobs.",
-            f"`gpuconsole jobs {clean(reference, 80)}` lists them.",
+            msg(
+                "{reference} is a sweep of {swept} jobs.",
+                reference=repr(clean(reference, 80)),
+                swept=swept,
+            ),
+            msg("`gpuconsole jobs {reference}` lists them.", reference=clean(reference, 80)),
         )
     raise UsageError(
         "No such job",
-        f"The journal has no job {clean(reference, 80)!r}.",
+        msg("The journal has no job {reference}.", reference=repr(clean(reference, 80))),
         "`gpuconsole jobs` lists them.",
     )
 
@@ -104,13 +114,13 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collectio
     if job.task.kind == ADOPTED:
         raise RefusedError(
             "Its task is not known",
-            f"Job {job.id} was found on a host after the journal was restored.",
+            msg("Job {id} was found on a host after the journal was restored.", id=job.id),
             "Submit the script again.",
         )
     if job.task.script and not bundle.exists():
         raise UsageError(
             "Packed project is gone",
-            f"{bundle} was removed, so job {job.id} cannot be run again.",
+            msg("{bundle} was removed, so job {id} cannot be run again.", bundle=bundle, id=job.id),
             "Submit it again.",
         )
     queued = replace(
@@ -163,8 +173,8 @@ def set_priority(journal: Journal, job: Job, priority: int) -> Job:
     """Change the priority of a waiting job; UsageError for one that no task may have."""
     if abs(priority) > MOST_PRIORITY:
         raise UsageError(
-            "Priority out of range", f"{str(priority)[:20]} is no priority.",
-            f"Choose one from -{MOST_PRIORITY} to {MOST_PRIORITY}.",
+            "Priority out of range", msg("{priority} is no priority.", priority=str(priority)[:20]),
+            msg("Choose one from -{most} to {most}.", most=MOST_PRIORITY),
         )  # fmt: skip
     if job.state not in (JobState.QUEUED, JobState.HELD):
         raise RefusedError(
@@ -179,7 +189,9 @@ def require_rank(job: Job, rank: int) -> Job:
     last = len(job.attempt.members) if job.attempt is not None else 0
     if not 0 <= rank <= last:
         raise UsageError(
-            "No such rank", f"Job {job.id} has no rank {rank}.", f"Its ranks go from 0 to {last}."
+            "No such rank",
+            msg("Job {id} has no rank {rank}.", id=job.id, rank=rank),
+            msg("Its ranks go from 0 to {last}.", last=last),
         )
     return job
 
@@ -189,6 +201,9 @@ def require_not_held(job: Job) -> None:
     if job.state is JobState.HELD:
         raise RefusedError(
             "Job is held",
-            f"Job {job.id} is held, so it does not start and there is nothing to wait for.",
-            f"`gpuconsole release {job.id}` releases it.",
+            msg(
+                "Job {id} is held, so it does not start and there is nothing to wait for.",
+                id=job.id,
+            ),
+            msg("`gpuconsole release {id}` releases it.", id=job.id),
         )

@@ -73,7 +73,10 @@ def parse_change(text: str) -> Change:
     if verb == "add" and (found := _ADD.fullmatch(rest)):
         count = int(found.group(1)) if len(found.group(1)) <= 6 else 0
         if not 0 < count <= MOST_DEVICES:
-            raise UsageError("Wrong number", f"{found.group(1)} devices: 1 to {MOST_DEVICES} can.")
+            raise UsageError(
+                "Wrong number",
+                msg("{n} devices: 1 to {limit} can.", n=found.group(1), limit=MOST_DEVICES),
+            )
         return Change("add", found.group(2).strip(), count)
     if verb == "priority":
         job, _, number = rest.rpartition(" ")
@@ -82,7 +85,7 @@ def parse_change(text: str) -> Change:
     raise UsageError(
         "What if what?",
         msg("{text} is not a change.", text=f"{clean(text, 100)!r}"),
-        f"Say one of: {FORMS}.",
+        msg("Say one of: {forms}.", forms=FORMS),
     )
 
 

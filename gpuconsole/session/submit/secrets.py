@@ -10,6 +10,7 @@ from dataclasses import replace
 from gpuconsole.core.jobs import Job, Task, is_due
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.context import Context
 
@@ -24,7 +25,11 @@ def require_values(task: Task) -> None:
     if missing := [name for name, value in task.secrets.items() if not value]:
         raise UsageError(
             "A secret variable has no value",
-            f"{clean(task.name, 128)} needs {_listed(missing)}, and no value was found.",
+            msg(
+                "{name} needs {names}, and no value was found.",
+                name=clean(task.name, 128),
+                names=_listed(missing),
+            ),
             "Export it where the task file says `from_env`, or give --env-file FILE.",
         )
 
@@ -42,7 +47,11 @@ def values_of(context: Context, job: Job) -> Mapping[str, str]:
     if missing := [name for name in job.task.secrets if name not in values]:
         raise UsageError(
             "Secret values are gone",
-            f"Job {job.id} needs {_listed(missing)}, whose values are not in the state folder.",
+            msg(
+                "Job {id} needs {names}, whose values are not in the state folder.",
+                id=job.id,
+                names=_listed(missing),
+            ),
             _again(job),
         )
     return {name: values[name] for name in job.task.secrets}
@@ -72,14 +81,20 @@ def given_again(context: Context, job: Job, values: Mapping[str, str]) -> Iterat
     values = {name: value for name, value in values.items() if value and name not in job.task.env}
     if unknown := sorted(values.keys() - job.task.secrets.keys()):
         raise UsageError(
-            "Job has no such secret", f"Job {job.id} was not submitted with {_listed(unknown)}.",
+            "Job has no such secret", msg(
+                "Job {id} was not submitted with {names}.", id=job.id, names=_listed(unknown)
+            ),
             "Submit it again to add variables.",
         )  # fmt: skip
     known = {**context.secrets.values(job.id), **values}
     if missing := [name for name in job.task.secrets if name not in known]:
         raise UsageError(
             "Secret values are needed again",
-            f"The values of {_listed(missing)} were removed when job {job.id} ended.",
+            msg(
+                "The values of {names} were removed when job {id} ended.",
+                names=_listed(missing),
+                id=job.id,
+            ),
             _again(job),
         )
     context.secrets.put([job.id], known)

@@ -18,6 +18,7 @@ from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import require_gang_network
@@ -105,7 +106,11 @@ class Submitting:
         if not cluster_of(task):
             require_gang_network(task, self._context.settings)
         if task.deadline and parse_time(task.deadline) <= self._context.clock.now():
-            raise UsageError("Deadline is over", f"{task.deadline} is past.", "Name a later time.")
+            raise UsageError(
+                "Deadline is over",
+                msg("{deadline} is past.", deadline=task.deadline),
+                "Name a later time.",
+            )
         jobs = self._journal.jobs()
         require_time_limit(task, self._context.settings.limits.time_limit)
         after = tuple(queue.find_condition(jobs, text) for text in task.after)

@@ -10,7 +10,7 @@ from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.projects import start_folder
 from gpuconsole.core.units import format_mib
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import joined, msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
 from gpuconsole.preflight.batch import require_batch_size
@@ -32,7 +32,9 @@ Packer = Callable[[Task, Path, float], Packed]
 def completed(task: Task) -> Task:
     """Return the task with absolute paths; UsageError when it cannot be run at all."""
     if not task.script:
-        raise UsageError("No script", f"Task {task.name} names no script.", "Set `script:`.")
+        raise UsageError(
+            "No script", msg("Task {name} names no script.", name=task.name), "Set `script:`."
+        )
     script = Path(task.script).expanduser()
     if not script.is_file():
         raise UsageError(
@@ -41,12 +43,16 @@ def completed(task: Task) -> Task:
     if script.suffix == ".ipynb":
         raise UsageError(
             "A notebook cannot be submitted",
-            f"{script}: Python runs scripts; preflight alone reads notebooks.",
+            msg("{script}: Python runs scripts; preflight alone reads notebooks.", script=script),
             "Export it first: jupyter nbconvert --to script NOTEBOOK.",
         )
     require_batch_size(task.batch_size)
     if task.devices is not None and task.devices < 1:
-        raise UsageError("No devices", f"The task asks for {task.devices}.", "Use 1 or more.")
+        raise UsageError(
+            "No devices",
+            msg("The task asks for {devices}.", devices=task.devices),
+            "Use 1 or more.",
+        )
     checkpoint_path(task)
     project = str(Path(task.project).expanduser().resolve()) if task.project else ""
     ship = tuple(str(Path(name).expanduser().resolve()) for name in task.ship)
@@ -90,10 +96,12 @@ def refuse_unknown(report: Report) -> None:
     """Raise RefusedError when no tier told the memory."""
     if report.estimate.memory is not None or not report.estimate.script:
         return
-    reasons = "; ".join(f"{trial.tier}: {trial.why}" for trial in report.trials if trial.why)
+    reasons = joined(
+        "; ", (joined(": ", (trial.tier, trial.why)) for trial in report.trials if trial.why)
+    )
     raise RefusedError(
         "Its memory cannot be told",
-        f"This lab queues no such jobs. {reasons}.",
+        msg("This lab queues no such jobs. {reasons}.", reasons=reasons),
         "Answer what preflight asks with --assume, or submit with --force.",
     )
 
