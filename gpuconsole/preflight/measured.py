@@ -42,6 +42,11 @@ _OPEN = (
     "An upper bound: lengths that only data gives are as long as they can be; the shorter they "
     "are, the lower is the peak, by {:.0f} % at most."
 )
+UNREACHED = (
+    "What comes after an epoch was not reached: the upper end of the range allows for an "
+    "evaluation that holds as much beside a step, and for a copy of what is saved."
+)
+"""Said of a run that was followed for some steps alone."""
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
 
@@ -65,6 +70,8 @@ class Measured:
     """What was made up or taken for granted, as sentences."""
     least: float = 1.0
     """Share of the peak that is left where lengths that only data gives are nothing."""
+    unreached: bool = False
+    """Whether neither the end of an epoch nor that of the script was seen."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
     def estimate(
@@ -186,7 +193,8 @@ class Measured:
         footprint = Footprint(parts, tensors + workspace, reserved)
         memory = as_memory(footprint, backend, self.tier, context_mib)
         low = max(0.0, memory.low_mib - (1.0 - self.least) * reserved)
-        return replace(memory, low_mib=low), ""
+        high = memory.high_mib + (_unseen(parts, backend) if self.unreached else 0.0)
+        return replace(memory, low_mib=low, high_mib=high), ""
 
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
@@ -243,6 +251,13 @@ class Measured:
         return (*notes, *filter(None, [unproven(backend)]), *self.notes)
 
 
+def _unseen(parts: Mapping[str, float], backend: Backend) -> float:
+    """Return the MiB that the end of an epoch may take beside a step: an evaluation whose last
+    graph is held while the next is made, and what saving copies, in a CPU's own memory."""
+    saved = ("parameters", "optimizer") if backend == "cpu" else ()
+    return sum(parts[kind] for kind in ("activations", "inputs", *saved))
+
+
 def _named(batch: int) -> str:
     return f" ({batch})" if batch else ""
 
@@ -290,6 +305,9 @@ def load(
     if any(one.get("untrained") and one.get("choices") for one in document["runs"]):
         recording, refusal = None, SKIPPED
     said = _said(document["runs"])
+    # The shorter of two runs may end with its first steps: what it shows was seen by the other.
+    reached = {one.get("reached") for one in document["runs"]}
+    unreached = recording is not None and reached == {"steps"}
     if mode == "meta" and any(map(varies, runs)):
         flags.add("variable-shape")
         said = (*said, VARYING)
@@ -304,7 +322,12 @@ def load(
         flags=tuple(sorted(flags)),
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
-        notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
+        unreached=unreached,
+        notes=(
+            *said,
+            *(() if any(one.trained for one in runs) else (NO_STEP,)),
+            *((UNREACHED,) if unreached else ()),
+        ),
     )
 
 

@@ -49,6 +49,42 @@ def document(small: dict[str, Any], large: dict[str, Any], **changes: Any) -> di
             "runs": [small, large], **changes}  # fmt: skip
 
 
+class TestReach:
+    """What a run did not come to may take more than what it saw."""
+
+    @pytest.mark.parametrize(
+        ("reached", "wider"),
+        [(("steps", "steps"), True), (("end", "steps"), False), (("epoch", "steps"), False),
+         ((None, None), False)],
+    )  # fmt: skip
+    def test_the_range_reaches_up_where_no_epoch_was_followed_to_its_end(
+        self, reached: tuple[str | None, str | None], wider: bool
+    ) -> None:
+        told = [{} if one is None else {"reached": one} for one in reached]
+        runs = [run(2, **told[0]), run(4, **told[1])]
+        plain = measured.load(document(run(2), run(4), mode="meta")).estimate(4, backend="cpu")
+        found = measured.load(document(*runs, mode="meta")).estimate(4, backend="cpu")
+        assert plain.memory is not None
+        assert found.memory is not None
+        assert found.memory.tensors_peak_mib == plain.memory.tensors_peak_mib
+        assert found.memory.low_mib == plain.memory.low_mib
+        memory = plain.memory
+        beside = (memory.activations_mib + memory.inputs_mib + memory.parameters_mib
+                  + memory.optimizer_mib)  # fmt: skip
+        more = found.memory.high_mib - plain.memory.high_mib
+        assert more == pytest.approx(beside if wider else 0.0)
+        assert (measured.UNREACHED in found.notes) == wider
+
+    def test_a_device_copies_nothing_of_what_is_saved(self) -> None:
+        runs = [run(size, reached="steps") for size in (2, 4)]
+        plain = measured.load(document(run(2), run(4), mode="meta")).estimate(4).memory
+        found = measured.load(document(*runs, mode="meta")).estimate(4).memory
+        assert plain is not None
+        assert found is not None
+        beside = plain.activations_mib + plain.inputs_mib
+        assert found.high_mib - plain.high_mib == pytest.approx(beside)
+
+
 class TestReplay:
     @pytest.mark.parametrize("batch", [1, 2, 7, 64])
     def test_the_cpu_has_five_batches_waiting_and_its_kernels_scratch(self, batch: int) -> None:

@@ -348,3 +348,17 @@ def test_a_loop_that_trains_until_data_says_enough_is_entered_and_left(
     run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
     assert run["trained"]
     assert _peak(run) > 1024 * 1024 * 4
+
+
+@pytest.mark.parametrize(
+    ("within", "after", "reached"),
+    [("pass", "pass", "end"), ("pass", "import os; os.abort()", "steps"),
+     ("pass", "if epoch: raise ValueError('late')", "epoch"),
+     ("held.append(0); 1 / (len(held) < 5)", "pass", "steps")],
+)  # fmt: skip
+def test_an_answer_tells_how_far_the_script_was_followed(
+    tmp_path: Path, within: str, after: str, reached: str
+) -> None:
+    """To its end, through an epoch with what follows it, or for some steps."""
+    runs = _answer(tmp_path, "pass", within, after)["document"]["runs"]
+    assert runs[0]["reached"] == reached

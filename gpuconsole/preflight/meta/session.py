@@ -97,6 +97,10 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.known: set[Any] = set()
         """Optimizers that have stepped, counted as they were made from 1."""
         self.answered_at = 0.0
+        self.walked: set[Any] = set()
+        """Readers that were trained on, an epoch each."""
+        self.at_end = False
+        """Whether the script came to its end."""
         self.fitted: Any = weakref.WeakSet()
         """What trains by `paddle.Model.fit`."""
 
@@ -143,6 +147,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     def complete(self) -> None:
         """The first steps were seen: answer, and go on for what comes later."""
         ledger = STATE.ledger
+        self.walked.add(tuple(self.cycles.training))
         if self.onward is None:
             self.begin_onward()
         self.onward.cycle(ledger.peak, ledger.live)
@@ -191,6 +196,19 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if self.is_spent():
             self.finish()
 
+    def ended(self) -> None:
+        """The script came to its end by itself."""
+        self.at_end = True
+        super().ended()
+
+    @property
+    def reached(self) -> str:
+        """How far the script was followed: to its `end`, through an `epoch` with what follows it,
+        or for some `steps`."""
+        if self.at_end:
+            return "end"
+        return "epoch" if len(self.walked) > 1 else "steps"
+
     def broke(self, why: Any) -> None:
         """The script broke off: what was seen before may be enough."""
         if self.onward is not None:
@@ -213,10 +231,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         run = self.answer()
         if rises(most(run), most(self.first)) or self.onward.until is not None:
             run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
-        elif REFUSED:
-            run = self.first
         else:
-            os._exit(0)
+            run = dict(self.first, reached=run["reached"])
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
@@ -247,6 +263,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             notes=[*answer["notes"], *chosen()],
             drawn=list(self.drawn.found),
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
+            reached=self.reached,
         )
         return answer
 
