@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuconsole.core import wording
+from gpuconsole.core.jobs import STOPPED_FOR_GOOD, JobState
+from gpuconsole.core.wording import Message, joined, msg, recalled, sentences
+
+_STATES = frozenset((*(state.value for state in JobState), *STOPPED_FOR_GOOD.values()))
 Severity = Literal["information", "warning", "error"]
 
 
@@ -19,3 +24,36 @@ class Event:
     severity: Severity = "information"
     what: str = ""
     """What happened to a job: its new state, `time-limit`, `idle` or `time-warning`; else ""."""
+
+
+def worded(event: Event, job: str = "") -> str:
+    """Return an event's message with its name told from the words around it, so that these can be
+    said in another language.
+
+    The journal and the lab's socket carry plain English; what an event is about says which part of
+    it is a name. `job` is the name of its job. A text made in another way comes back as it is.
+    """
+    made = recalled(event.message)
+    if not isinstance(made, Message):
+        made = _parted(event, job or event.subject)
+    return made if made == event.message else event.message
+
+
+def _parted(event: Event, named: str) -> str:
+    if event.kind == "incident":
+        named = event.message.partition(": ")[0]
+    rest = event.message.removeprefix(named)
+    if rest.startswith(": "):
+        return joined(": ", (wording.name(named), _outcome(rest[2:])))
+    sentence, stop, more = rest.partition(". ")
+    if not named or not sentence.startswith(" ") or "{" in sentence:
+        return event.message
+    return sentences(msg("{host}" + sentence + stop.strip(), host=named), more)
+
+
+def _outcome(words: str) -> str:
+    """Return what became of a job: its new state, and why."""
+    state, stop, cause = words.partition(". ")
+    if not stop or state not in _STATES:
+        return words
+    return msg("{state_word}. {cause_text}", state_word=state, cause_text=cause)

@@ -15,7 +15,7 @@ from textual.notifications import Notify
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from gpuconsole.core.events import Event
+from gpuconsole.core.events import Event, worded
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import Message, joined, msg
 from gpuconsole.errors import ConsoleError
@@ -443,10 +443,7 @@ class ConsoleApp(TypeAhead):
             # A job's ordinary steps are on the screen; only its end is worth a toast.
             return
         named = job is not None or not event.subject or event.subject in event.message
-        said = self.ink.say(event.message)
-        if event.kind == "incident":
-            place, colon, title = event.message.partition(": ")
-            said = f"{place}{colon}{self.ink.say(title)}"
+        said = self.ink.say(worded(event, job.task.name if job is not None else ""))
         words = said if named else f"{event.subject}: {said}"
         timeout = 8 if event.severity == "error" else 4
         self._causes[words] = _host_of(event, job)

@@ -17,6 +17,7 @@ import pytest
 from rich.cells import cell_len
 
 import gpuconsole
+from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import DeviceProcess, HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.text import clean
@@ -493,6 +494,20 @@ async def test_a_question_before_harm_is_chinese() -> None:
         await console.press("y")
         await console.until(lambda: [call for call in fake.calls if call[0] == "cancel"])
         await console.told("图像分类 正在取消。")
+
+
+async def test_toasts_of_what_the_journal_tells_are_chinese() -> None:
+    """The journal carries plain English; the name of a job or a host is told from the words."""
+    fake = FakeSession(hosts_now=lab(), jobs_now=(job("free", JobState.FAILED, 1),))
+    async with opened(fake, WIDE, CHINESE_LOOK) as console:
+        number = fake.jobs_now[0].id
+        for event in (
+            Event("job", number, "free: failed. Exit code 2.", 1.0, "error"),
+            Event("host", "v100-02", "v100-02 is down. No route.", 1.0, "error"),
+        ):
+            console.app._event(event)
+        await console.told("free: 失败。退出码 2。")
+        await console.told("v100-02 离线。No route.")
 
 
 async def test_names_are_nobodys_language() -> None:

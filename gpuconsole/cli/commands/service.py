@@ -117,12 +117,15 @@ async def _work(
     path: Path | None = None,
 ) -> dict[str, int]:
     """Dispatch until `stop`, with `lead` for everybody; return what is told at the end."""
+    from gpuconsole.core.events import worded
+
     told = 0
 
     def tell(event: Event) -> None:
         nonlocal told
         told += 1
-        note(joined(": ", (event.severity, name(event.subject), event.message)))
+        job = next((one.task.name for one in session.jobs() if one.id == event.subject), "")
+        note(joined(": ", (event.severity, name(event.subject), worded(event, job))))
         if session.lost is not None:
             stop.set()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.events import Event
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import joined, msg, name, sentences
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -84,8 +85,10 @@ def _together(word: str, events: list[Event]) -> Event:
     """Return one event for many of a kind."""
     count, last = len(events), events[-1]
     if word in _SEVERAL.values():
-        return Event("host", "", f"{count} hosts {word}.", last.at, last.severity)
-    names = ", ".join(event.subject for event in events[:MOST_NAMED])
-    more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
-    what = "are down" if word == "error" else "changed"
-    return Event("host", "", f"{count} hosts {what}: {names}{more}.", last.at, last.severity)
+        return Event("host", "", msg(f"{{n}} hosts {word}.", n=count), last.at, last.severity)
+    names = joined(", ", [name(event.subject) for event in events[:MOST_NAMED]])
+    if count > MOST_NAMED:
+        names = sentences(names, msg("and {n} more", n=count - MOST_NAMED))
+    changed = "{n} hosts changed: {names}."
+    told = "{n} hosts are down: {names}." if word == "error" else changed
+    return Event("host", "", msg(told, n=count, names=names), last.at, last.severity)
