@@ -353,6 +353,17 @@ def test_runs_are_held_against_each_other_as_far_as_both_went() -> None:
     assert line.upto(far, 0)["events"] == []
 
 
+def test_runs_that_were_followed_until_the_script_ended_went_as_far() -> None:
+    """With more samples in a batch a short epoch has fewer of them, and the run fewer cycles."""
+    ended = {"by_itself": True}
+    many, few = steps(5, 10, 70, until=6, **ended), steps(3, 10, 70, until=4, **ended)
+    assert line.level(many, few) == (many, few)
+    cut = steps(3, 10, 70, until=4, by_itself=False)
+    assert line.level(many, cut) != (many, cut)
+    first = steps(3, 10, 70, by_itself=False)
+    assert line.level(many, first) != (many, first)
+
+
 def test_a_run_with_other_numbers_that_the_clock_cut_is_no_change_of_memory(
     probe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

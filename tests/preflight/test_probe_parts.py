@@ -422,6 +422,16 @@ def test_an_object_that_only_its_own_methods_refer_to_is_unheld(part: Any) -> No
     assert optimizer in known
 
 
+def test_distances_of_missing_libraries_are_what_they_tell(part: Any) -> None:
+    libraries = part("probe_distances").LIBRARIES
+    tell = libraries["editdistance"]["eval"]
+    pairs = [("kitten", "sitting"), ("", "abc"), ("abc", ""), ("same", "same"), ([1, 2, 3], [2, 3])]
+    assert [tell(*pair) for pair in pairs] == [3, 3, 3, 0, 1]
+    named = libraries["rapidfuzz.distance"]["Levenshtein"]
+    assert named.normalized_distance("abcd", "abxd") == 0.25
+    assert named.normalized_distance("", "") == 0.0
+
+
 def test_settings_of_missing_libraries_are_dictionaries_with_attributes(
     part: Any, tmp_path: Path
 ) -> None:

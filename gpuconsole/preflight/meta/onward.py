@@ -131,6 +131,9 @@ class Onward:
         return bool(self.work() - self.began > (AFTER if self.leaving else 2 * LONGEST))
 
     def _as_told(self, what: Any, seen: Any) -> bool:
+        # An epoch that was cut there may have ended by itself here.
+        while self.told and self.told[0][1] < seen:
+            del self.told[0]
         if self.told and self.told[0] == (what, seen):
             del self.told[0]
             self.way.append((what, seen))

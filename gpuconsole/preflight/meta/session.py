@@ -101,6 +101,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Readers that were trained on, an epoch each."""
         self.at_end = False
         """Whether the script came to its end."""
+        self.by_itself = False
+        """Whether it came to its end, or broke off: the run was not cut short."""
         self.fitted: Any = weakref.WeakSet()
         """What trains by `paddle.Model.fit`."""
 
@@ -198,7 +200,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def ended(self) -> None:
         """The script came to its end by itself."""
-        self.at_end = True
+        self.at_end = self.by_itself = True
         super().ended()
 
     @property
@@ -211,6 +213,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def broke(self, why: Any) -> None:
         """The script broke off: what was seen before may be enough."""
+        self.by_itself = True
         if self.onward is not None:
             self.finish()
         super().broke(why)
@@ -264,6 +267,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             drawn=list(self.drawn.found),
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
             reached=self.reached,
+            by_itself=self.by_itself,
         )
         return answer
 

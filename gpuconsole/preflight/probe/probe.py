@@ -426,6 +426,7 @@ def document(request: Any, runs: Any) -> Any:
         one.pop("counted", None)
         one.pop("whole", None)
         one.pop("way", None)
+        one.pop("by_itself", None)
         one.pop("drawn", None)
         one.pop("loaders", None)
     return {

@@ -20,14 +20,17 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import probe_distances
 import probe_guard
 import probe_settings
 from probe_notes import note
 
 MISSING: dict[Any, Any] = {}
 """Names of libraries that were stood in for."""
-SETTINGS: dict[Any, Any] = {}
-"""Names of libraries in whose place are dictionaries with attributes."""
+ALIKE: dict[Any, Any] = {}
+"""Names of libraries in whose place is what does the same."""
+KNOWN = {**probe_settings.LIBRARIES, **probe_distances.LIBRARIES}
+"""What is in the place of their modules."""
 COMPUTED: tuple[Any, ...] = ()
 """Classes of what is computed with."""
 _STANDARD = getattr(sys, "stdlib_module_names", ())
@@ -166,7 +169,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: Any) -> Any:
         """Return a module of which everything can be imported."""
-        known = probe_settings.LIBRARIES.get(spec.name)
+        known = KNOWN.get(spec.name)
         parent = sys.modules.get(spec.name.rpartition(".")[0])
         own = parent is not None and not isinstance(parent, Library)
         top = spec.name if own else spec.name.partition(".")[0]
@@ -178,9 +181,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 "libraries",
             )
         else:
-            SETTINGS.setdefault(top)
-            names = ", ".join(sorted(SETTINGS))
-            note(f"Not installed here, and dictionaries in their place: {names}.", "settings")
+            ALIKE.setdefault(top)
+            names = ", ".join(sorted(ALIKE))
+            note(f"Not installed here, and what does the same in their place: {names}.", "settings")
         library = Library(spec.name)
         library.__dict__.update(known or {})
         return library

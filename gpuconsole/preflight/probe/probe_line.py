@@ -95,9 +95,14 @@ def misplaced(small: Any, large: Any, batch: Any) -> Any:
 
 
 def level(one: Any, other: Any) -> Any:
-    """Return two runs as far as both went: what ended one of them earlier is no difference."""
+    """Return two runs as far as both went: what ended one of them earlier is no difference. Where
+    both were followed until the script ended, with fewer batches in an epoch in one of them, both
+    went as far."""
+    both = (one, other)
     if one.get("until") == other.get("until"):
-        return one, other
+        return both
+    if all(run.get("until") and run.get("by_itself") for run in both):
+        return both
     cycles = min(len(one["cycles"]), len(other["cycles"]))
     return upto(one, cycles), upto(other, cycles)
 
