@@ -32,6 +32,8 @@ class Progress:
     """Cycles in a row that held more than the one before."""
     rare_turns: int = 0
     """Turns followed because a loop does something else in them than in its first ones."""
+    enough: int = CYCLES
+    """Cycles after which nothing new is to be expected: two more where another training begins."""
     held: int | None = None
     """Bytes of activations alive when the last cycle was closed."""
     closed_at: list[int] = field(default_factory=list)
@@ -40,12 +42,14 @@ class Progress:
     @property
     def is_steady(self) -> bool:
         """Whether enough cycles were followed: nothing more fills up, or it does so without end."""
-        return self.cycles >= CYCLES and not 0 < self.growing <= MAX_GROWING
+        return self.cycles >= self.enough and not 0 < self.growing <= MAX_GROWING
 
     def begin_training(self) -> None:
         """Count an optimizer; what was walked over before the first was no training."""
         if not self.optimizers:
             self.cycles = 0
+        elif self.is_steady:
+            self.enough = self.cycles + CYCLES
         self.optimizers += 1
 
     def close_cycle(self) -> None:

@@ -81,6 +81,8 @@ class Run:
     """Loops around what runs now that may turn more than once."""
     loop: ast.For | None = None
     """The loop that was begun last: its names tell what a loader's fields are called."""
+    uncollected: list[Any] = field(default_factory=list)
+    """Objects in cycles of references, which live until Python's collector runs."""
     tape: Tape = field(default_factory=Tape)
     progress: Progress = field(default_factory=Progress)
     batch: Batches = field(default_factory=Batches)

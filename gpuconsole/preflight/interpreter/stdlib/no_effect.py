@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 SILENT = frozenset([
-    "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "gc", "traceback",
+    "logging", "warnings", "visualdl", "matplotlib", "seaborn", "signal", "traceback",
     "pprint", "wandb", "tensorboardX", "swanlab", "loguru", "termcolor", "colorama", "rich",
     "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
     "nvidia", "shutil", "uuid", "platform",

@@ -59,7 +59,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "yaml": _yaml, "collections": collections_itertools.collections,
         "functools": collections_itertools.functools,
         "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
-        "tqdm": no_effect.tqdm, "itertools": collections_itertools.itertools_module,
+        "tqdm": no_effect.tqdm, "gc": _gc, "itertools": collections_itertools.itertools_module,
         "enum": dataclasses_enum.enum, "dataclasses": dataclasses_enum.dataclasses,
         "typing": _typing, "typing_extensions": _typing,
         "abc": _abc, "types": _types, "contextlib": _contextlib, "asyncio": _asyncio,
@@ -186,6 +186,20 @@ def _time() -> Namespace:
         **dict.fromkeys(("time", "perf_counter", "monotonic", "process_time", "time_ns"), now),
         **dict.fromkeys(("strftime", "localtime", "ctime", "asctime", "gmtime"), text),
         "sleep": quiet_function,
+    })  # fmt: skip
+
+
+def _gc() -> Namespace:
+    def collect(run: Run, *_: Value, **__: Value) -> Value:
+        run.uncollected.clear()
+        return run.number("how many objects were collected")
+
+    silent = ("enable", "disable", "isenabled", "freeze", "unfreeze", "get_threshold",
+              "set_threshold", "get_count", "get_stats", "get_objects", "get_referrers",
+              "get_referents", "set_debug", "callbacks", "garbage")  # fmt: skip
+    return Namespace("gc", {
+        "collect": NativeFunction(collect, "collect"),
+        **{name: no_effect.Silent() for name in silent},
     })  # fmt: skip
 
 

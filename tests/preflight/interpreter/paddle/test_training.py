@@ -315,3 +315,40 @@ def test_a_network_that_is_only_run_is_not_estimated_past_what_is_not_understood
         "for x in pictures_of_nobody.all():\n    net(x)\n"
     )
     assert analyse(path).estimate().memory is None
+
+
+TWICE = """
+import gc
+import paddle
+
+def train(net):
+    opt = paddle.optimizer.Adam(parameters=net.parameters())
+    for _ in range(5):
+        net(paddle.ones([1, 1024])).mean().backward()
+        opt.step()
+        opt.clear_grad()
+
+first = paddle.nn.Linear(1024, 1024, bias_attr=False)
+train(first)
+{between}
+second = paddle.nn.Linear(1024, 1024, bias_attr=False)
+train(second)
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "held_mib"),
+    [("", 16), ("gc.collect()", 8), ("del first", 16), ("del first\ngc.collect()", 0)],
+)
+def test_an_optimizer_that_is_let_go_of_lives_until_the_collector_runs(
+    scan: Callable[..., Analysis], between: str, held_mib: int
+) -> None:
+    """Measured with Paddle 3.3.1: each is in a cycle of references, and holds states, parameters
+    and their gradients."""
+    estimate = scan(TWICE.format(between=between)).estimate(backend="cpu")
+    assert estimate.memory is not None
+    alone = scan(TWICE.replace("train(first)", "").format(between="del first"))
+    memory = alone.estimate(backend="cpu").memory
+    assert memory is not None
+    more = estimate.memory.tensors_peak_mib - memory.tensors_peak_mib
+    assert more == pytest.approx(held_mib, abs=0.1)

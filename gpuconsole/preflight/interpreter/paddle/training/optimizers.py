@@ -87,6 +87,8 @@ class Optimizer(Native):
         self.state: dict[int, list[Tensor]] = {}
         self.owned: list[Tensor | Storage] = []
         self.stepped = False
+        # Measured with Paddle 3.3.1: each optimizer keeps a bound method of its own.
+        run.uncollected.append(self)
         run.progress.begin_training()
         self.number = len(run.progress.steps_of)
         run.progress.steps_of.append(0)
