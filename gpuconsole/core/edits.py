@@ -2,42 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import difflib
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
 
 from gpuconsole.errors import UsageError
+
+EditKind = Literal["batch-size", "accumulate", "amp", "recompute"]
+BATCH: EditKind = "batch-size"
+CONTEXT = 3
+"""Unchanged lines around a change in a diff."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One line to replace. `line` counts from 1; `old` and `new` are without their line end."""
+    """Lines to replace by others: `old` and `new` are lines joined by newlines, without a last one.
+
+    `line` counts from 1 in the text that the edits before it have made.
+    """
 
     file: str
     line: int
     old: str
     new: str
+    kind: EditKind = BATCH
+    """The change that it is part of."""
+    sha256: str = ""
+    """Of the file as the user has it; "" where only the lines themselves must be as they were."""
 
 
 def apply_edits(text: str, edits: Sequence[Edit], file: str) -> str:
-    """Return a file's text with its edits made; UsageError when a line is no longer as it was."""
+    """Return a file's text with its edits made, one after the other.
+
+    UsageError when a line is no longer as it was, or the file another than the edits are for.
+    """
+    if any(edit.sha256 not in ("", digest_of(text)) for edit in edits):
+        raise UsageError(
+            "The script has changed",
+            f"{file} is no longer the file that the suggestion was made for.",
+            "Run preflight again.",
+        )
     lines = text.splitlines(keepends=True)
     for edit in edits:
-        line = lines[edit.line - 1] if 0 < edit.line <= len(lines) else ""
-        body = line.rstrip("\r\n")
-        if body != edit.old:
+        first, last = edit.line - 1, edit.line + edit.old.count("\n")
+        bodies = [line.rstrip("\r\n") for line in lines[first:last]] if first >= 0 else []
+        if bodies != edit.old.split("\n"):
             raise UsageError(
                 "The script has changed",
                 f"Line {edit.line} of {file} is no longer what the suggestion was made for.",
                 "Run preflight again.",
             )
-        lines[edit.line - 1] = edit.new + line[len(body) :]
+        end = lines[last - 1][len(bodies[-1]) :]
+        within = end or "\n"
+        made = [f"{line}{within}" for line in edit.new.split("\n")]
+        made[-1] = made[-1].removesuffix(within) + end
+        lines[first:last] = made
     return "".join(lines)
 
 
-def diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
-    """Return edits as lines of a unified diff."""
-    made: list[str] = []
+def digest_of(text: str) -> str:
+    """Return what tells a file's text from any other."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def edited_texts(edits: Iterable[Edit]) -> dict[Path, str]:
+    """Return the files of edits with their text as it is shipped; UsageError where one cannot be
+    read, or has changed."""
+    by_file: dict[Path, list[Edit]] = {}
     for edit in edits:
-        made += [f"--- {edit.file}", f"+++ {edit.file} (shipped copy)",
-                 f"@@ -{edit.line} +{edit.line} @@", f"-{edit.old}", f"+{edit.new}"]  # fmt: skip
+        by_file.setdefault(Path(edit.file).absolute(), []).append(edit)
+    return {path: apply_edits(_text(path), own, str(path)) for path, own in by_file.items()}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise UsageError(
+            "Cannot read the script", f"{path}: {error.strerror}.", "Check the path."
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError("Script is not text", f"{path} is not UTF-8.", "Save as UTF-8.") from None
+
+
+def with_edits(edits: Sequence[Edit], more: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Return edits with others that were made from their result. A batch size that is put in where
+    one was put in before takes its place."""
+    made = list(edits)
+    for edit in more:
+        last = made[-1] if made else None
+        again = last is not None and edit.kind == last.kind == BATCH
+        if last is not None and again and _place(last) == _place(edit) and last.new == edit.old:
+            made[-1] = replace(edit, old=last.old)
+        else:
+            made.append(edit)
     return tuple(made)
+
+
+def of_batch(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Return the edits that hold for one batch size: the first that is for one, and all that were
+    made from its result."""
+    kinds = [edit.kind for edit in edits]
+    first = min((kinds.index(one) for one in (BATCH, "accumulate") if one in kinds), default=None)
+    return () if first is None else tuple(edits[first:])
+
+
+def kinds_of(edits: Iterable[Edit]) -> tuple[EditKind, ...]:
+    """Return the changes that edits make, each once, in their order."""
+    return tuple(dict.fromkeys(edit.kind for edit in edits))
+
+
+def _place(edit: Edit) -> tuple[str, int]:
+    return edit.file, edit.line
+
+
+def places_of(edits: Sequence[Edit]) -> tuple[tuple[str, int, int], ...]:
+    """Return where edits change a file: its name, first and last line, as the user has it where no
+    edit before it added lines."""
+    return tuple((one.file, one.line, one.line + one.old.count("\n")) for one in edits)
+
+
+def diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
+    """Return edits as lines of a unified diff, without other lines of the file around them."""
+    made: list[str] = []
+    file, shift = "", 0
+    for edit in sorted(edits, key=_place):
+        if edit.file != file:
+            file, shift = edit.file, 0
+            made += [f"--- {file}", f"+++ {file} (shipped copy)"]
+        old, new = edit.old.split("\n"), edit.new.split("\n")
+        made.append(f"@@ -{_span(edit.line, old)} +{_span(edit.line + shift, new)} @@")
+        made += _body(old, new)
+        shift += len(new) - len(old)
+    return tuple(made)
+
+
+def _span(line: int, lines: Sequence[str]) -> str:
+    return str(line) if len(lines) == 1 else f"{line},{len(lines)}"
+
+
+def _body(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return what differs between two runs of lines, each line with its sign."""
+    most = len(old) + len(new)
+    return [
+        line.rstrip("\n") for line in list(difflib.unified_diff(old, new, n=most, lineterm=""))[3:]
+    ]

@@ -52,6 +52,8 @@ class Analysis:
     """The back end that it is followed for where none is named: the one that is asked about."""
     once: bool = False
     """Whether the script is followed once only, and no further where that came to no end."""
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    """Files with the text that is read in their place: that of the shipped copy."""
     _first: dict[Backend, Outcome] = field(default_factory=dict)
     """The script as it is, conditions that are not known taken one way."""
     _outcomes: dict[_Key, Outcome] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Analysis:
             return self
         return Analysis(
             self.script, self.args, self.assumptions, self.project, self.trail, self.backend,
-            once=True, _first=self._first,
+            once=True, texts=self.texts, _first=self._first,
         )  # fmt: skip
 
     def _begun(self, backend: Backend) -> Outcome:
@@ -111,7 +113,10 @@ class Analysis:
         return tuple(sorted({one.mishap for one in self._outcomes.values() if one.mishap}))
 
     def _follow(self, setting: Setting) -> Outcome:
-        found = follow(self.script, self.args, setting, self.assumptions, self.project, self.trail)
+        with source.in_place_of(self.texts):
+            found = follow(
+                self.script, self.args, setting, self.assumptions, self.project, self.trail
+            )
         if self._rows > 1 and found.batch and found.batch % self._rows == 0:
             return replace(found, batch=found.batch // self._rows)
         return found
@@ -257,7 +262,9 @@ class Analysis:
         if own.source is None:
             return Change()
         place = own.source
-        return set_number(self._batch_key(own), place.file, place.line, self.args, size)
+        key = self._batch_key(own)
+        with source.in_place_of(self.texts):
+            return set_number(key, place.file, place.line, self.args, size)
 
     def explain(
         self, batch_size: int | None = None, backend: Backend = "gpu"
@@ -431,14 +438,19 @@ def analyse(
     project: Path | None = None,
     trail: Trail | None = None,
     backend: Backend = "gpu",
+    texts: Mapping[Path, str] = MappingProxyType({}),
 ) -> Analysis:
     """Read a script or notebook, and what it imports from its project (else its own folder).
 
-    `trail` is told where each run is, statement by statement. It is followed at once for `backend`,
+    `texts` are read in place of files, as the shipped copy has them. `trail` is told where each run
+    is, statement by statement. It is followed at once for `backend`,
     for others when they are asked about.
     UsageError when it is missing, too large, not text, or has a syntax error.
     """
-    source.read(script)
-    analysis = Analysis(script, tuple(args), dict(assumptions), project, trail, backend)
+    with source.in_place_of(texts):
+        source.read(script)
+    analysis = Analysis(
+        script, tuple(args), dict(assumptions), project, trail, backend, texts=dict(texts)
+    )
     analysis.brief()
     return analysis

@@ -84,7 +84,7 @@ def _flag(file: str, line: int, name: str) -> tuple[str, ...]:
 
 def _edit(file: str, line: int, column: int, value: int) -> Edit | None:
     try:
-        text = Path(file).read_text("utf-8").splitlines()[line - 1]
+        text = source.text_of(Path(file)).splitlines()[line - 1]
     except (OSError, UnicodeDecodeError, IndexError):
         return None
     # Python counts columns in bytes of UTF-8.

@@ -11,16 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gpuconsole.core.edits import Edit
+from gpuconsole.core.edits import BATCH, Edit
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain import syntax
 from gpuconsole.preflight.interpreter.frontend import source
-
-if TYPE_CHECKING:
-    from gpuconsole.preflight.analysis import Analysis
 
 MOST_FILES = 500
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
@@ -50,7 +46,7 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
     return found.hexdigest()[:32]
 
 
-def task_digest(task: Task, analysis: Analysis | None = None) -> str:
+def task_digest(task: Task) -> str:
     """Return a digest of a task's script and of what it runs in: variables, mounts and lines that
     are changed in its copy; "" when the script cannot be read.
 
@@ -61,19 +57,18 @@ def task_digest(task: Task, analysis: Analysis | None = None) -> str:
     around = {
         "env": dict(task.env),
         "mounts": [[one.source, one.target] for one in task.mounts],
-        "edits": [[one.file, one.line, one.new] for one in lasting_edits(task, analysis)],
+        "edits": [[one.file, one.line, one.new] for one in lasting_edits(task)],
     }
     if not digest or not any(around.values()):
         return digest
     return hashlib.sha256(json.dumps([digest, around], sort_keys=True).encode()).hexdigest()[:32]
 
 
-def lasting_edits(task: Task, analysis: Analysis | None) -> tuple[Edit, ...]:
-    """Return the lines that are changed in a task's copy, but for the one of its batch size."""
-    if analysis is None or not task.edits or task.batch_size is None:
+def lasting_edits(task: Task) -> tuple[Edit, ...]:
+    """Return the lines that are changed in a task's copy, but for those of its batch size."""
+    if task.batch_size is None:
         return task.edits
-    own = analysis.set_batch(task.batch_size).edits
-    return tuple(edit for edit in task.edits if edit not in own)
+    return tuple(edit for edit in task.edits if edit.kind != BATCH)
 
 
 def modules(script: Path, root: Path) -> tuple[Path, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpuconsole.core.edits import edited_texts
 from gpuconsole.core.estimate import WITHOUT_PADDLE, Estimate, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
@@ -46,10 +47,11 @@ def report(
     estimator: advice.Estimator
     if analysis is None and task.script:
         analysis = analyse(
-            Path(task.script), task.args, assumptions=task.assumptions, project=_project(task)
-        )
+            Path(task.script), task.args, assumptions=task.assumptions, project=_project(task),
+            texts=edited_texts(task.edits),
+        )  # fmt: skip
     estimator = measured or analysis or Formula(task)
-    digest = task_digest(task, analysis) if task.script else ""
+    digest = task_digest(task) if task.script else ""
     past = None if calibration is None else Past(calibration, digest, task.args)
     if past is not None:
         estimator, cards = Corrected(estimator, past, task.batch_size), past.cards(cards)

@@ -80,6 +80,7 @@ def build(
         "env": dict(env or {}),
         "path": [_inside(root, folder) for folder in path],
         "batch": _batch(analysis, root),
+        "texts": _texts(analysis, root),
         "batches": _batches(analysis, mode),
         "own": size,
         "backend": backend,
@@ -137,6 +138,12 @@ def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:
             },
         }
     return {"how": "loader", "value": own}
+
+
+def _texts(analysis: Analysis | None, root: Path) -> dict[str, str]:
+    """Return what is run in place of files of the project: their text in the shipped copy."""
+    texts = {} if analysis is None else analysis.texts
+    return {_inside(root, path): text for path, text in texts.items()}
 
 
 def _inside(root: Path, path: Path) -> str:

@@ -139,7 +139,7 @@ def test_the_line_that_sets_the_batch_size_is_no_other_task(tmp_path: Path) -> N
     edits = analysis.set_batch(8).edits
     assert edits
     smaller = replace(plain, edits=edits, batch_size=8)
-    assert task_digest(smaller, analysis) == task_digest(plain, analysis)
+    assert task_digest(smaller) == task_digest(plain)
 
 
 def test_a_file_is_parsed_once_for_each_state_that_it_is_in(

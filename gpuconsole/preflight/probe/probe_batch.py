@@ -75,14 +75,21 @@ for _name in ("__iter__", "__reversed__", "__contains__", "__eq__", "__ne__", "_
 def install(request: Any, paddle: Any) -> None:
     """Arrange for the batch size of this run."""
     batch = request["batch"]
+    for file, text in request.get("texts", {}).items():
+        _EDITED[_place(request, file)] = (text, None, request)
     if batch["how"] == "edit":
         edit = batch["edit"]
-        path = os.path.realpath(os.path.join(request["root"], edit["file"]))
-        _EDITED[path] = (edit, request)
+        path = _place(request, edit["file"])
+        _EDITED[path] = (_EDITED.get(path, (None,))[0], edit, request)
+    if _EDITED:
         _serve_edits()
-    elif batch["how"] == "loader":
+    if batch["how"] == "loader":
         _force(paddle, request)
     _watch_options()
+
+
+def _place(request: Any, file: Any) -> Any:
+    return os.path.realpath(os.path.join(request["root"], file))
 
 
 _OPTIONS: dict[Any, Any] = {}
@@ -110,15 +117,21 @@ def options(own: Any) -> Any:
 
 
 _EDITED: dict[Any, Any] = {}
+"""By file its text in the shipped copy, None where that is its own; the line that the batch size of
+this run is put into, None without one; and the request."""
 
 
 def _text(path: Any) -> Any:
-    edit, request = _EDITED[path]
+    text, edit, request = _EDITED[path]
+    if text is None:
+        with _open(path, encoding="utf-8") as file:
+            text = file.read()
+    if edit is None:
+        return text
     probe_ahead.reached()
     line, old = edit["line"], edit["old"]
     new = edit["new"].replace(MARK, str(request["size"]))
-    with _open(path, encoding="utf-8") as file:
-        lines = file.read().split("\n")
+    lines = text.split("\n")
     if lines[line - 1].strip() == old.strip():
         lines[line - 1] = lines[line - 1].replace(old.strip(), new.strip())
     return "\n".join(lines)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuconsole.core.edits import with_edits
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task, is_due
@@ -176,9 +177,7 @@ def with_batch(task: Task, change: Change, size: int) -> Task:
     if change.args is not None:
         asked = None if task.batch_size is None else size
         return replace(task, args=change.args, batch_size=asked)
-    places = {(edit.file, edit.line) for edit in change.edits}
-    kept = tuple(edit for edit in task.edits if (edit.file, edit.line) not in places)
-    return replace(task, edits=(*kept, *change.edits), batch_size=size)
+    return replace(task, edits=with_edits(task.edits, change.edits), batch_size=size)
 
 
 def _queued(offer: Offer, now: float) -> Job:

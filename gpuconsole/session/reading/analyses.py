@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
+from gpuconsole.core.edits import edited_texts
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import project_of
@@ -39,12 +40,13 @@ class Analyses:
         script = Path(task.script)
         project = _project(task)
         answers = tuple(sorted(task.assumptions.items()))
-        key = (script, project, _stamp(script), task.args, answers)
+        texts = edited_texts(task.edits)
+        key = (script, project, _stamp(script), task.args, answers, *texts.items())
         known, then = self._known.pop(key, (None, frozenset()))
         if known is None or _versions(known.files()) != then:
             known = preflight.analyse(
                 script, task.args, assumptions=task.assumptions, project=project,
-                trail=self._trail, backend=cast(Backend, task.backend),
+                trail=self._trail, backend=cast(Backend, task.backend), texts=texts,
             )  # fmt: skip
         self._known[key] = known, _versions(known.files())
         while len(self._known) > REMEMBERED:

@@ -129,7 +129,7 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
         "backend": task.backend,
         "edits": [
             [_named(Path(one.file), root), one.line, one.new]
-            for one in lasting_edits(task, analysis)
+            for one in lasting_edits(task)
         ],
         "ship": [_named(Path(name).expanduser(), root) for name in task.ship],
     }

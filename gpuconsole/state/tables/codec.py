@@ -16,6 +16,7 @@ from gpuconsole.core.jobs import Member, Mount, SmallerBatch, Task
 
 _TASK_TUPLES = ("args", "ship", "preferred_devices", "after")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
+_EDIT_FIELDS = tuple(field.name for field in fields(Edit))
 _MEMBER_FIELDS = tuple(field.name for field in fields(Member))
 
 
@@ -27,8 +28,7 @@ def dump_task(task: Task) -> str:
         for mount in task.mounts
     ]
     document["edits"] = [
-        {"file": edit.file, "line": edit.line, "old": edit.old, "new": edit.new}
-        for edit in task.edits
+        {name: getattr(edit, name) for name in _EDIT_FIELDS} for edit in task.edits
     ]
     document["smaller"] = [
         {"size": one.size, "was": one.was, "args": one.args, "estimate_mib": one.estimate_mib}
@@ -54,7 +54,7 @@ def load_task(text: str) -> Task:
         for mount in known.get("mounts", ())
     )
     known["edits"] = tuple(
-        Edit(edit["file"], int(edit["line"]), edit["old"], edit["new"])
+        Edit(**{name: edit[name] for name in _EDIT_FIELDS if name in edit})
         for edit in known.get("edits", ())
     )
     known["smaller"] = tuple(

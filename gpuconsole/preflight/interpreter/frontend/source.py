@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
@@ -30,6 +33,34 @@ class Script:
     notes: tuple[str, ...] = ()
 
 
+_TEXTS: ContextVar[Mapping[Path, str]] = ContextVar("texts", default=MappingProxyType({}))
+"""What is read in place of files, by absolute path."""
+
+
+@contextmanager
+def in_place_of(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Let these texts be read where their files would be."""
+    before = _TEXTS.set(texts)
+    try:
+        yield
+    finally:
+        _TEXTS.reset(before)
+
+
+def text_of(path: Path) -> str:
+    """Return the text that is read for a file. OSError or UnicodeDecodeError as for the file."""
+    edited = _edited(path)
+    return path.read_text("utf-8") if edited is None else edited
+
+
+def _edited(path: Path) -> str | None:
+    texts = _TEXTS.get()
+    if not texts:
+        return None
+    found = texts.get(path.absolute())
+    return texts.get(path.resolve()) if found is None else found
+
+
 def read(path: Path) -> Script:
     """Return a script or notebook; UsageError says what is wrong with it and where."""
     if path.suffix != NOTEBOOK:
@@ -40,6 +71,9 @@ def read(path: Path) -> Script:
 
 def parse(path: Path) -> ast.Module:
     """Return the syntax tree of a file; UsageError says what is wrong with it and where."""
+    edited = _edited(path)
+    if edited is not None:
+        return _parse_text(str(path), edited)
     return _parse(str(path), *_stat(path, MAX_BYTES))
 
 
@@ -94,6 +128,11 @@ def _notebook(name: str, changed: int, size: int) -> Script:
 @lru_cache(maxsize=MOST_PARSED)
 def _parse(name: str, changed: int, size: int) -> ast.Module:
     return _tree(_bytes(name, MAX_BYTES), name)
+
+
+@lru_cache(maxsize=32)
+def _parse_text(name: str, text: str) -> ast.Module:
+    return _tree(text, name)
 
 
 def _tree(text: bytes | str, name: str) -> ast.Module:
