@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.cli.preflight_curve import drawn
 from gpuconsole.core.answer import Answer, answer
-from gpuconsole.core.edits import diff_of
+from gpuconsole.core.edits import Edit, diff_of, whole_diff_of
 from gpuconsole.core.estimate import (
     MAY_FAIL,
     Estimate,
@@ -59,7 +59,9 @@ PARTS = (
 )
 
 
-def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
+def report(
+    found: Report, *, explain: bool = False, diffs: bool = False
+) -> Iterator[RenderableType]:
     """Draw an estimate, its verdicts and what would help."""
     estimate, shown = found.estimate, answer(found)
     yield headline(found)
@@ -85,7 +87,7 @@ def report(found: Report, *, explain: bool = False) -> Iterator[RenderableType]:
         yield text("")
         yield said("What would help", "bold")
         for number, one in enumerate(found.suggestions, start=1):
-            yield from suggestion(number, one)
+            yield from suggestion(number, one, diffs=diffs)
     if found.curve:
         yield from drawn(found)
     if found.explanation is not None:
@@ -380,8 +382,8 @@ def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
 # --- what would help ----------------------------------------------------------------------------
 
 
-def suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
-    """Tell one change that would help."""
+def suggestion(number: int, one: Suggestion, *, diffs: bool = False) -> Iterator[RenderableType]:
+    """Tell one change that would help; with `diffs` also what it changes in a loop."""
     saves = ""
     if one.saves_mib > 0:
         saves = "  " + msg("(saves {size})", size=format_mib(one.saves_mib))
@@ -390,7 +392,26 @@ def suggestion(number: int, one: Suggestion) -> Iterator[RenderableType]:
         yield _hanging(sentences("costs:", one.costs), "dim")
     if one.args is not None:
         yield _hanging(msg("arguments: {args}", args=" ".join(one.args)), "dim")
-    for line in diff_of(one.edits):
+    if one.by_hand:
+        yield _hanging(one.by_hand, "dim")
+    if one.kind == "batch-size" or diffs:
+        yield from _diff(diff_of(one.edits))
+    elif one.edits:
+        words = "the shipped copy has it with --apply {kind}; --diff shows what is changed"
+        yield _hanging(msg(words, kind=one.kind), "dim")
+
+
+def changed_copy(edits: Sequence[Edit]) -> Iterator[RenderableType]:
+    """Tell what the copy that was estimated has otherwise than the script."""
+    if edits:
+        words = "Estimated with these changes of the shipped copy; your file stays as it is"
+        yield text("")
+        yield said(words, "bold")
+        yield from _diff(whole_diff_of(edits))
+
+
+def _diff(lines: Iterable[str]) -> Iterator[RenderableType]:
+    for line in lines:
         style = "red" if line.startswith("-") else "green" if line.startswith("+") else "dim"
         yield text(f"  {line}", style)
 

@@ -132,6 +132,26 @@ class DeviceCount(_Parameter):
         return int(value)
 
 
+class Wish(_Parameter):
+    """A change for the shipped copy: amp, recompute, accumulate or accumulate=N."""
+
+    name = "change"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, int]:
+        """Return the kind, and over how many batches gradients are accumulated; 0 leaves that to
+        preflight."""
+        if isinstance(value, tuple):
+            return value[0], int(value[1])
+        kind, equals, steps = str(value).partition("=")
+        if kind not in WISHES or (equals and (kind != "accumulate" or not steps.isdecimal())):
+            self.fail(f"{value!r} is not one of amp, recompute, accumulate, accumulate=N",
+                      parameter, context)  # fmt: skip
+        return kind, int(steps or 0)
+
+
+WISHES = ("accumulate", "amp", "recompute")
 BATCH = click.IntRange(min=1)
 
 
@@ -166,6 +186,11 @@ def task_options(command: Command) -> Command:
             "--yes", is_flag=True,
             help="Agree without a question that the script runs for a few steps, in a sandbox on "
             "this machine or on a host, if its memory cannot be read.",
+        ),
+        click.option(
+            "--apply", "wishes", type=Wish(), multiple=True, metavar="CHANGE",
+            help="Change the shipped copy where the script's shape leaves no doubt: amp, "
+            "recompute, accumulate or accumulate=N. Your file stays as it is.",
         ),
         click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",

@@ -33,6 +33,13 @@ class Edit:
     sha256: str = ""
     """Of the file as the user has it; "" where only the lines themselves must be as they were."""
 
+    def as_json(self) -> dict[str, str | int]:
+        """Return the edit as it is printed and stored."""
+        return {
+            "file": self.file, "line": self.line, "old": self.old, "new": self.new,
+            "kind": self.kind, "sha256": self.sha256,
+        }  # fmt: skip
+
 
 def apply_edits(text: str, edits: Sequence[Edit], file: str) -> str:
     """Return a file's text with its edits made, one after the other.
@@ -73,7 +80,7 @@ def edited_texts(edits: Iterable[Edit]) -> dict[Path, str]:
     read, or has changed."""
     by_file: dict[Path, list[Edit]] = {}
     for edit in edits:
-        by_file.setdefault(Path(edit.file).absolute(), []).append(edit)
+        by_file.setdefault(Path(edit.file).resolve(), []).append(edit)
     return {path: apply_edits(_text(path), own, str(path)) for path, own in by_file.items()}
 
 
@@ -119,12 +126,6 @@ def _place(edit: Edit) -> tuple[str, int]:
     return edit.file, edit.line
 
 
-def places_of(edits: Sequence[Edit]) -> tuple[tuple[str, int, int], ...]:
-    """Return where edits change a file: its name, first and last line, as the user has it where no
-    edit before it added lines."""
-    return tuple((one.file, one.line, one.line + one.old.count("\n")) for one in edits)
-
-
 def diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
     """Return edits as lines of a unified diff, without other lines of the file around them."""
     made: list[str] = []
@@ -137,6 +138,19 @@ def diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
         made.append(f"@@ -{_span(edit.line, old)} +{_span(edit.line + shift, new)} @@")
         made += _body(old, new)
         shift += len(new) - len(old)
+    return tuple(made)
+
+
+def whole_diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
+    """Return what the shipped copy of each file has otherwise than the user's file, all edits
+    together, as lines of a unified diff; UsageError where a file has changed."""
+    made: list[str] = []
+    for path, text in edited_texts(edits).items():
+        old, new = _text(path).splitlines(), text.splitlines()
+        name = str(path)
+        made += difflib.unified_diff(
+            old, new, name, f"{name} (shipped copy)", n=CONTEXT, lineterm=""
+        )
     return tuple(made)
 
 

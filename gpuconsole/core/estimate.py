@@ -194,7 +194,16 @@ class Suggestion:
     args: tuple[str, ...] | None = None
     """The job's arguments with the change made, where the script takes it as one."""
     edits: tuple[Edit, ...] = ()
-    """What changes in the shipped copy, where the value is written in the script."""
+    """What changes in the shipped copy."""
+    batch: int | None = None
+    """The batch size with the change made, where that is another."""
+    by_hand: str = ""
+    """What to write where, for a change that is not made in the shipped copy, and why it is not."""
+
+    @property
+    def is_applicable(self) -> bool:
+        """Whether it can be applied without changing the script by hand."""
+        return self.kind == "batch-size" or bool(self.edits)
 
 
 @dataclass(frozen=True, slots=True)

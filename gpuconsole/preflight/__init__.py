@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.formula import Formula
     from gpuconsole.preflight.measured import Measured
     from gpuconsole.preflight.reporting import report, unread
+    from gpuconsole.preflight.suggestions import change_of
 
 __all__ = [
     "Analysis",
@@ -31,6 +32,7 @@ __all__ = [
     "Measured",
     "analyse",
     "cards",
+    "change_of",
     "curve",
     "noted",
     "read_assumption",
@@ -50,6 +52,7 @@ _HOMES = {
     "Measured": "measured",
     "analyse": "analysis",
     "cards": "card",
+    "change_of": "suggestions",
     "curve": "curves",
     "noted": "answering",
     "read_assumption": "assumptions",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from gpuconsole.core.edits import EditKind, apply_edits
 from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
@@ -16,6 +17,7 @@ from gpuconsole.preflight import allocator, choices
 from gpuconsole.preflight.backends import MEASURED, terms, unproven
 from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.preflight.changes import Change, set_number
+from gpuconsole.preflight.digest import modules
 from gpuconsole.preflight.explain import explain
 from gpuconsole.preflight.following import Outcome, follow
 from gpuconsole.preflight.footprint import Footprint, as_memory, workspace_mib
@@ -24,6 +26,8 @@ from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, Trail
 from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.liveness import envelope, peak
+from gpuconsole.preflight.rewriting import rewrite
+from gpuconsole.preflight.rewriting.draft import Rewrite
 from gpuconsole.preflight.trace import AffineTrace, affine
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
@@ -265,6 +269,37 @@ class Analysis:
         key = self._batch_key(own)
         with source.in_place_of(self.texts):
             return set_number(key, place.file, place.line, self.args, size)
+
+    def rewritten(self, kind: EditKind) -> Rewrite:
+        """Return how a change is put into the shipped copy, or where to make it by hand."""
+        with source.in_place_of(self.texts):
+            made = rewrite(kind, self._modules())
+        own = self.outcome(None, self.backend)
+        tried = self._outcomes.get((self.backend, own.batch, Variant(recompute=True), False))
+        if kind == "recompute" and made.edits and tried is not None:
+            blocks = {path.rpartition(".")[2] for path, _, _ in tried.recomputed}
+            if not blocks <= made.names:
+                return replace(made, edits=(), why="not all repeated blocks are in plain loops")
+        return made
+
+    def accumulated(self, steps: int, size: int) -> tuple[Change, Rewrite]:
+        """Return how gradients are accumulated over so many batches of a size: how the size is put
+        in, and how the loop is changed behind that."""
+        put = self.set_batch(size)
+        texts = dict(self.texts)
+        with source.in_place_of(self.texts):
+            for edit in put.edits:
+                path = Path(edit.file).resolve()
+                texts[path] = apply_edits(source.text_of(path), [edit], edit.file)
+        with source.in_place_of(texts):
+            made = rewrite("accumulate", self._modules(), steps)
+        if put.args is None and not put.edits:
+            made = replace(made, edits=(), why="where the batch size is written is not certain")
+        return put, made
+
+    def _modules(self) -> tuple[Path, ...]:
+        """Return the script and the modules of its project that it imports."""
+        return modules(self.script, self.project or self.script.parent)
 
     def explain(
         self, batch_size: int | None = None, backend: Backend = "gpu"

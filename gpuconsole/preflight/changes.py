@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuconsole.core.edits import Edit
+from gpuconsole.core.edits import Edit, with_edits
+from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 
@@ -26,6 +27,19 @@ class Change:
 
     args: tuple[str, ...] | None = None
     edits: tuple[Edit, ...] = ()
+    batch: int | None = None
+    """The batch size that it puts in, where it does."""
+
+
+def applied(task: Task, change: Change) -> Task:
+    """Return a task with a change made, behind those that were made before."""
+    size = change.batch
+    if change.args is not None:
+        task = replace(task, args=change.args)
+        # Where an option says the size, it is not said twice.
+        size = None if task.batch_size is None else size
+    edits = with_edits(task.edits, change.edits)
+    return replace(task, edits=edits, batch_size=task.batch_size if size is None else size)
 
 
 def set_number(key: str, file: str, line: int, args: Sequence[str], value: int) -> Change:

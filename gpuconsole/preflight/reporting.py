@@ -69,7 +69,9 @@ def report(
     mixed = task.allow_mixed_precision is not False
     if not mixed and not {*estimate.flags}.isdisjoint(("amp", MIXED_PRECISION)):
         estimate = replace(estimate, notes=(*estimate.notes, NOT_ALLOWED))
-    helpful = suggestions(estimator, estimate, found, cards, set_batch, tries=tries, mixed=mixed)
+    helpful = suggestions(
+        estimator, estimate, found, cards, set_batch, tries=tries, mixed=mixed, rewriter=analysis
+    )
     if tries.refused:
         estimate = replace(estimate, notes=(*estimate.notes, LEFT_OUT))
     return Report(estimate, found, helpful)

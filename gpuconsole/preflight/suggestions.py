@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import msg, sentences
+from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.advice import Estimator, held, rounded_batch
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
 from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.rewriting.draft import Rewrite
 from gpuconsole.preflight.variant import ShardLevel, Variant
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.analysis import Analysis
 
 CARD_SIZES_GIB = (8, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192)
 SHARD_COUNTS = (2, 4, 8)
@@ -21,6 +29,18 @@ _WORTH = 0.02
 """A change that saves a smaller share than this is not worth a sentence."""
 
 SetBatch = Callable[[int], Change]
+
+
+class Rewriter(Protocol):
+    """What puts changes into the shipped copy of a script."""
+
+    def rewritten(self, kind: EditKind) -> Rewrite:
+        """Return mixed precision or recomputing put in."""
+        ...
+
+    def accumulated(self, steps: int, size: int) -> tuple[Change, Rewrite]:
+        """Return another batch size put in, and its gradients accumulated."""
+        ...
 
 
 class Tries:
@@ -66,6 +86,73 @@ _WAYS = (
 )  # fmt: skip
 
 
+_REWRITTEN: Mapping[str, EditKind] = {"O1": "amp", "blocks": "recompute"}
+"""The ways that are put into the shipped copy, by their values."""
+_WRITE: Mapping[EditKind, str] = {
+    "accumulate": "By hand: at {place} divide the loss by {n}; step and clear gradients only after "
+    "every {n} batches, of {size} samples each.",
+    "amp": "By hand: before {place} put the forward pass and the loss under "
+    "`with paddle.amp.auto_cast():`, and scale the loss there with a paddle.amp.GradScaler.",
+    "recompute": "By hand: at {place} call each block through "
+    "paddle.distributed.fleet.utils.recompute(block, x).",
+}
+_WRITE_SOMEWHERE: Mapping[EditKind, str] = {
+    "accumulate": "By hand: divide the loss by {n}; step and clear gradients only after every {n} "
+    "batches, of {size} samples each.",
+    "amp": "By hand: put the forward pass and the loss under `with paddle.amp.auto_cast():`, and "
+    "scale the loss with a paddle.amp.GradScaler.",
+    "recompute": "By hand: call each block through "
+    "paddle.distributed.fleet.utils.recompute(block, x).",
+}
+
+
+def _short(file: str, script: str) -> str:
+    """Return a file as one names it beside the script."""
+    path, folder = Path(file), Path(script).parent
+    inside = path.is_relative_to(folder)
+    return str(path.relative_to(folder)) if inside else path.name
+
+
+def by_hand(made: Rewrite, script: str, kind: EditKind, steps: int = 1, size: int = 1) -> str:
+    """Return what to write where, and why it is not changed in the shipped copy; "" for what is."""
+    if made.edits:
+        return ""
+    if made.line:
+        place = f"{_short(made.file, script)}:{made.line}"
+        write = msg(_WRITE[kind], place=place, n=steps, size=size)
+    else:
+        write = msg(_WRITE_SOMEWHERE[kind], n=steps, size=size)
+    if not made.why_line:
+        return sentences(write, msg("It is not done for you: {why_text}.", why_text=made.why))
+    place = f"{_short(made.why_file, script)}:{made.why_line}"
+    why = msg("It is not done for you: {why_text} ({place}).", why_text=made.why, place=place)
+    return sentences(write, why)
+
+
+def change_of(analysis: Analysis, kind: EditKind, steps: int, batch: int | None) -> Change:
+    """Return how a change is put into the shipped copy, and for accumulation the batch size that
+    goes with it. UsageError for a batch that cannot be parted so, RefusedError where the script's
+    shape leaves doubt."""
+    if kind != "accumulate":
+        put, made, size = Change(), analysis.rewritten(kind), None
+    else:
+        if batch is None or steps < 2 or batch % steps:
+            raise UsageError(
+                "Gradients cannot be accumulated so",
+                f"The batch size {batch or 'that is not known'} has no {steps} equal parts.",
+                "Say a number of steps that divides it: accumulate=4.",
+            )
+        size = batch // steps
+        put, made = analysis.accumulated(steps, size)
+    if not made.edits:
+        raise RefusedError(
+            "The script is changed by hand only",
+            by_hand(made, str(analysis.script), kind, steps, size or 1),
+            "Change the script and submit that.",
+        )
+    return Change(put.args, (*put.edits, *made.edits), size)
+
+
 def suggestions(
     estimator: Estimator,
     estimate: Estimate,
@@ -75,12 +162,13 @@ def suggestions(
     *,
     tries: Tries | None = None,
     mixed: bool = True,
+    rewriter: Rewriter | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return what would help when no device takes the job as it is, or the script is wrong.
 
     `set_batch` tells how another batch size is put into effect. `tries` bounds how many changes of
     the script are followed, each from its beginning. Without `mixed` mixed precision is not
-    suggested.
+    suggested. `rewriter` puts changes into the shipped copy.
     """
     if estimate.errors:
         return tuple(
@@ -91,7 +179,7 @@ def suggestions(
         )  # fmt: skip
     if not wanted(estimate, found):
         return ()
-    asked = _Asked(estimator, estimate, found, cards, set_batch, tries or Tries())
+    asked = _Asked(estimator, estimate, found, cards, set_batch, tries or Tries(), rewriter)
     return (
         *asked.smaller_batch(), *asked.accumulation(), *asked.ways(mixed), *asked.sharding(),
         *asked.bigger_device(),
@@ -115,6 +203,7 @@ class _Asked:
     cards: Sequence[Card]
     set_batch: SetBatch | None
     tries: Tries
+    rewriter: Rewriter | None
 
     @property
     def roomiest(self) -> Card | None:
@@ -183,7 +272,7 @@ class _Asked:
             "batch-size", size, f"Reduce the batch size to {size} or below.",
             self.memory.high_mib - smaller.high_mib,
             f"{batch / size:.3g} times as many steps an epoch; the learning rate may need care",
-            change.args, change.edits,
+            change.args, change.edits, size,
         )  # fmt: skip
 
     def accumulation(self) -> Iterator[Suggestion]:
@@ -203,9 +292,16 @@ class _Asked:
             f"Accumulate gradients over {steps} steps of batch size {size}: "
             f"the effective batch stays {'' if steps * size == batch else 'near '}{batch}."
         )
+        put, made = Change(), Rewrite()
+        if self.rewriter is not None:
+            put, made = self.rewriter.accumulated(steps, size)
         yield Suggestion(
             "accumulate", steps, text, self.memory.high_mib - smaller.high_mib,
             "about as many samples a second; batch norms see the small batch",
+            put.args if made.edits else None,
+            (*put.edits, *made.edits) if made.edits else (), size,
+            by_hand(made, self.estimate.script, "accumulate", steps, size)
+            if self.rewriter is not None else "",
         )  # fmt: skip
 
     def ways(self, mixed: bool) -> Iterator[Suggestion]:
@@ -227,7 +323,15 @@ class _Asked:
             enough = enough or fits
             tail = "then it fits" if fits else "which alone is not enough"
             text = msg(way.text + ": {end_text}.", end_text=tail)
-            yield Suggestion(way.kind, way.value, text, saves, way.costs)
+            kind = _REWRITTEN.get(way.value)
+            made = Rewrite()
+            if self.rewriter is not None and kind is not None:
+                made = self.rewriter.rewritten(kind)
+            yield Suggestion(
+                way.kind, way.value, text, saves, way.costs, edits=made.edits,
+                by_hand="" if kind is None or self.rewriter is None
+                else by_hand(made, self.estimate.script, kind),
+            )  # fmt: skip
 
     def sharding(self) -> Iterator[Suggestion]:
         """Spread states over the devices of one host: the fewest devices with which it fits."""

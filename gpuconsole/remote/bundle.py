@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from gpuconsole.core.edits import Edit, apply_edits
+from gpuconsole.core.edits import Edit, edited_texts
 from gpuconsole.core.projects import is_too_wide, project_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
@@ -82,7 +82,7 @@ def make_bundle(
         # Asked for by name, so no ignore rule holds it back.
         found.append(_entry_of(script, walk.root))
     changed = _changed(
-        edits, {entry.path.absolute(): entry.name for entry in found if entry.link is None}
+        edits, {entry.path.resolve(): entry.name for entry in found if entry.link is None}
     )
     entries = sorted(found, key=lambda entry: entry.name)
     files, size = _write(entries, target, walk, script_name, changed)
@@ -92,11 +92,8 @@ def make_bundle(
 
 def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, bytes]:
     """Return the new content of edited files by their name in the archive."""
-    by_file: dict[Path, list[Edit]] = {}
-    for edit in edits:
-        by_file.setdefault(Path(edit.file).absolute(), []).append(edit)
     made: dict[str, bytes] = {}
-    for path, lines in by_file.items():
+    for path, text in edited_texts(edits).items():
         name = packed.get(path)
         if name is None:
             raise UsageError(
@@ -104,7 +101,7 @@ def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, byt
                 f"{path} is not part of the packed project.",
                 "Name a project folder that holds it.",
             )
-        made[name] = apply_edits(path.read_text("utf-8"), lines, str(path)).encode()
+        made[name] = text.encode()
     return made
 
 

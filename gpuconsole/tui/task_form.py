@@ -142,20 +142,23 @@ class Recall:
 
 def applicable(suggestions: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
     """Return the suggestions that a key can apply; the others are for the script."""
-    return tuple(one for one in suggestions if one.kind == "batch-size")
+    return tuple(one for one in suggestions if one.is_applicable)
 
 
 def apply(values: Mapping[str, str], suggestion: Suggestion) -> dict[str, str] | None:
     """Return the form with a suggestion applied, or None when the script itself must change."""
+    if not suggestion.is_applicable:
+        return None
     changed = dict(values)
-    if suggestion.kind == "batch-size":
-        changed["batch"] = str(suggestion.value)
-        if suggestion.args is not None:
-            changed["args"] = shlex.join(suggestion.args)
-        elif not suggestion.edits:
-            changed["args"] = _with_batch(values.get("args", ""), str(suggestion.value))
+    size = suggestion.value if suggestion.kind == "batch-size" else suggestion.batch
+    if size is None:
         return changed
-    return None
+    changed["batch"] = str(size)
+    if suggestion.args is not None:
+        changed["args"] = shlex.join(suggestion.args)
+    elif not suggestion.edits:
+        changed["args"] = _with_batch(values.get("args", ""), str(size))
+    return changed
 
 
 def with_question(values: Mapping[str, str], name: str) -> str:

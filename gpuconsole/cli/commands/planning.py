@@ -21,6 +21,7 @@ from gpuconsole.cli.tasks import (
     build_task,
     task_options,
 )
+from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import MEASURED_TIERS, Measure, Report, Trial
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.wording import joined, msg, sentences
@@ -29,6 +30,7 @@ from gpuconsole.errors import UsageError
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
+Wishes = tuple[tuple[EditKind, int], ...]
 _TIERS = ("static", "formula", *MEASURED_TIERS)
 _NOBODY = "No console starts jobs now: run `gpuconsole dispatch`, or leave one open."
 _FLEET_WAIT_S = 3.0
@@ -64,6 +66,9 @@ _FLEET_WAIT_S = 3.0
     "--explain", is_flag=True, help="List the layers, the line of the peak, and the method."
 )
 @click.option("--curve", is_flag=True, help="Plot the peak against the batch size.")
+@click.option(
+    "--diff", "diffs", is_flag=True, help="Show what a suggestion changes in the shipped copy."
+)
 @common
 def preflight(
     script: Path | None,
@@ -73,6 +78,7 @@ def preflight(
     assume: tuple[tuple[str, str], ...],
     measure: Measure | None,
     yes: bool,
+    wishes: Wishes,
     project: Path | None,
     tier: str | None,
     local: bool,
@@ -82,6 +88,7 @@ def preflight(
     forget: bool,
     explain: bool,
     curve: bool,
+    diffs: bool,
 ) -> int:
     """Predict a Paddle script's memory: where it fits, with which batch.
 
@@ -97,26 +104,30 @@ def preflight(
         script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend,
         measure=measure,
     )  # fmt: skip
-    from gpuconsole.cli import answers, estimating
+    from gpuconsole.cli import answers, applying, estimating
     from gpuconsole.session.reading.background import AsyncReader
 
     state, writable = options().state, not options().read_only
     # One process reads the script for all that is asked of it.
     with AsyncReader(copied=True) as reader:
+        remembered = answers.recalled(task, state, forget=forget and writable)
+        estimated = partial(
+            estimating.estimate, memory_mib=memory_mib, inventory=options().inventory,
+            offline=offline, wait_s=_FLEET_WAIT_S, state=state, remembered=remembered,
+            reader=reader,
+        )  # fmt: skip
+        for wish in wishes:
+            task = applying.applied(task, *wish, reader, estimated, remembered)
         if tier in MEASURED_TIERS:
             measuring.measure(task, tier, reader, local=local, host=host, yes=yes)
-        ask = partial(
-            estimating.estimate, task, memory_mib=memory_mib, inventory=options().inventory,
-            offline=offline, wait_s=_FLEET_WAIT_S, state=state, explain=explain, curve=curve,
-            remembered=answers.recalled(task, state, forget=forget and writable), reader=reader,
-        )  # fmt: skip
+        ask = partial(estimated, task, explain=explain, curve=curve)
         if tier:
             found = ask(tier=tier)
         else:
             found = measuring.climb(task, ask, reader, offline=offline, yes=yes)
     if writable:
         answers.remember(task, state)
-    _print_report(found, explain=explain)
+    _print_report(found, task, explain=explain, diffs=diffs)
     return _exit_code(found, task)
 
 
@@ -136,13 +147,15 @@ def _require_tier(tier: str | None, *, local: bool, host: str) -> None:
         )
 
 
-def _print_report(found: Report, *, explain: bool) -> None:
+def _print_report(found: Report, task: Task, *, explain: bool, diffs: bool) -> None:
     if options().as_json:
-        print_document(found.as_json())
+        edits = {"edits": [edit.as_json() for edit in task.edits]} if task.edits else {}
+        print_document({**found.as_json(), **edits})
         return
     from gpuconsole.cli import preflight_views
 
-    show(*preflight_views.report(found, explain=explain))
+    show(*preflight_views.report(found, explain=explain, diffs=diffs))
+    show(*preflight_views.changed_copy(task.edits))
 
 
 def _exit_code(found: Report, task: Task) -> int:
@@ -280,6 +293,7 @@ def submit(
     hold: bool,
     yes: bool,
     sweep_axes: tuple[str, ...],
+    wishes: Wishes,
     **said: Any,
 ) -> int:
     """Queue a script to run in a container where it fits.
@@ -293,8 +307,8 @@ def submit(
     if said["at_most"] is not None and not sweep_axes:
         raise UsageError("No sweep", "--at-most is for the jobs of a sweep.", "Add --sweep.")
     if sweep_axes:
-        return _submit_sweep(task, sweep_axes, force=force, hold=hold, yes=yes)
-    job, nobody, warnings = _queue(task, force=force, hold=hold, yes=yes)
+        return _submit_sweep(task, sweep_axes, wishes, force=force, hold=hold, yes=yes)
+    job, nobody, warnings = _queue(task, wishes, force=force, hold=hold, yes=yes)
     tiers = (job.estimate or {}).get("tiers", [])
     if options().as_json:
         more = {"estimate_mib": job.estimate_mib, "tiers": tiers, "warnings": list(warnings)}
@@ -305,13 +319,29 @@ def submit(
             for line in measuring.lines(Trial(**tier) for tier in tiers):
                 note(line)
         _warn(warnings)
+        _note_edits(job.task)
         note(msg("Follow it with: gpuconsole logs -f {job}", job=job.id))
         if nobody and not hold:
             note(_NOBODY)
     return 0
 
 
-def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool, yes: bool) -> int:
+def _note_edits(task: Task) -> None:
+    """Say where the shipped copy differs from the script."""
+    if task.edits:
+        places = ", ".join(f"{Path(one.file).name}:{one.line}" for one in task.edits)
+        note(f"The shipped copy is changed at {places}; your file stays as it is.")
+
+
+def _submit_sweep(
+    task: Task,
+    axes: tuple[str, ...],
+    wishes: Wishes,
+    *,
+    force: bool,
+    hold: bool,
+    yes: bool,
+) -> int:
     from gpuconsole.cli.sessions import drive
     from gpuconsole.core.sweeps import read_axes
 
@@ -319,8 +349,9 @@ def _submit_sweep(task: Task, axes: tuple[str, ...], *, force: bool, hold: bool,
 
     async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
+        changed = await _applied(session, task, wishes)
         with measuring.watching(yes=yes) as user:
-            jobs = await session.queue.sweep(task, crossed, force=force, hold=hold, user=user)
+            jobs = await session.queue.sweep(changed, crossed, force=force, hold=hold, user=user)
         return jobs, not session.dispatcher, session.warnings(jobs[0].id)
 
     jobs, nobody, warnings = drive(work)
@@ -347,13 +378,28 @@ def _warn(warnings: Sequence[str]) -> None:
         note(joined(": ", ("Warning", warning)))
 
 
-def _queue(task: Task, *, force: bool, hold: bool, yes: bool) -> tuple[Job, bool, tuple[str, ...]]:
+async def _applied(session: Session, task: Task, wishes: Wishes) -> Task:
+    """Return a task with changes made in its shipped copy."""
+    from gpuconsole.cli import applying
+
+    for kind, steps in wishes:
+        if kind == "accumulate" and not steps:
+            steps = applying.steps_of(await session.estimates.report(task))
+        applying.require_allowed(task, kind)
+        task = await session.estimates.applied(task, kind, steps)
+    return task
+
+
+def _queue(
+    task: Task, wishes: Wishes, *, force: bool, hold: bool, yes: bool
+) -> tuple[Job, bool, tuple[str, ...]]:
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> tuple[Job, bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
+        changed = await _applied(session, task, wishes)
         with measuring.watching(yes=yes) as user:
-            job = await session.queue.submit(task, force=force, hold=hold, user=user)
+            job = await session.queue.submit(changed, force=force, hold=hold, user=user)
         return job, not session.dispatcher, session.warnings(job.id)
 
     return drive(work)

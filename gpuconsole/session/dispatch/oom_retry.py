@@ -12,14 +12,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.edits import with_edits
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task, is_due
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
-from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.changes import Change, applied
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.service import Preflight
@@ -174,10 +173,7 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
 
 def with_batch(task: Task, change: Change, size: int) -> Task:
     """Return a task with another batch size put in by a change of arguments or lines."""
-    if change.args is not None:
-        asked = None if task.batch_size is None else size
-        return replace(task, args=change.args, batch_size=asked)
-    return replace(task, edits=with_edits(task.edits, change.edits), batch_size=size)
+    return applied(task, replace(change, batch=size))
 
 
 def _queued(offer: Offer, now: float) -> Job:

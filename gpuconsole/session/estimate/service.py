@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from gpuconsole import preflight
+from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import Estimate, Isolation, Measure, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
 from gpuconsole.preflight.calibration import Calibration
-from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.changes import Change, applied
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import NO_LIMIT_S, Means, Run, Site, is_settled
 from gpuconsole.session.context import Context
@@ -33,7 +34,7 @@ from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Climb, Effects, Watching
 from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.reading.background import AsyncReader
-from gpuconsole.session.reading.questions import Declaring, Rebatching
+from gpuconsole.session.reading.questions import Applying, Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submit.validate import completed
 from gpuconsole.state import Assumptions
@@ -92,6 +93,13 @@ class Preflight:
     async def rebatched(self, task: Task, size: int) -> Change:
         """Return how another batch size is put into a task; UsageError for no readable script."""
         return await self._reader.asked(Rebatching(task, size))
+
+    async def applied(self, task: Task, kind: EditKind, steps: int = 1) -> Task:
+        """Return a task with a change made in its shipped copy; `steps` is over how many batches
+        gradients are accumulated. UsageError for no readable script, RefusedError with what to
+        write by hand where its shape leaves doubt."""
+        known = preflight.with_remembered(task, self.assumptions(task.script))
+        return applied(task, await self._reader.asked(Applying(known, kind, steps)))
 
     async def options(self, script: Path) -> Options:
         """Return the options that a script declares; of one that cannot be read none."""

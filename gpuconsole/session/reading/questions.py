@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar, cast
 
 from gpuconsole import preflight
+from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import MEASURED_TIERS, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
@@ -220,6 +221,25 @@ class Rebatching(_Refusing[Change]):
     def answer(self, analyses: Analyses) -> Change:
         """Return new arguments or lines. UsageError for a script that cannot be read."""
         return analyses.of(self.task).set_batch(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Applying(_Refusing[Change]):
+    """How a change is put into the shipped copy of a task's script."""
+
+    answers: ClassVar[Any] = Change
+    task: Task
+    kind: EditKind
+    steps: int = 1
+    """Over how many batches gradients are accumulated."""
+
+    def answer(self, analyses: Analyses) -> Change:
+        """Return the change, to be made behind those that the task has. UsageError for a script
+        that cannot be read, RefusedError with what to write by hand where its shape leaves
+        doubt."""
+        analysis = analyses.of(located(self.task))
+        batch = self.task.batch_size or analysis.outcome(None, analysis.backend).batch
+        return preflight.change_of(analysis, self.kind, self.steps, batch)
 
 
 @dataclass(frozen=True, slots=True)

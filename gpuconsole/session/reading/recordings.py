@@ -127,10 +127,7 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
         "cwd": folder or ".",
         "mounts": [[one.source, one.target, one.read_only] for one in task.mounts],
         "backend": task.backend,
-        "edits": [
-            [_named(Path(one.file), root), one.line, one.new]
-            for one in lasting_edits(task)
-        ],
+        "edits": [[_named(Path(one.file), root), one.line, one.new] for one in lasting_edits(task)],
         "ship": [_named(Path(name).expanduser(), root) for name in task.ship],
     }
     return key_of(digest, settings, mode)

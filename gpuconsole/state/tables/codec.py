@@ -27,9 +27,7 @@ def dump_task(task: Task) -> str:
         {"source": mount.source, "target": mount.target, "read_only": mount.read_only}
         for mount in task.mounts
     ]
-    document["edits"] = [
-        {name: getattr(edit, name) for name in _EDIT_FIELDS} for edit in task.edits
-    ]
+    document["edits"] = [edit.as_json() for edit in task.edits]
     document["smaller"] = [
         {"size": one.size, "was": one.was, "args": one.args, "estimate_mib": one.estimate_mib}
         for one in task.smaller

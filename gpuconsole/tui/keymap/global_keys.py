@@ -96,5 +96,9 @@ ANYWHERE: tuple[Key, ...] = (
     Key("again.offered", "y", "answer('offered')", "yes", "Again with what is offered"),
     Key("again.same", "s", "answer('same')", "same", "Again as it was"),
     Key("again.leave", "n,escape", "answer('')", "no", "Leave it"),
+    Key("change.apply", "y,enter", "answer(True)", "apply", "Apply it to the shipped copy"),
+    Key("change.leave", "n,escape", "answer(False)", "leave", "Leave the copy as it is"),
+    Key("change.up", "up,pageup", "scroll(-1)", "up", "Scroll up"),
+    Key("change.down", "down,pagedown", "scroll(1)", "down", "Scroll down"),
     Key("help.close", "escape,q,question_mark,f1", "close", "close", "Close the help", verb="quit"),
 )

@@ -32,6 +32,7 @@ AREAS = {
     "filter": "While typing a filter or search",
     "dialog": "In a dialog",
     "again": "Asked how to try again",
+    "change": "Looking at a change of the shipped copy",
     "palette": "In the command palette",
     "messages": "In the list of messages",
     "jump": "While letters stand at the places",
@@ -47,7 +48,7 @@ def in_area(*areas: str) -> Iterator[Key]:
     return (key for area in areas for key in KEYS if key.area == area)
 
 
-DIALOGS = ("dialog", "again")
+DIALOGS = ("dialog", "again", "change")
 """Areas in which a letter is an answer to a question: `y` yes, `n` no."""
 
 

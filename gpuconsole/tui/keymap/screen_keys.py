@@ -261,6 +261,8 @@ SCREENS: tuple[Key, ...] = (
     ),
     Key("submit.second", "f3", "apply(1)", "apply 2nd", "Apply the second suggestion"),
     Key("submit.third", "f4", "apply(2)", "apply 3rd", "Apply the third suggestion"),
+    Key("submit.fourth", "f12", "apply(3)", "apply 4th", "Apply the fourth suggestion"),
+    Key("submit.undo", "ctrl+z", "undo", "undo", "Undo the last change of the shipped copy"),
     Key("submit.rerun", "f5", "rerun", "rerun", "Estimate again", footer=True),
     Key("submit.answer", "f7", "answer", "answer", "Answer what preflight asks", footer=True),
     Key(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.answer import Answer, answer, best, goodness
-from gpuconsole.core.edits import Edit
+from gpuconsole.core.edits import BATCH, Edit, EditKind, diff_of, kinds_of
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.preflight.ladder import ended_words
@@ -22,8 +23,14 @@ from gpuconsole.tui.task_form import applicable
 
 Lines = list[list[Piece]]
 
-MOST_SUGGESTIONS = 3
-"""Suggestions with a key to apply them: F2, F3, F4."""
+SUGGESTION_KEYS = ("F2", "F3", "F4", "F12")
+"""The keys that apply suggestions, in their order."""
+CHANGES: Mapping[EditKind, str] = {
+    "accumulate": "gradients accumulated",
+    "amp": "mixed precision",
+    "recompute": "blocks recomputed",
+}
+"""Changes of the shipped copy, in a word or two."""
 MOST_PAST = 12
 """Past submissions that an empty form lists."""
 
@@ -199,13 +206,46 @@ def _place(file: str, line: int, script: str) -> str:
     return f"{name}:{line}  " if line else f"{name}  "
 
 
+def places_of(edits: Sequence[Edit], script: str) -> str:
+    """Return the lines that edits change, as one names them."""
+    spans = sorted((one.file, one.line, one.line + one.old.count("\n")) for one in edits)
+    return ", ".join(
+        f"{short_path(file, script)}:{first}" + (f"-{last}" if last > first else "")
+        for file, first, last in dict.fromkeys(spans)
+    )
+
+
+def diff_lines(ink: Ink, edits: Sequence[Edit], script: str) -> Lines:
+    """Return edits as a unified diff: signs first, colours beside them."""
+    styles = {"-": ink.bad, "+": ink.good, "@": ink.muted}
+    lines: Lines = []
+    for line in diff_of(edits):
+        if line.startswith("--- "):
+            name = short_path(line.removeprefix("--- "), script)
+            lines.append([(ink.say(msg("{file}, shipped copy", file=name)), ink.title)])
+        elif not line.startswith("+++ "):
+            lines.append([(clean(line.expandtabs(4)), styles.get(line[:1], ink.text))])
+    return lines
+
+
 def _edits(ink: Ink, script: str, edits: Sequence[Edit], width: int) -> Lines:
+    """Return what is changed in the shipped copy: the lines for a batch size, else the places."""
     lines: Lines = []
     for edit in edits:
+        if edit.kind != BATCH:
+            continue
         place = f"{short_path(edit.file, script)}:{edit.line}"
         lines.append([(fit(ink.say(msg("shipped copy, {place}", place=place)), width), ink.muted)])
         lines.append([(fit(f"- {edit.old.strip()}", width), ink.bad)])
         lines.append([(fit(f"+ {edit.new.strip()}", width), ink.good)])
+    for kind in kinds_of(edits):
+        if kind != BATCH:
+            own = places_of([edit for edit in edits if edit.kind == kind], script)
+            words = msg("shipped copy, {change_word}: {places}", change_word=CHANGES[kind],
+                        places=own)  # fmt: skip
+            lines += [[(part, ink.good)] for part in wrapped(ink.say(words), width)]
+    if lines:
+        lines.append([(ink.say("ctrl+z undoes the last change"), ink.muted)])
     return lines
 
 
@@ -365,7 +405,7 @@ def _signed(size_mib: float) -> str:
 
 def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
     lines: Lines = []
-    keys = iter(f"F{place + 2}  " for place in range(MOST_SUGGESTIONS))
+    keys = iter(f"{key:<4}" for key in SUGGESTION_KEYS)
     able = applicable(report.suggestions)
     for suggestion in report.suggestions:
         key = next(keys, "-   ") if suggestion in able else "-   "
@@ -381,4 +421,7 @@ def _suggestions(ink: Ink, report: Report, width: int) -> Lines:
         if suggestion.costs:
             costs = wrapped(ink.say("costs: ") + ink.say(suggestion.costs), width - 4)
             lines += [[("    ", ink.text), (part, ink.muted)] for part in costs]
+        if suggestion.by_hand:
+            by_hand = wrapped(ink.say(suggestion.by_hand), width - 4)
+            lines += [[("    ", ink.text), (part, ink.muted)] for part in by_hand]
     return lines

@@ -34,7 +34,7 @@ class Script:
 
 
 _TEXTS: ContextVar[Mapping[Path, str]] = ContextVar("texts", default=MappingProxyType({}))
-"""What is read in place of files, by absolute path."""
+"""What is read in place of files, by where their paths lead."""
 
 
 @contextmanager
@@ -55,10 +55,7 @@ def text_of(path: Path) -> str:
 
 def _edited(path: Path) -> str | None:
     texts = _TEXTS.get()
-    if not texts:
-        return None
-    found = texts.get(path.absolute())
-    return texts.get(path.resolve()) if found is None else found
+    return texts.get(path.resolve()) if texts else None
 
 
 def read(path: Path) -> Script:

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
 from gpuconsole.core.answer import answer as judged
-from gpuconsole.core.edits import Edit
+from gpuconsole.core.edits import Edit, of_batch, with_edits
 from gpuconsole.core.estimate import Report, Suggestion
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
@@ -25,8 +25,9 @@ from gpuconsole.session.estimate.tier_ladder import Watching
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.placement import decision_lines
 from gpuconsole.tui.render.preflight_report import (
-    MOST_SUGGESTIONS,
+    SUGGESTION_KEYS,
     invitation,
+    places_of,
     report_lines,
     short_path,
 )
@@ -34,6 +35,7 @@ from gpuconsole.tui.render.text_cells import Piece, wrapped
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs.base import AskScreen
+from gpuconsole.tui.screens.dialogs.change import ChangeScreen
 from gpuconsole.tui.screens.submit.file_picker import PickerScreen
 from gpuconsole.tui.screens.submit.history import RecallingScreen
 from gpuconsole.tui.snapshot import Picture
@@ -81,6 +83,10 @@ class Draft:
     """The script that they are for."""
     awaited: tuple[Task, int] | None = None
     """The suggestion whose key was pressed before there was an answer, and for which task."""
+    batch: str = ""
+    """The batch size that was typed when they were made."""
+    undo: list[tuple[tuple[Edit, ...], str, str]] = field(default_factory=list)
+    """For each change the edits, batch size and arguments before it."""
 
 
 class SubmitScreen(RecallingScreen):
@@ -139,17 +145,19 @@ class SubmitScreen(RecallingScreen):
     def _applicable(self) -> Sequence[Suggestion]:
         """The suggestions that a key applies."""
         report = self._draft.answer.report
-        return applicable(report.suggestions)[:MOST_SUGGESTIONS] if report is not None else ()
+        return applicable(report.suggestions)[: len(SUGGESTION_KEYS)] if report is not None else ()
 
     def keys(self) -> list[Key]:
         """Return the keys that do something to this draft: a suggestion that is for the script has
         none, nor is there one to answer where nothing was asked."""
         able = len(self._applicable)
-        absent = {f"submit.{name}" for name in ("first", "second", "third")[able:]}
+        absent = {f"submit.{name}" for name in ("first", "second", "third", "fourth")[able:]}
+        if not self._draft.undo:
+            absent.add("submit.undo")
         report = self._draft.answer.report
         if report is None or not report.estimate.asks:
             absent.add("submit.answer")
-        pair = f"F2-F{able + 1}" if able > 1 else "F2"
+        pair = f"F2-{SUGGESTION_KEYS[able - 1]}" if able > 1 else "F2"
         found = [key for key in ConsoleScreen.keys(self) if key.id not in absent]
         return [replace(key, pair=pair) if key.id == "submit.first" else key for key in found]
 
@@ -178,26 +186,42 @@ class SubmitScreen(RecallingScreen):
             self._apply(number)
 
     def _apply(self, number: int) -> None:
+        """Apply a suggestion; what changes more than a number is shown first."""
         report, able = self._draft.answer.report, self._applicable
         if report is None or number >= len(able):
             return
+        chosen = able[number]
+        if chosen.kind == "batch-size":
+            self._put(chosen, report)
+        else:
+            task = self._draft.answer.task
+
+            def answered(yes: bool | None) -> None:
+                # What was typed meanwhile is another task, which the lines may not be for.
+                if yes and task == self._draft.answer.task:
+                    self._put(chosen, report)
+
+            self.app.push_screen(ChangeScreen(chosen, report.estimate.script), answered)
+
+    def _put(self, chosen: Suggestion, report: Report) -> None:
         form = self.query_one(Form)
-        before, chosen = form.values, able[number]
+        before = form.values
         changed = apply(before, chosen)
         if changed is None:
             return
-        self._draft.edits, self._draft.script = chosen.edits, before["script"]
+        draft = self._draft
+        draft.undo.append((draft.edits, before["batch"], before["args"]))
+        draft.edits = with_edits(draft.edits, chosen.edits)
+        draft.script, draft.batch = before["script"], changed["batch"]
         form.fill(changed)
+        if changed == before:
+            self._changed(changed, at_once=True)
         source = report.estimate.batch_source
         if chosen.edits:
-            places = ", ".join(
-                f"{short_path(edit.file, report.estimate.script)}:{edit.line}"
-                for edit in chosen.edits
-            )
             self.tell(
                 msg(
                     "The shipped copy will be changed at {places}; your file stays as it is.",
-                    places=places,
+                    places=places_of(chosen.edits, report.estimate.script),
                 )
             )
         elif changed["args"] == before["args"] and source:
@@ -208,6 +232,18 @@ class SubmitScreen(RecallingScreen):
             self.tell(
                 msg("The script must follow: change the batch size at {place} too.", place=place)
             )
+
+    def action_undo(self) -> None:
+        """Undo the last change of the shipped copy, and what it did to the form."""
+        draft, form = self._draft, self.query_one(Form)
+        if not draft.undo:
+            return
+        draft.edits, draft.batch, args = draft.undo.pop()
+        before = form.values
+        changed = {**before, "batch": draft.batch, "args": args}
+        form.fill(changed)
+        if changed == before:
+            self._changed(changed, at_once=True)
 
     def action_copy(self) -> None:
         """Copy the equal docker command, once it is known where the job would run."""
@@ -241,7 +277,12 @@ class SubmitScreen(RecallingScreen):
         self._draw_preflight()
 
     def action_rerun(self) -> None:
-        """Estimate again."""
+        """Estimate again; after an error without changes of the shipped copy: the file may have
+        changed."""
+        draft = self._draft
+        if draft.answer.error is not None and draft.edits:
+            draft.edits, draft.undo = (), []
+            self.tell("The changes of the shipped copy are undone.")
         self._changed(self.query_one(Form).values, at_once=True)
 
     def action_pane(self) -> None:
@@ -343,9 +384,17 @@ class SubmitScreen(RecallingScreen):
             form.complain(error.field, "" if empty else error.message)
             return None
         form.complain("", "")
-        if values["script"] != self._draft.script:
-            self._draft.edits = ()
+        self._forget_edits(values)
         return replace(task, edits=self._draft.edits)
+
+    def _forget_edits(self, values: Mapping[str, str]) -> None:
+        """Leave out edits that are for another script, or for another batch size."""
+        draft = self._draft
+        if values["script"] != draft.script:
+            draft.edits, draft.undo = (), []
+        elif values["batch"] != draft.batch and (old := of_batch(draft.edits)):
+            draft.edits, draft.undo = draft.edits[: len(draft.edits) - len(old)], []
+            self.tell("Another batch size was typed: the copy is not changed for the former one.")
 
     # -- submitting -------------------------------------------------------------------------
 

@@ -1,0 +1,64 @@
+"""`paddle.Model`, whose own arguments accumulate gradients and mix precision."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from gpuconsole.core.wording import msg
+from gpuconsole.preflight.rewriting.draft import DoubtError, Draft
+from gpuconsole.preflight.rewriting.sources import Source, calls, column, last_name
+
+
+def place(sources: tuple[Source, ...], method: str) -> tuple[Path, int] | None:
+    """Return where a method of a model is called."""
+    found = calls(sources, method)
+    return (found[0][0].path, found[0][1].lineno) if found else None
+
+
+def draft(sources: tuple[Source, ...], method: str, name: str, value: str) -> Draft:
+    """Return the call of a model's method with one more argument; Doubt where that is not plain."""
+    found = calls(sources, method)
+    if not calls(sources, "fit") or not found:
+        raise DoubtError("no training loop was found")
+    if len(found) > 1:
+        raise DoubtError(msg("{call} is called more than once", call=method), *found[1])
+    source, call = found[0]
+    assert isinstance(call.func, ast.Attribute)
+    if not _is_model(source, call.func.value):
+        raise DoubtError("what trains is no paddle.Model for certain", source, call)
+    given = [one.arg for one in call.keywords]
+    if None in given or name in given or any(isinstance(one, ast.Starred) for one in call.args):
+        raise DoubtError(msg("{name} may be given already", name=name), source, call)
+    if len(call.args) > 3:
+        raise DoubtError(msg("{name} may be given already", name=name), source, call)
+    made = Draft(source)
+    arguments = [*call.args, *(one.value for one in call.keywords)]
+    if not arguments:
+        raise DoubtError(msg("{call} is called without arguments", call=method), source, call)
+    last = max(arguments, key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0))
+    row, offset = last.end_lineno or 0, last.end_col_offset or 0
+    at = column(source, row, offset)
+    line = made.of(row)
+    rest = line[0][at:].lstrip()
+    if rest[:1] not in (",", ")", ""):
+        raise DoubtError("where an argument can be added is not plain", source, call)
+    line[0] = f"{line[0][:at]}, {name}={value}{line[0][at:]}"
+    return made
+
+
+def _is_model(source: Source, receiver: ast.expr) -> bool:
+    """Tell whether a name is given a `paddle.Model` and nothing else."""
+    if not isinstance(receiver, ast.Name):
+        return False
+    own = source.paddle()
+    values = [
+        node.value
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign)
+        and [last_name(one) for one in node.targets] == [receiver.id]
+    ]
+    return bool(own and values) and all(
+        isinstance(one, ast.Call) and ast.unparse(one.func) in (f"{own}.Model", f"{own}.hapi.Model")
+        for one in values
+    )
