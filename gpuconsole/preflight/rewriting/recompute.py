@@ -13,6 +13,8 @@ from gpuconsole.preflight.rewriting.sources import Source, last_name, mentions
 _CONTAINERS = ("LayerList", "Sequential")
 _FROZEN = ("stop_gradient", "trainable", "to_static")
 """With any of these a block's input may need no gradient, and then Paddle trains nothing in it."""
+_SHARED = ("DataParallel", "distributed_model", "shard_tensor")
+"""What gathers gradients during the backward pass, and expects each parameter in it once."""
 _CUT = ("no_grad", "detach")
 """The same within the class; elsewhere they are for evaluation and logs."""
 _TRAINED = re.compile(
@@ -57,6 +59,9 @@ def draft(sources: tuple[Source, ...], _steps: int) -> Draft:
     source = found[0].source
     if any(one.source is not source for one in found):
         raise DoubtError("blocks are called in several files", found[-1].source, found[-1].node)
+    shared = mentions(sources, *_SHARED)
+    if shared is not None:
+        raise DoubtError("gradients are shared among processes", *shared)
     frozen = mentions(sources, *_FROZEN)
     if frozen is not None:
         raise DoubtError("some gradients may be switched off", *frozen)

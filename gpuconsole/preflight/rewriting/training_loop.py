@@ -194,8 +194,21 @@ def require_plain_between(loop: Loop) -> None:
     if not steps:
         raise DoubtError("the optimizer's step is not plain", loop.source, loop.backward)
     for one in after[: after.index(steps[0])]:
-        if one not in loop.updates:
+        if one not in loop.updates and not only_says(one):
             raise DoubtError("something stands between backward and step", loop.source, one)
+
+
+def only_says(statement: ast.stmt) -> bool:
+    """Tell whether a statement only prints or logs, perhaps now and then."""
+    if isinstance(statement, ast.If):
+        return all(map(only_says, [*statement.body, *statement.orelse]))
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    target = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return last_name(call.func) == "print" or (
+        target is not None and last_name(target) in ("logger", "logging", "log")
+    )
 
 
 def _steps(loop: Loop, statement: ast.stmt) -> bool:
