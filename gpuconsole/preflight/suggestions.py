@@ -75,7 +75,7 @@ class _Way:
 
 _WAYS = (
     _Way("amp", "O1", Variant(amp="O1"), "Use automatic mixed precision (O1)",
-         "matrix products in half precision; wrap the forward pass in paddle.amp.auto_cast"),
+         "matrix products in half precision; watch the loss"),
     _Way("recompute", "blocks", Variant(recompute=True), "Recompute the repeated blocks",
          "about a third more time a step: their forward pass runs twice"),
     _Way("amp", "O2", Variant(amp="O2"), "Use mixed precision in full (O2)",
@@ -90,15 +90,15 @@ _REWRITTEN: Mapping[str, EditKind] = {"O1": "amp", "blocks": "recompute"}
 """The ways that are put into the shipped copy, by their values."""
 _WRITE: Mapping[EditKind, str] = {
     "accumulate": "By hand: at {place} divide the loss by {n}; step and clear gradients only after "
-    "every {n} batches, of {size} samples each.",
+    "every {all} batches, of {size} samples each.",
     "amp": "By hand: before {place} put the forward pass and the loss under "
     "`with paddle.amp.auto_cast():`, and scale the loss there with a paddle.amp.GradScaler.",
     "recompute": "By hand: at {place} call each block through "
     "paddle.distributed.fleet.utils.recompute(block, x).",
 }
 _WRITE_SOMEWHERE: Mapping[EditKind, str] = {
-    "accumulate": "By hand: divide the loss by {n}; step and clear gradients only after every {n} "
-    "batches, of {size} samples each.",
+    "accumulate": "By hand: divide the loss by {n}; step and clear gradients only after every "
+    "{all} batches, of {size} samples each.",
     "amp": "By hand: put the forward pass and the loss under `with paddle.amp.auto_cast():`, and "
     "scale the loss with a paddle.amp.GradScaler.",
     "recompute": "By hand: call each block through "
@@ -119,9 +119,9 @@ def by_hand(made: Rewrite, script: str, kind: EditKind, steps: int = 1, size: in
         return ""
     if made.line:
         place = f"{_short(made.file, script)}:{made.line}"
-        write = msg(_WRITE[kind], place=place, n=steps, size=size)
+        write = msg(_WRITE[kind], place=place, n=steps, all=steps, size=size)
     else:
-        write = msg(_WRITE_SOMEWHERE[kind], n=steps, size=size)
+        write = msg(_WRITE_SOMEWHERE[kind], n=steps, all=steps, size=size)
     if not made.why_line:
         return sentences(write, msg("It is not done for you: {why_text}.", why_text=made.why))
     place = f"{_short(made.why_file, script)}:{made.why_line}"

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from textual.dom import DOMNode
 
+from gpuconsole.core.edits import Edit
+from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
 from gpuconsole.tui.palette.screen import Palette
 from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
+from gpuconsole.tui.screens.dialogs.change import ChangeScreen
 from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
@@ -58,6 +61,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "filter": (FilterBar, ("slash",)),
     "dialog": (ConfirmScreen, ("2", "c")),
     "again": (AgainScreen, ("3", "left_square_bracket", "r")),
+    "change": (ChangeScreen, ("4",)),
     "palette": (Palette, ("colon",)),
     "jump": (JumpScreen, ("ctrl+o",)),
     "messages": (MessagesScreen, ("colon", *"messages", "enter")),
@@ -131,6 +135,12 @@ def spied(monkeypatch: pytest.MonkeyPatch, area: str) -> list[Call]:
 async def test_every_key_does_its_action(area: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(session()) as console:
         await console.press(*WHERE[area][1])
+        if area == "change":
+            # Keys alone lead there only once a suggestion is on the screen.
+            edit = Edit("train.py", 3, "a = 1", "a = 2", "amp")
+            suggestion = Suggestion("amp", "O1", "Use it.", edits=(edit,))
+            console.app.push_screen(ChangeScreen(suggestion, "train.py"))
+            await console.until(lambda: isinstance(console.app.screen, ChangeScreen))
         calls = spied(monkeypatch, area)
         for key in in_area(area):
             action, _, args = key.action.removeprefix("app.").partition("(")

@@ -170,6 +170,97 @@ async def test_a_suggestion_changes_the_shipped_copy_alone() -> None:
         assert session.named("submit")[0][1].edits == (edit,)
 
 
+LOOP = (
+    Edit("train.py", 20, "    loss.backward()\n    adam.step()",
+         "    scaled.backward()\n    scaler.step(adam)\n    scaler.update()", "amp", "f" * 64),
+    Edit("train.py", 17, "    loss = net(x)", "    with auto_cast():\n        loss = net(x)",
+         "amp", "f" * 64),
+)  # fmt: skip
+MIXED = Suggestion(
+    "amp", "O1", "Use automatic mixed precision (O1): then it fits.", 900.0, edits=LOOP
+)
+
+
+async def test_a_change_of_the_loop_is_shown_before_it_is_applied() -> None:
+    session = FakeSession(answer=replace(report(), suggestions=(MIXED,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F2")
+        await console.press("f2")
+        await console.shows(
+            "Change the shipped copy so?", "@@ -17 +17,2 @@", "-    loss = net(x)",
+            "+        loss = net(x)", "+    scaler.update()", "Your file stays as it is.",
+        )  # fmt: skip
+        await console.press("escape")
+        await console.until(lambda: "Change the shipped copy so?" not in console.text)
+        assert asked(session).edits == ()
+        await console.press("f2")
+        await console.shows("Change the shipped copy so?")
+        await console.press("enter")
+        await console.until(lambda: asked(session).edits == LOOP)
+        await console.told("The shipped copy will be changed at train.py:17, train.py:20-21")
+        await console.shows("shipped copy, mixed precision: train.py:17, train.py:20-21")
+        await console.press("ctrl+j")
+        await console.until(lambda: session.named("submit"))
+        assert session.named("submit")[0][1].edits == LOOP
+
+
+async def test_a_change_of_the_copy_is_undone() -> None:
+    session = FakeSession(answer=replace(report(), suggestions=(MIXED,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F2")
+        await console.press("f2")
+        await console.shows("Change the shipped copy so?")
+        await console.press("y")
+        await console.until(lambda: asked(session).edits == LOOP)
+        await console.shows("ctrl+z undoes the last change")
+        await console.press("ctrl+z")
+        await console.until(lambda: asked(session).edits == ())
+        await console.until(lambda: "ctrl+z undoes the last change" not in console.text)
+
+
+async def test_accumulation_is_for_the_batch_size_that_it_was_made_for() -> None:
+    loop = Edit("train.py", 20, "step()", "if last:\n    step()", "accumulate")
+    parts = Suggestion("accumulate", 4, "Accumulate.", 900.0, edits=(loop,), batch=16)
+    session = FakeSession(answer=replace(report(), suggestions=(parts,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F2")
+        await console.press("f2")
+        await console.shows("Change the shipped copy so?")
+        await console.press("y")
+        await console.until(lambda: asked(session).edits == (loop,))
+        assert value(console, "batch") == "16"
+        assert asked(session).batch_size == 16
+        field = console.app.screen.query_one("#field-batch", Input)
+        field.value = "32"
+        await console.until(lambda: asked(session).batch_size == 32)
+        assert asked(session).edits == ()
+        await console.told("Another batch size was typed")
+
+
+async def test_the_fourth_suggestion_has_a_key_too() -> None:
+    smaller = Suggestion("batch-size", 48, "Reduce the batch size to 48.", 900.0)
+    several = (smaller, smaller, smaller, MIXED)
+    session = FakeSession(answer=replace(report(), suggestions=several))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F12 Use automatic mixed precision")
+        await console.press("f12")
+        await console.shows("Change the shipped copy so?")
+
+
+async def test_what_is_written_by_hand_has_no_key() -> None:
+    words = "By hand: at train.py:20 do it."
+    by_hand = Suggestion("amp", "O1", "Use mixed precision.", 900.0, by_hand=words)
+    session = FakeSession(answer=replace(report(), suggestions=(by_hand,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("Use mixed precision", words)
+        assert "F2" not in console.text
+
+
 async def test_edits_go_with_the_script_that_they_are_for() -> None:
     edit = Edit("train.py", 12, "BATCH = 64", "BATCH = 48")
     smaller = Suggestion("batch-size", 48, "Reduce the batch size to 48.", 900.0, edits=(edit,))
