@@ -137,9 +137,10 @@ def change_of(analysis: Analysis, kind: EditKind, steps: int, batch: int | None)
         put, made, size = Change(), analysis.rewritten(kind), None
     else:
         if batch is None or steps < 2 or batch % steps:
+            parts = msg("The batch size {n} has no {all} equal parts.", n=batch, all=steps)
             raise UsageError(
                 "Gradients cannot be accumulated so",
-                f"The batch size {batch or 'that is not known'} has no {steps} equal parts.",
+                "The batch size is not known." if batch is None else parts,
                 "Say a number of steps that divides it: accumulate=4.",
             )
         size = batch // steps

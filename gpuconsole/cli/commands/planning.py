@@ -330,7 +330,8 @@ def _note_edits(task: Task) -> None:
     """Say where the shipped copy differs from the script."""
     if task.edits:
         places = ", ".join(f"{Path(one.file).name}:{one.line}" for one in task.edits)
-        note(f"The shipped copy is changed at {places}; your file stays as it is.")
+        words = "The shipped copy is changed at {places}; your file stays as it is."
+        note(msg(words, places=places))
 
 
 def _submit_sweep(
