@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
     lengths,
     sorting,
@@ -187,7 +188,7 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
     try:
         made = BINARY[kind](left, right)
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:
-        return run.unknown(f"this cannot be computed: {error}")
+        return run.unknown(msg("this cannot be computed: {error}", error=error))
     going_over(interp, made, left)
     if isinstance(made, int) and made.bit_length() > MAX_BITS:
         return run.unknown("a number too large to follow")
@@ -213,7 +214,7 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
     try:
         return bool(COMPARE[kind](left, right))
     except TypeError as error:
-        return interp.run.unknown(f"this cannot be compared: {error}")
+        return interp.run.unknown(msg("this cannot be compared: {error}", error=error))
 
 
 def contains(interp: Interpreter, container: Value, item: Value) -> bool | Unknown:
@@ -285,7 +286,9 @@ def attribute(interp: Interpreter, value: Value, name: str) -> Value:
         return getattr(value, name)
     if isinstance(value, (int, float)) and name in ("item", "numpy", "astype"):
         return NativeFunction(lambda run, *a: value, name)
-    return run.unknown(f"{type(value).__name__}.{name} is not known to the analysis")
+    return run.unknown(
+        msg("{kind}.{name} is not known to the analysis", kind=type(value).__name__, name=name)
+    )
 
 
 def _work(interp: Interpreter, value: Value, name: str, args: Any) -> Unknown | None:

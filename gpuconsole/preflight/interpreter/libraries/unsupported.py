@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Blocked, Unknown
 from gpuconsole.preflight.interpreter.machine.run import Run
 
@@ -29,14 +30,23 @@ def framework(run: Run, name: str) -> Unknown | None:
     label = FRAMEWORKS.get(name.split(".")[0])
     if label is None:
         return None
-    return run.unknown(f"not supported: {name} is {label}; the analysis reads PaddlePaddle alone")
+    return run.unknown(
+        msg(
+            "not supported: {name} is {label}; the analysis reads PaddlePaddle alone",
+            name=name,
+            label=label,
+        )
+    )
 
 
 def refuse_gone(run: Run, name: str) -> None:
     """Raise Unsupported for a module or attribute that went with Paddle 2.0."""
     if any(name == one or name.startswith(f"{one}.") for one in GONE):
         raise Unsupported(run.unknown(
-            f"not supported: {name} is of Paddle before 2.0, which Paddle 3 no longer has"
+            msg(
+                "not supported: {name} is of Paddle before 2.0, which Paddle 3 no longer has",
+                name=name,
+            )
         ))  # fmt: skip
 
 
@@ -45,5 +55,8 @@ def old(run: Run, name: str) -> Unknown | None:
     if not any(name == one or name.startswith(f"{one}.") for one in OLD):
         return None
     return run.unknown(
-        f"not supported: {name} holds readers from before Paddle 2.0; use paddle.io instead"
+        msg(
+            "not supported: {name} holds readers from before Paddle 2.0; use paddle.io instead",
+            name=name,
+        )
     )

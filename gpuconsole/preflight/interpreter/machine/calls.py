@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
     join,
     lengths,
@@ -117,7 +118,7 @@ def call_instance(
             return interp.call(interp.bind(found, target), args, kwargs)
     call = getattr(target, "call", None)
     if call is None:
-        return interp.run.unknown(f"{target.label} is not callable")
+        return interp.run.unknown(msg("{label} is not callable", label=target.label))
     refused = interp.too_much(*args, *kwargs.values())
     return refused or interp.guard(
         lambda run, /, *a, **k: call(interp, *a, **k), target.label, args, kwargs
@@ -160,7 +161,13 @@ def guard(
             return guard(interp, function, name, [_as_number(one) for one in args], numbers)
         unknown = getattr(error, "unknown", None) or first_unknown([*args], {**(kwargs or {})})
         if unknown is None:
-            unknown = run.unknown(f"{name}: this use is not known to the analysis ({error})")
+            unknown = run.unknown(
+                msg(
+                    "{name}: this use is not known to the analysis ({error})",
+                    name=name,
+                    error=error,
+                )
+            )
         if any(isinstance(one, Tensor) and one.needs_grad for one in args):
             run.block(unknown)
         else:
@@ -178,7 +185,7 @@ def call_function(
     active = (id(function), id(args[0]) if function.owner is not None and args else 0)
     around = interp.running.get(active)
     if around is not None and run.findings.unsure > around:
-        return run.unknown(f"how deep {function.name}() calls itself")
+        return run.unknown(msg("how deep {name}() calls itself", name=function.name))
     scope = Scope(function.scope)
     problem = _bind_arguments(interp, function, args, kwargs, scope)
     if problem is not None:
@@ -369,4 +376,6 @@ def _iterate_sequence(interp: Interpreter, value: Native) -> Iterator[Value]:
         item = interp.call(interp.bind(getter, value), [interp.run.unknown("the item's index")], {})
         yield item
         return
-    yield interp.run.unknown(f"{value.label} cannot be walked over by the analysis")
+    yield interp.run.unknown(
+        msg("{label} cannot be walked over by the analysis", label=value.label)
+    )

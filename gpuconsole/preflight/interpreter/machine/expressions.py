@@ -89,7 +89,9 @@ def name_of(interp: Interpreter, node: ast.Name, scope: Scope) -> Value:
         return home.names[name]
     if name in interp.builtins:
         return interp.builtins[name]
-    return interp.run.unknown(f"the name {node.id} is not defined where the analysis can see it")
+    return interp.run.unknown(
+        msg("the name {id} is not defined where the analysis can see it", id=node.id)
+    )
 
 
 def _attribute(interp: Interpreter, node: ast.Attribute, scope: Scope) -> Value:
@@ -316,7 +318,7 @@ def _contains(interp: Interpreter, item: Value, container: Value, wanted: bool) 
                 return interp.run.unknown("whether data has this item", container)
             return inside if isinstance(inside, Unknown) else inside is wanted
     except TypeError as error:
-        return interp.run.unknown(f"this cannot be looked up: {error}")
+        return interp.run.unknown(msg("this cannot be looked up: {error}", error=error))
     if isinstance(container, Native):
         contains = getattr(container, "contains", None)
         if contains is not None:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -58,7 +59,7 @@ class Loaded(Native):
 
     def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a module of the project by name."""
-        return self.by_name.get(key) or interp.run.unknown(f"the module {key}")
+        return self.by_name.get(key) or interp.run.unknown(msg("the module {key}", key=key))
 
 
 class Importer:
@@ -125,7 +126,9 @@ class Importer:
             for _ in range(level - 1):
                 base = base.parent
             found = self._below([base], name, spaces=True, package=self._package(base))
-            return found or run.unknown(f"{'.' * level}{name} is not in the project folder")
+            return found or run.unknown(
+                msg("{dots}{name} is not in the project folder", dots="." * level, name=name)
+            )
         unsupported.refuse_gone(run, name)
         root = name.split(".")[0]
         self.paddle = self.paddle or root.startswith("paddle")
@@ -153,7 +156,11 @@ class Importer:
             self.frameworks.append(other)
             return other
         return unsupported.old(run, name) or run.unknown(
-            f"module {name or '.'} is not known to the analysis{self._elsewhere(name)}"
+            msg(
+                "module {name} is not known to the analysis{elsewhere_text}",
+                name=name or ".",
+                elsewhere_text=self._elsewhere(name),
+            )
         )
 
     def _elsewhere(self, name: str) -> str:
@@ -163,11 +170,16 @@ class Importer:
             inner = "/".join(name.split("."))
             names = (f"{part}.py", f"{part}/__init__.py", f"{inner}.py", f"{inner}/__init__.py")
             if any((folder / one).exists() for one in names):
-                return f"; it lies outside the project folder: give --project {folder}"
+                return msg(
+                    "; it lies outside the project folder: give --project {folder}", folder=folder
+                )
         outside = [one for one in self.search if isinstance(one, str) and not self._inside(one)]
         if not outside:
             return ""
-        return f"; sys.path names {outside[0]}, outside the project: give its folder with --project"
+        return msg(
+            "; sys.path names {folder}, outside the project: give its folder with --project",
+            folder=outside[0],
+        )
 
     def named(self, name: Value, package: Value = None) -> Value:
         """Stand for `importlib.import_module`."""
@@ -301,7 +313,9 @@ class Importer:
             tree = source.parse(path)
             self.interp.tick(path.stat().st_size // BYTES_PER_STEP)
         except UsageError as error:
-            return self.interp.run.unknown(f"module {name} cannot be read: {error.message}")
+            return self.interp.run.unknown(
+                msg("module {name} cannot be read: {message}", name=name, message=error.message)
+            )
         # Known before it has run, as in Python: modules may import each other.
         module = self.loaded[found] = UserModule(name, Scope(None, "module"))
         package = found.parent.parent if found.name == "__init__.py" else found.parent

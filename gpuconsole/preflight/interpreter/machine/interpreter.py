@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import join, traversal_cost
 from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
@@ -143,7 +144,9 @@ class Interpreter:
                 run.findings.lines_seen.add((run.file, statement.lineno))
             method = _STATEMENTS.get(type(statement))
             if method is None:
-                run.note_unknown(run.unknown(f"{type(statement).__name__} is not understood"))
+                run.note_unknown(
+                    run.unknown(msg("{name} is not understood", name=type(statement).__name__))
+                )
                 continue
             end = method(self, statement, scope)
             if end is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     Bound,
@@ -51,7 +52,7 @@ def path_of(run: Run, name: Value) -> Path | Unknown:
                 return found
         except (OSError, ValueError):
             break
-    return run.unknown(f"the file {name} is not in the project")
+    return run.unknown(msg("the file {name} is not in the project", name=name))
 
 
 def text_of(run: Run, name: Value) -> str | Unknown:
@@ -61,10 +62,10 @@ def text_of(run: Run, name: Value) -> str | Unknown:
         return path
     try:
         if path.stat().st_size > MAX_BYTES:
-            return run.unknown(f"the file {path.name} is too large to be read")
+            return run.unknown(msg("the file {name} is too large to be read", name=path.name))
         return path.read_text("utf-8-sig")
     except (OSError, ValueError):
-        return run.unknown(f"the file {path.name} cannot be read as text")
+        return run.unknown(msg("the file {name} cannot be read as text", name=path.name))
 
 
 class Arrays(Native):
@@ -149,7 +150,7 @@ def load_array(run: Run, file: Value, *_: Value, **__: Value) -> Value:
         with path.open("rb") as opened:
             head = opened.read(HEADER_BYTES)
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
-        return run.unknown(f"the file {path.name} cannot be read")
+        return run.unknown(msg("the file {name} cannot be read", name=path.name))
     return _described(run, head, path.name)
 
 
@@ -165,7 +166,7 @@ def load_raw(run: Run, file: Value, dtype: Value = None, count: Value = -1, sep:
         try:
             size = path.stat().st_size // ITEM_BYTES.get(kind, 8)
         except OSError:
-            return run.unknown(f"the file {path.name} cannot be read")
+            return run.unknown(msg("the file {name} cannot be read", name=path.name))
     elif isinstance(path, Path) and isinstance(sep, str):
         text = text_of(run, file)
         if isinstance(text, str):
@@ -185,12 +186,12 @@ def _packed(run: Run, path: Path) -> dict[str, Value]:
 def _described(run: Run, head: bytes, name: str) -> Value:
     start, end = head.find(b"{"), head.find(b"}")
     if not head.startswith(_NPY) or start < 0 or end < start:
-        return run.unknown(f"the file {name} is not a plain array")
+        return run.unknown(msg("the file {name} is not a plain array", name=name))
     try:
         said = ast.literal_eval(head[start : end + 1].decode("latin-1"))
         shape = tuple(int(one) for one in said["shape"])
     except (ValueError, SyntaxError, KeyError, TypeError):
-        return run.unknown(f"the file {name} is not a plain array")
+        return run.unknown(msg("the file {name} is not a plain array", name=name))
     descr = str(said.get("descr"))
     return Array(shape, _TYPES.get(descr, ALIASES.get(descr, "float64")))
 
@@ -211,7 +212,7 @@ def load_text(run: Run, file: Value, dtype: Value = None, comments: Value = "#",
     rows = [line for line in lines if line.strip() and not (mark and line.startswith(mark))]
     rows = rows if max_rows is None else rows[:max_rows]
     if not rows:
-        return run.unknown(f"the file {file} holds no rows")
+        return run.unknown(msg("the file {file} holds no rows", file=file))
     columns = len(rows[0].split(delimiter if isinstance(delimiter, str) else None))
     if usecols is not None:
         columns = 1 if isinstance(usecols, int) else len(usecols)

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.machine.run import Run
@@ -59,7 +60,7 @@ def locate(run: Run, name: Value) -> Path | Unknown:
                 return found
         except (OSError, ValueError):
             break
-    return run.unknown(f"the file {text[:200]} is not in the project folder")
+    return run.unknown(msg("the file {name} is not in the project folder", name=text[:200]))
 
 
 def text_at(
@@ -71,13 +72,13 @@ def text_at(
         return found
     try:
         if found.stat().st_size > most:
-            return run.unknown(f"the file {found.name} is too large to read")
+            return run.unknown(msg("the file {name} is too large to read", name=found.name))
         run.interp.imports.read.add(str(found))
         kind = encoding if encoding in ENCODINGS else "utf-8"
         text = found.read_text(kind, errors if errors in ("ignore", "replace") else None)
         return found, text.removeprefix("\ufeff")
     except (OSError, ValueError):
-        return run.unknown(f"the file {found.name} cannot be read")
+        return run.unknown(msg("the file {name} cannot be read", name=found.name))
 
 
 def _text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
@@ -107,7 +108,7 @@ def load_json(run: Run, file: Value, **_: Value) -> Value:
     try:
         return json.loads(content, parse_int=whole)
     except (ValueError, RecursionError):
-        return run.unknown(f"{path.name} is not JSON")
+        return run.unknown(msg("{name} is not JSON", name=path.name))
 
 
 def _number_lines(text: str) -> Any:
@@ -145,7 +146,7 @@ def _yaml(run: Run, path: Path, text: str) -> Value:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         return _value(run, loader, str(path), node, 0) if node is not None else None
     except (yaml.YAMLError, ValueError, RecursionError):
-        return run.unknown(f"{path.name} is not YAML that the analysis reads")
+        return run.unknown(msg("{name} is not YAML that the analysis reads", name=path.name))
 
 
 def _value(run: Run, loader: yaml.SafeLoader, file: str, node: yaml.Node, depth: int) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeClass, Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
@@ -90,7 +91,7 @@ class Texts(Library):
         made: list[Value] = []
         for shape, dtype in self.fields:
             if shape is None:
-                made.append(run.unknown(f"how long the texts of {self.label} are"))
+                made.append(run.unknown(msg("how long the texts of {label} are", label=self.label)))
             else:
                 made.append(Array(shape, dtype))
         return tuple(made)
@@ -98,7 +99,7 @@ class Texts(Library):
     def count(self, interp: Interpreter) -> Value:
         """Number of samples."""
         size = self.sizes[0 if self.mode == "train" else 1]
-        return size or interp.run.unknown(f"the size of {self.label}")
+        return size or interp.run.unknown(msg("the size of {label}", label=self.label))
 
 
 class Grams(Texts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -130,7 +131,7 @@ class Layer(Branch):
             return interp.call(interp.bind(forward, self), list(args), kwargs)
         native = getattr(self, "forward", None)
         if native is None:
-            return run.unknown(f"{self.label} has no forward")
+            return run.unknown(msg("{label} has no forward", label=self.label))
         try:
             return native(run, *args, **kwargs)
         except ShapeFault as fault:
