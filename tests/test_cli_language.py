@@ -12,6 +12,8 @@ import pytest
 
 from gpuconsole.cli import main, output, preflight_views
 from gpuconsole.language import CHINESE, language
+from gpuconsole.preflight.interpreter.domain.values import Form, Root, Unknown
+from gpuconsole.preflight.interpreter.frontend.questions import ask
 from gpuconsole.remote.check import HOST_STEPS, SSH_STEPS
 from gpuconsole.remote.findings import Result
 from gpuconsole.session import factory
@@ -171,3 +173,15 @@ def test_no_english_sentence_is_told_of_a_job(run: Run, tmp_path: Path) -> None:
         said = run(*words, *state)
         assert has_chinese(said), (words, said)
         assert english(said) == [], (words, said)
+
+
+@pytest.mark.parametrize("form", ["value", "number", "test", "shape"])
+@pytest.mark.parametrize("name", ["", "size"])
+def test_every_question_of_preflight_is_chinese(form: Form, name: str) -> None:
+    root = Root("read(path)", "train.py", 7, name, form)
+    asked = ask(Unknown("train.py", 7, "it is not known", root))
+    assert asked is not None
+    said = language(CHINESE).say(asked.question)
+    assert has_chinese(said)
+    assert english(said) == []
+    assert "train.py:7" in said
