@@ -107,4 +107,5 @@ def _edit(file: str, line: int, column: int, value: int) -> Edit | None:
     found = _NUMBER.match(text, column)
     if found is None:
         return None
-    return Edit(file, line, text, f"{text[: found.start()]}{value}{text[found.end() :]}")
+    name = str(Path(file).resolve())
+    return Edit(name, line, text, f"{text[: found.start()]}{value}{text[found.end() :]}")

@@ -129,6 +129,8 @@ def _start(source: Source, data: ast.Call) -> int:
 
 def _require_loader(source: Source, data: ast.expr) -> None:
     """Doubt data whose number of batches does not follow their size."""
+    if isinstance(data, ast.Call) and last_name(data.func) == "DataLoader":
+        return None
     if isinstance(data, ast.Call) and (last_name(data.func) == "tqdm" or not data.args):
         inner = data.args[0] if data.args else data.func
         return _require_loader(source, inner)

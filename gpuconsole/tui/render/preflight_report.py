@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.style import Style
 
 from gpuconsole.core.answer import Answer, answer, best, goodness
@@ -215,7 +215,7 @@ def places_of(edits: Sequence[Edit], script: str) -> str:
     )
 
 
-def diff_lines(ink: Ink, edits: Sequence[Edit], script: str) -> Lines:
+def diff_lines(ink: Ink, edits: Sequence[Edit], script: str, width: int) -> Lines:
     """Return edits as a unified diff: signs first, colours beside them."""
     styles = {"-": ink.bad, "+": ink.good, "@": ink.muted}
     lines: Lines = []
@@ -224,7 +224,8 @@ def diff_lines(ink: Ink, edits: Sequence[Edit], script: str) -> Lines:
             name = short_path(line.removeprefix("--- "), script)
             lines.append([(ink.say(msg("{file}, shipped copy", file=name)), ink.title)])
         elif not line.startswith("+++ "):
-            lines.append([(clean(line.expandtabs(4)), styles.get(line[:1], ink.text))])
+            style, whole = styles.get(line[:1], ink.text), clean(line.expandtabs(4))
+            lines += [[(part, style)] for part in chop_cells(whole, max(2, width))]
     return lines
 
 

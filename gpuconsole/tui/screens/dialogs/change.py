@@ -52,7 +52,7 @@ class ChangeScreen(Dialog[bool]):
 
     def _draw(self) -> None:
         panel = self.query_one("#diff", Panel)
-        lines = diff_lines(ink_of(self), self._suggestion.edits, self._script)
+        lines = diff_lines(ink_of(self), self._suggestion.edits, self._script, panel.inner_width)
         panel.put(lines)
         panel.styles.height = max(1, min(panel.virtual_size.height, self.app.size.height - _FRAME))
 

@@ -279,11 +279,15 @@ class SubmitScreen(RecallingScreen):
     def action_rerun(self) -> None:
         """Estimate again; after an error without changes of the shipped copy: the file may have
         changed."""
-        draft = self._draft
+        draft, form = self._draft, self.query_one(Form)
         if draft.answer.error is not None and draft.edits:
-            draft.edits, draft.undo = (), []
+            # As it was before the first of them: nothing else puts a batch size in.
+            typed = form.values
+            was = draft.undo[0] if draft.undo else (draft.edits, typed["batch"], typed["args"])
+            draft.edits, draft.undo, draft.batch = (), [], was[1]
+            form.fill({**typed, "batch": was[1], "args": was[2]})
             self.tell("The changes of the shipped copy are undone.")
-        self._changed(self.query_one(Form).values, at_once=True)
+        self._changed(form.values, at_once=True)
 
     def action_pane(self) -> None:
         """Show the next pane of a narrow terminal."""
