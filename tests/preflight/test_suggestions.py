@@ -211,3 +211,36 @@ def test_mixed_precision_is_not_suggested_where_the_task_does_not_allow_it(
     refused = kinds(False)
     assert "recompute:blocks" in refused
     assert not any("amp" in one or "O1" in one for one in refused)
+
+
+def test_changes_of_the_loop_are_for_the_shipped_copy(analysis: Analysis) -> None:
+    made = helpful(analysis, card(24))
+    assert {edit.kind for edit in made["accumulate"].edits} == {"accumulate"}
+    assert {edit.kind for edit in made["amp:O1"].edits} == {"amp"}
+    steps, size = made["accumulate"].value, made["accumulate"].batch
+    assert int(steps) * (size or 0) == analysis.estimate().batch_size
+    assert made["amp:O1"].is_applicable
+    assert not made["amp:O1"].by_hand
+
+
+def test_what_is_not_certain_is_to_be_written_by_hand(tmp_path: Path) -> None:
+    """With the line where it belongs, and the line that leaves doubt."""
+    path = tmp_path / "train.py"
+    text = TOO_BIG.read_text()
+    path.write_text(text.replace("optimizer.step()", "decay()\n        optimizer.step()"))
+    backward = 1 + next(
+        at for at, line in enumerate(text.splitlines()) if "loss.backward()" in line
+    )  # fmt: skip
+    rows = path.read_text().splitlines()
+    assert "backward" in rows[backward - 1]
+    path.write_text("\n".join([*rows[:3], "def decay():\n    pass", *rows[3:]]))
+    backward += 2
+    found = report(Task("t", script=str(path)), [card(24)]).suggestions
+    (one,) = (one for one in found if one.kind == "amp" and one.value == "O1")
+    assert not one.is_applicable
+    assert one.by_hand == (
+        f"By hand: before train.py:{backward} put the forward pass and the loss under "
+        "`with paddle.amp.auto_cast():`, and scale the loss there with a paddle.amp.GradScaler. "
+        "It is not done for you: something stands between backward and step "
+        f"(train.py:{backward + 1})."
+    )

@@ -240,6 +240,27 @@ async def test_accumulation_is_for_the_batch_size_that_it_was_made_for() -> None
         await console.told("Another batch size was typed")
 
 
+async def test_changes_that_the_file_no_longer_is_for_are_left_out_with_f5() -> None:
+    """With the batch size that they put in: nothing else does."""
+    loop = Edit("train.py", 20, "step()", "if last:\n    step()", "accumulate")
+    parts = Suggestion("accumulate", 4, "Accumulate.", 900.0, edits=(loop,), batch=16)
+    session = FakeSession(answer=replace(report(), suggestions=(parts,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F2")
+        session.error = UsageError("The script has changed", "Not as it was.", "Run it again.")
+        await console.press("f2")
+        await console.shows("Change the shipped copy so?")
+        await console.press("y")
+        await console.shows("The script has changed", "Not as it was.")
+        assert value(console, "batch") == "16"
+        session.error = None
+        await console.press("f5")
+        await console.told("The changes of the shipped copy are undone.")
+        await console.until(lambda: asked(session).edits == ())
+        assert value(console, "batch") == ""
+
+
 async def test_the_fourth_suggestion_has_a_key_too() -> None:
     smaller = Suggestion("batch-size", 48, "Reduce the batch size to 48.", 900.0)
     several = (smaller, smaller, smaller, MIXED)
