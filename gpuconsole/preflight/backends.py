@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.wording import msg
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,11 @@ def unproven(backend: Backend) -> str:
     if backend in ("cpu", "gpu"):
         return ""
     own = terms(backend)
-    rounding = f"{own.alignment_bytes} bytes"
+    rounding = msg("{n} bytes", n=own.alignment_bytes)
     if own.padding_bytes:
-        rounding += f" after {own.padding_bytes} more"
-    return (
-        f"Unproven on {WORDS[backend]} ({backend}): the context is CUDA's, the allocator rounds to"
-        f" {rounding} as its sources say, and no run on such a device was compared yet."
-    )
+        rounding = msg("{n} bytes after {low} more", n=own.alignment_bytes, low=own.padding_bytes)
+    return msg(
+        "Unproven on {device} ({backend}): the context is CUDA's, the allocator rounds to"
+        " {bytes_text} as its sources say, and no run on such a device was compared yet.",
+        device=WORDS[backend], backend=backend, bytes_text=rounding,
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight import chance, conformal
 from gpuconsole.preflight.agreement import Voices, agreed, middle
 from gpuconsole.preflight.backends import terms
@@ -62,9 +63,11 @@ class Context:
     def note(self) -> str:
         """A sentence for a person."""
         how = "calibrated" if self.source == "calibrated" else "seen in runs"
-        return (
-            f"Context of {self.mib:.0f} MiB on {self.device} of {self.host}: {how}, {day(self.at)}."
-        )
+        return msg(
+            "Context of {size} on {device} of {host}: {how_text}, {when}.",
+            size=f"{self.mib:.0f} MiB", device=self.device, host=self.host, how_text=how,
+            when=day(self.at),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

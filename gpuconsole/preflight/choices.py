@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.machine.settings import Setting
 from gpuconsole.preflight.liveness import peak
 
@@ -63,6 +64,7 @@ def worst(
 
 def _note(test: str, place: tuple[str, int], side: bool, why: str) -> str:
     file, line = place
-    return (
-        f"{Path(file).name}:{line}: `{clean(test[:80])}` cannot be known; taken as {side}, {why}."
-    )
+    return msg(
+        "{place}: `{test}` cannot be known; taken as {side}, {why_text}.",
+        place=f"{Path(file).name}:{line}", test=clean(test[:80]), side=side, why_text=why,
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from gpuconsole.core.estimate import BatchSource, Estimate, Memory, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.backends import unproven
 from gpuconsole.preflight.footprint import MARGINS
@@ -131,9 +132,11 @@ class Formula:
         if hidden and batch:
             reference = batch * self.sequence * int(hidden) * 4 * 1.5 / MIB
             notes.append(
-                f"For reference only: batch x sequence x hidden x 4 bytes x 1.5 gives "
-                f"{reference:.0f} MiB; it counts neither layers nor parameters, and does not"
-                " decide."
+                msg(
+                    "For reference only: batch x sequence x hidden x 4 bytes x 1.5 gives "
+                    "{size}; it counts neither layers nor parameters, and does not decide.",
+                    size=f"{reference:.0f} MiB",
+                )
             )
         return (*notes, *filter(None, [unproven(backend)]))
 

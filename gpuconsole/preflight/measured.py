@@ -40,7 +40,7 @@ NO_STEP = "No optimizer stepped: the peak is that of forward passes."
 VARYING = "The shapes of its batches change a little from one to the next: the most seen counts."
 _OPEN = (
     "An upper bound: lengths that only data gives are as long as they can be; the shorter they "
-    "are, the lower is the peak, by {:.0f} % at most."
+    "are, the lower is the peak, by {percent} at most."
 )
 UNREACHED = (
     "What comes after an epoch was not reached: the upper end of the range allows for an "
@@ -225,14 +225,14 @@ class Measured:
     def _notes(self, backend: Backend) -> tuple[str, ...]:
         notes = [
             msg(
-                "Method: measured beside Paddle {version} on a CPU, {how}.",
+                "Method: measured beside Paddle {version} on a CPU, {how_text}.",
                 version=self.paddle,
-                how=_HOW[self.tier],
+                how_text=_HOW[self.tier],
             )
         ]
         notes += self._bends()
         if self.least < 1.0:
-            notes.append(_OPEN.format(100 * (1 - self.least)))
+            notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
             notes.append(
                 "For a device: what CPU kernels take while they run is left out, a convolution "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeFunction, Value
 from gpuconsole.preflight.interpreter.machine.run import Run
@@ -22,7 +23,10 @@ def begin(run: Run) -> None:
     variant, backend = run.setting.variant, run.setting.backend
     if not terms(backend).proven and backend != "gpu":
         run.findings.notes.append(
-            f"Terms of {backend} devices are the GPU's: not compared with runs there."
+            msg(
+                "Terms of {backend} devices are the GPU's: not compared with runs there.",
+                backend=backend,
+            )
         )
     run.mode.amp = amp.mixed(run)
     if variant.recompute or run.mode.amp.level == "O2":

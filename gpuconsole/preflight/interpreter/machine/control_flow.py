@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import equality, join, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -221,7 +222,10 @@ def _now_and_then(
     except (Blocked, UserRaise, ShapeFault, *FOLLOW_ERRORS):
         # The first steps are known all the same.
         run.findings.notes.append(
-            f"{Path(run.file).name}:{run.line}: what the loop does in a later turn is not counted."
+            msg(
+                "{place}: what the loop does in a later turn is not counted.",
+                place=f"{Path(run.file).name}:{run.line}",
+            )
         )
 
 

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     Length,
@@ -178,11 +179,14 @@ class Turns:
                     continue
             if isinstance(now, (int, float)) and now != then:
                 home.names[name] = formed(why, "number")
-        turns = f"{self.count} of {self._total}" if self._total is not None else f"{self.count}"
-        note = (
-            f"{Path(file).name}:{line}: {turns} turns of a loop over data were followed; "
-            "the others are taken to be like them."
-        )
+        turns = str(self.count)
+        if self._total is not None:
+            turns = msg("{n} of {all}", n=self.count, all=self._total)
+        note = msg(
+            "{place}: {turns} turns of a loop over data were followed; "
+            "the others are taken to be like them.",
+            place=f"{Path(file).name}:{line}", turns=turns,
+        )  # fmt: skip
         if note not in run.findings.notes:
             run.findings.notes.append(note)
 
