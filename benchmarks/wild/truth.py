@@ -142,7 +142,7 @@ def _once(
         ]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,
-            "PYTHONPATH": os.pathsep.join([str(HERE), str(root), *_libraries()]),
+            "PYTHONPATH": os.pathsep.join([str(HERE), *_own(root), *_libraries()]),
             "GLOG_minloglevel": "2",
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
@@ -186,6 +186,12 @@ def run(command: Sequence[str], environment: Mapping[str, str], limit_s: float) 
         process.wait()
         errors.seek(0)
         return errors.read(), ended
+
+
+def _own(root: Path) -> list[str]:
+    """Return the folder of a repository, for the modules at its top; none where it holds a folder
+    `paddle`, which would stand in the place of Paddle."""
+    return [] if (root / "paddle").is_dir() else [str(root)]
 
 
 def _libraries() -> list[str]:

@@ -90,7 +90,8 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert sum(one.has_truth for one in unseen) >= 25
     held_out = {"third-party-2", "third-party-6", "third-party-7", "third-party-8"}
     assert corpus.held_out >= held_out | {"suites-2", "suites-4", "suites-5", "third-party-9"}
-    assert corpus.held_out >= {"suites-6", "third-party-10"}
+    assert corpus.held_out >= {"suites-6", "third-party-10", "third-party-11"}
+    assert sum(one.has_truth for one in corpus.of("third-party-11")) >= 22
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
@@ -619,11 +620,18 @@ def test_arrays_attributes_and_boxes_are_made_as_their_readers_ask(tmp_path: Pat
         {"recipe": "zeros", "path": "x.pkl", "holds": {"a": [{"shape": [2, 3]}, "text"]}},
         {"recipe": "celeba_attributes", "path": "celeba", "count": 2, "attribute": "Young"},
         {"recipe": "icdar", "path": "boxes", "within": "boxes", "count": 1},
+        {"recipe": "zeros", "path": "y.pkl", "holds": {"a": {"b": "text"}}, "keys": "bytes"},
+        {"recipe": "cifar_unpacked", "path": "cifar", "count": 2},
     ]
     data.make(asked, tmp_path)
     assert (tmp_path / "x.pkl").stat().st_size < 200, "an array is written as the call to make it"
     array, text = pickle.loads((tmp_path / "x.pkl").read_bytes())["a"]
     assert (array.shape, array.dtype, text) == ((2, 3), "float32", "text")
+    assert pickle.loads((tmp_path / "y.pkl").read_bytes()) == {b"a": {b"b": "text"}}
+    batch = (tmp_path / "cifar" / "data_batch_5").read_bytes()
+    assert set(pickle.loads(batch, encoding="bytes")) == {b"data", b"labels"}
+    of_text = pickle.loads(batch, encoding="latin1")
+    assert (of_text["data"].shape, of_text["labels"]) == ((2, 3072), [0, 1])
     listed = (tmp_path / "celeba" / "list_attr_celeba.txt").read_text().splitlines()
     assert listed[:4] == ["2", "Young", "000000.jpg -1", "000001.jpg 1"]
     picture, boxes = (tmp_path / "boxes" / "train.txt").read_text().split()
@@ -944,3 +952,9 @@ def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
 
     truth.to_the_end(told.append, [Tracker()])("ran")
     assert told == ["ran", "closed"]
+
+
+def test_a_folder_called_paddle_does_not_stand_in_the_place_of_paddle(tmp_path: Path) -> None:
+    assert truth._own(tmp_path) == [str(tmp_path)]
+    (tmp_path / "paddle").mkdir()
+    assert truth._own(tmp_path) == []

@@ -35,6 +35,7 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "celeba_attributes": tables.celeba_attributes,
     "characters": sound.characters,
     "cifar": arrays.cifar,
+    "cifar_unpacked": arrays.cifar_unpacked,
     "cityscapes": vision.cityscapes,
     "coco": vision.coco,
     "culane": vision.culane,

@@ -8,9 +8,9 @@ import json
 import pickle
 import struct
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.wild.data.text import lines
 
@@ -108,6 +108,33 @@ def cifar(file: Path, *, count: int = 512, classes: int = 10) -> None:
             about = tarfile.TarInfo(f"{folder}/{part}")
             about.size = len(batch)
             archive.addfile(about, io.BytesIO(batch))
+
+
+class _Python2(pickle._Pickler):
+    """Pickles bytes as Python 2 pickled its texts: who reads them chooses what they become."""
+
+    write: Callable[[bytes], object]
+    memoize: Callable[[object], None]
+    dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
+
+    def save_bytes(self, content: bytes) -> None:
+        """Write bytes as a text of Python 2."""
+        self.write(pickle.BINSTRING + struct.pack("<i", len(content)) + content)
+        self.memoize(content)
+
+    dispatch[bytes] = save_bytes
+
+
+def cifar_unpacked(folder: Path, *, count: int = 256, classes: int = 10) -> None:
+    """Write CIFAR-10's batches as they lie in its archive, pickled by Python 2."""
+    import numpy as np
+
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = [i % classes for i in range(count)]
+    for part in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        with (folder / part).open("wb") as file:
+            batch = {b"data": np.ones((count, 3072), "uint8"), b"labels": labels}
+            _Python2(file, 2).dump(batch)
 
 
 def mnist(folder: Path, *, count: int = 600, tests: int = 100, classes: int = 10) -> None:

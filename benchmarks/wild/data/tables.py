@@ -23,20 +23,26 @@ class Zeros:
         return numpy.zeros, (self.shape, self.dtype)
 
 
-def zeros(file: Path, *, holds: Any) -> None:
-    """Write a pickle; in it `{"shape": …, "dtype": …}` stands for an array of zeros."""
+def zeros(file: Path, *, holds: Any, keys: str = "text") -> None:
+    """Write a pickle; in it `{"shape": …, "dtype": …}` stands for an array of zeros.
+
+    `keys` are `text`, or `bytes` as in a pickle of Python 2 that is read so.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(pickle.dumps(_value(holds), protocol=2))
+    file.write_bytes(pickle.dumps(_value(holds, in_bytes=keys == "bytes"), protocol=2))
 
 
-def _value(described: Any) -> Any:
+def _value(described: Any, *, in_bytes: bool) -> Any:
     if isinstance(described, list):
-        return [_value(one) for one in described]
+        return [_value(one, in_bytes=in_bytes) for one in described]
     if not isinstance(described, dict):
         return described
     if "shape" in described:
         return Zeros(described["shape"], described.get("dtype", "float32"))
-    return {name: _value(value) for name, value in described.items()}
+    return {
+        name.encode() if in_bytes else name: _value(value, in_bytes=in_bytes)
+        for name, value in described.items()
+    }
 
 
 def imagenet_devkit(folder: Path, *, count: int = 64, classes: int = 4) -> None:
