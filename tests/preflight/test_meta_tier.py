@@ -24,6 +24,7 @@ from gpuconsole.preflight.meta.onward import (
     CHEAP,
     EPOCHS,
     FAR,
+    FIRST,
     LONGEST,
     MOST,
     PATIENCE,
@@ -257,7 +258,9 @@ def test_steps_that_cost_next_to_nothing_are_followed_through_more_epochs() -> N
     for _ in range(STEADY + 1):
         onward.cycle(15, 5)
     assert not onward.leaves(6, epochs=False)
-    assert [onward.cuts(1) for _ in range(FAR + 1)] == [True] * FAR + [False]
+    assert not onward.cuts(FIRST - 1), "scripts evaluate after every few steps too"
+    assert onward.cuts(FIRST)
+    assert [onward.cuts(1) for _ in range(FAR)] == [True] * (FAR - 1) + [False]
     assert onward.leaves(6, epochs=True)
 
 

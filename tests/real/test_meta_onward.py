@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.preflight import request
-from gpuconsole.preflight.meta.onward import EPOCHS, FAR
+from gpuconsole.preflight.meta.onward import EPOCHS, FAR, FIRST
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -68,6 +68,15 @@ def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path)
     assert [one["batch"] for one in runs] == [16, 32]
     assert _peak(runs[0]) > _peak(plain) + HIDDEN
     assert any("The peak comes after the first 3 steps" in one for one in runs[0]["notes"])
+
+
+def test_a_larger_batch_that_is_evaluated_after_some_steps_is_seen(tmp_path: Path) -> None:
+    within = f"""held.append(0)
+        if len(held) == {FIRST - 1}:
+            for (y,) in test: loss = net(y).square().mean()"""
+    plain = _answer(tmp_path, "pass", "pass", "pass")["document"]["runs"]
+    runs = _answer(tmp_path, "pass", within, "pass")["document"]["runs"]
+    assert _peak(runs[0]) > _peak(plain[0]) + HIDDEN
 
 
 def test_layers_that_are_trained_from_a_later_epoch_on_are_seen(tmp_path: Path) -> None:
@@ -308,13 +317,13 @@ def test_a_few_bytes_that_a_later_step_holds_more_make_no_later_peak(tmp_path: P
 
 
 def test_a_run_whose_first_steps_are_alike_goes_on_for_few_more(tmp_path: Path) -> None:
-    """One more until the peak stands, one in each of the epochs that are cut then, and none once
-    they are left; runs of other sizes make the first steps alone."""
+    """Some in the first epoch, one in each of the epochs that are cut then, and none once they are
+    left; runs of other sizes make the first steps alone."""
     steps = tmp_path / "steps"
     within = f"open({str(steps)!r}, 'a').write(f'{{x.shape[0]}}\\n')"
     _answer(tmp_path, "pass", within, "pass")
     made = steps.read_text().split()
-    assert request.STEPS + EPOCHS < made.count("16") <= request.STEPS + 2 + FAR
+    assert request.STEPS + EPOCHS < made.count("16") <= FIRST + 2 + FAR
     assert made.count("32") == request.STEPS
 
 

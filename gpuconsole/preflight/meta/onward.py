@@ -16,6 +16,9 @@ from typing import Any
 
 STEADY = 2
 """Cycles in which the peak has not risen before an epoch is cut."""
+FIRST = 8
+"""Batches of a training's first epoch that are gone through where steps cost next to nothing:
+scripts evaluate after every few steps too."""
 EPOCHS = 2
 """Epochs that are cut."""
 FAR = 12
@@ -87,6 +90,8 @@ class Onward:
             return self._as_told("cut", seen)
         most = FAR if self._cheap else EPOCHS
         if self.quiet < STEADY or (self.epochs >= most and not self.leaving):
+            return False
+        if not self.epochs and batches < FIRST and self._cheap:
             return False
         self.epochs += 1
         self.way.append(("cut", seen))
