@@ -83,8 +83,9 @@ for line in sys.stdin.read().splitlines():
     print(json.dumps([name, peak, len(seen["losses"]), all(seen["losses"])]), flush=True)
     os._exit(0)
 """
-TOLERANCE = 0.03
-"""A loader's thread may have a batch more or less ready at the peak."""
+TOLERANCE = 0.01
+A_BATCH = 64 * 1024
+"""Bytes of a batch of the smallest pictures: a loader's thread may have one more or less ready."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,35 @@ def test_a_copy_trains_and_needs_what_was_estimated(
     task = tasks[case.name]
     memory = preflight.report(task, (), backend="cpu").estimate.memory
     assert memory is not None
-    assert memory.tensors_peak_mib * MIB == pytest.approx(peaks[case.name], rel=TOLERANCE)
+    near = pytest.approx(peaks[case.name], rel=TOLERANCE, abs=A_BATCH)
+    assert memory.tensors_peak_mib * MIB == near
     if case.kinds and case.saves:
         assert peaks[case.name] < 0.9 * peaks[case.script]
     assert Path(task.script).read_text() == text_of(case.script)
+
+
+def test_a_changed_copy_is_what_is_measured(tmp_path: Path) -> None:
+    """In the sandbox, in place of the user's file, which stays as it is."""
+    folder, state = tmp_path / "project", tmp_path / "state"
+    folder.mkdir()
+    path = folder / "train.py"
+    path.write_text(LOOPS["blocks"])
+    needs = {}
+    for change in ("recompute", "accumulate=4"):
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuconsole", "preflight", str(path), "--backend", "cpu",
+             "--tier", "traced", "--local", "--yes", "--memory-mib", "4000", "--json",
+             "--state", str(state), "--apply", change],
+            capture_output=True, text=True, timeout=PATIENCE_S + 120.0, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = json.loads(done.stdout)
+        assert found["tier"] == "traced"
+        assert found["edits"]
+        needs[change] = found["memory"]["tensors_peak_mib"]
+    plain = preflight.analyse(path, backend="cpu").estimate(backend="cpu").memory
+    assert plain is not None
+    assert needs["recompute"] < 0.8 * plain.tensors_peak_mib
+    assert needs["accumulate=4"] < 0.4 * plain.tensors_peak_mib
+    assert path.read_text() == LOOPS["blocks"]
+    assert [one.name for one in folder.iterdir()] == ["train.py"]

@@ -41,6 +41,8 @@ def rewrite(kind: EditKind, files: Iterable[Path], steps: int = 1) -> Rewrite:
         file, line = _PLACES[kind](sources) or ("", 0)
         doubted = "" if doubt.file is None else str(doubt.file)
         return Rewrite((), str(file), line, doubt.why, why_file=doubted, why_line=doubt.line)
+    except RecursionError:
+        return Rewrite(why="the script is nested too deep to follow")
 
 
 def _require_whole(draft: Draft, edits: tuple[Edit, ...]) -> None:

@@ -75,14 +75,9 @@ def _require(sources: tuple[Source, ...], loop: Loop) -> None:
         raise DoubtError("the loss is divided already", loop.source, loop.backward)
     require_plain_between(loop)
     for one in sources:
-        for node in ast.walk(one.tree):
-            summed = isinstance(node, ast.keyword) and node.arg == "reduction" and (
-                not isinstance(node.value, ast.Constant) or node.value.value != "mean"
-            )  # fmt: skip
-            if summed:
-                raise DoubtError(
-                    "a loss may be a sum over the batch", one, getattr(node, "value", None)
-                )
+        for given in one.keywords.get("reduction", ()):
+            if not isinstance(given.value, ast.Constant) or given.value.value != "mean":
+                raise DoubtError("a loss may be a sum over the batch", one, given.value)
 
 
 def _count(loop: Loop, made: Draft) -> _Count:

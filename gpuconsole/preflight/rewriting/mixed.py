@@ -132,7 +132,7 @@ def _is_repeated(sources: tuple[Source, ...], function: ast.FunctionDef) -> bool
     if len(named) != 1:
         return True
     source, node = named[0]
-    if not isinstance(source.parents.get(node), ast.Call) or source.loops(node):
+    if not isinstance(source.parent(node), ast.Call) or source.loops(node):
         return True
     scope = source.scope(node)
     if isinstance(scope, ast.FunctionDef) and scope is not function:

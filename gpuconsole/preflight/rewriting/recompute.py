@@ -39,13 +39,8 @@ def place(sources: tuple[Source, ...]) -> tuple[Path, int] | None:
     """Return where it would be written by hand: the loop over blocks, else where they are made."""
     for found in _loops(sources):
         return found.source.path, found.node.lineno
-    for one in sources:
-        for node in ast.walk(one.tree):
-            if isinstance(node, ast.Call) and last_name(node.func) in (
-                *_CONTAINERS, "TransformerEncoder", "TransformerDecoder",
-            ):  # fmt: skip
-                return one.path, node.lineno
-    return None
+    made = mentions(sources, *_CONTAINERS, "TransformerEncoder", "TransformerDecoder")
+    return None if made is None else (made[0].path, getattr(made[1], "lineno", 0))
 
 
 def draft(sources: tuple[Source, ...], _steps: int) -> Draft:
@@ -85,11 +80,8 @@ def attributes(sources: tuple[Source, ...]) -> frozenset[str]:
 def _loops(sources: tuple[Source, ...]) -> list[_Blocks]:
     found: list[_Blocks] = []
     for source in sources:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.For):
-                one = _blocks(source, node)
-                if one is not None:
-                    found.append(one)
+        blocks = (_blocks(source, node) for node in source.loops_over)
+        found += [one for one in blocks if one is not None]
     return found
 
 
@@ -97,7 +89,7 @@ def _blocks(source: Source, node: ast.For) -> _Blocks | None:
     """Return a loop over blocks in the `forward` of a class; None for any other."""
     function, owner = source.scope(node), None
     if isinstance(function, ast.FunctionDef) and function.name == "forward":
-        owner = source.parents.get(function)
+        owner = source.parent(function)
     target, data = node.target, node.iter
     if isinstance(data, ast.Call) and last_name(data.func) == "enumerate" and len(data.args) == 1:
         data = data.args[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from gpuconsole.core.edits import digest_of
@@ -12,6 +13,8 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+MOST_KEPT = 512
+"""Files that are kept with what was found in them."""
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -24,13 +27,29 @@ class Source:
     tree: ast.Module
     sha256: str
     """Of the file as the user has it."""
-    parents: dict[ast.AST, ast.AST]
+    _parents: dict[ast.AST, ast.AST]
+    """What each node stands in, found when that is first asked."""
+    mentioned: dict[str, ast.AST]
+    """By each name that is used, alone or behind a dot, or imported, where that is first."""
+    called: dict[str, list[ast.Call]]
+    """Calls of methods by their names."""
+    keywords: dict[str, list[ast.keyword]]
+    """Arguments of calls by their names."""
+    loops_over: tuple[ast.For, ...]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """Return what a node stands in."""
+        if not self._parents:
+            for one in ast.walk(self.tree):
+                self._parents.update((child, one) for child in ast.iter_child_nodes(one))
+        return self._parents.get(node)
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """Give what a node stands in, from near to far."""
-        while node in self.parents:
-            node = self.parents[node]
-            yield node
+        found = self.parent(node)
+        while found is not None:
+            yield found
+            found = self.parent(found)
 
     def scope(self, node: ast.AST) -> ast.AST:
         """Return the function that a node stands in, else the module."""
@@ -89,8 +108,28 @@ def load(path: Path) -> Source | None:
         return None
     if len(lines) < max((one.end_lineno or 0 for one in tree.body), default=0):
         return None
-    parents = {child: one for one in ast.walk(tree) for child in ast.iter_child_nodes(one)}
-    return Source(path, lines, tree, digest_of(own), parents)
+    return _source(path, lines, tree, digest_of(own))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _source(path: Path, lines: tuple[str, ...], tree: ast.Module, sha256: str) -> Source:
+    """Return a file with what is asked about it, found in one walk: it is asked several times."""
+    found = Source(path, lines, tree, sha256, {}, {}, {}, {}, ())
+    loops: list[ast.For] = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            found.mentioned.setdefault(last_name(node), node)
+        elif isinstance(node, ast.ImportFrom):
+            for one in node.names:
+                found.mentioned.setdefault(one.name, node)
+        elif isinstance(node, ast.keyword) and node.arg:
+            found.keywords.setdefault(node.arg, []).append(node)
+            found.mentioned.setdefault(node.arg, node.value)
+        elif isinstance(node, ast.For):
+            loops.append(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found.called.setdefault(node.func.attr, []).append(node)
+    return replace(found, loops_over=tuple(loops))
 
 
 def column(found: Source, line: int, offset: int) -> int:
@@ -100,14 +139,7 @@ def column(found: Source, line: int, offset: int) -> int:
 
 def calls(sources: tuple[Source, ...], method: str) -> list[tuple[Source, ast.Call]]:
     """Return all calls of a method of this name."""
-    return [
-        (one, node)
-        for one in sources
-        for node in ast.walk(one.tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == method
-    ]
+    return [(one, node) for one in sources for node in one.called.get(method, ())]
 
 
 def last_name(node: ast.AST) -> str:
@@ -118,11 +150,9 @@ def last_name(node: ast.AST) -> str:
 
 
 def mentions(sources: tuple[Source, ...], *names: str) -> tuple[Source, ast.AST] | None:
-    """Return the first place at which a name is used, alone or behind a dot."""
+    """Return a place at which one of the names is used, alone or behind a dot."""
     for one in sources:
-        for node in ast.walk(one.tree):
-            if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) in names:
-                return one, node
-            if isinstance(node, ast.ImportFrom) and any(x.name in names for x in node.names):
-                return one, node
+        for name in names:
+            if name in one.mentioned:
+                return one, one.mentioned[name]
     return None

@@ -62,8 +62,8 @@ def find(sources: tuple[Source, ...]) -> Loop:
     if len(found) > 1:
         raise DoubtError("there is more than one backward pass", *found[1])
     source, call = found[0]
-    statement = source.parents.get(call)
-    node = None if statement is None else source.parents.get(statement)
+    statement = source.parent(call)
+    node = None if statement is None else source.parent(statement)
     plain = isinstance(statement, ast.Expr) and isinstance(node, ast.For)
     if not plain or call.args or call.keywords:
         raise DoubtError("the backward pass is no plain statement of a loop", source, call)

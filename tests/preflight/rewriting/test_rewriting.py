@@ -323,3 +323,12 @@ def test_the_edited_copy_is_estimated(tmp_path: Path) -> None:
     assert before is not None
     assert after is not None
     assert after.activations_mib < 0.6 * before.activations_mib
+
+
+def test_a_deep_expression_is_doubted_too(tmp_path: Path) -> None:
+    deep = f"    (loss{' + 1' * 5000}).backward()\n"
+    path = script(tmp_path, PLAIN.replace("        loss.backward()\n", f"    {deep}"))
+    for kind in KINDS:
+        found = rewrite(kind, [path])
+        assert found.edits == ()
+        assert found.why
