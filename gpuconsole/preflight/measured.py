@@ -231,6 +231,8 @@ class Measured:
             )
         ]
         notes += self._bends()
+        if self.unreached:
+            notes.append(msg(UNREACHED))
         if self.least < 1.0:
             notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
@@ -323,11 +325,7 @@ def load(
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
         unreached=unreached,
-        notes=(
-            *said,
-            *(() if any(one.trained for one in runs) else (NO_STEP,)),
-            *((UNREACHED,) if unreached else ()),
-        ),
+        notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
 
