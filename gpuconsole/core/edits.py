@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from gpuconsole.errors import UsageError
 
 EditKind = Literal["batch-size", "accumulate", "amp", "recompute"]
 BATCH: EditKind = "batch-size"
+CHANGES: Mapping[EditKind, str] = MappingProxyType(
+    {
+        "batch-size": "batch size",
+        "accumulate": "gradients accumulated",
+        "amp": "mixed precision",
+        "recompute": "blocks recomputed",
+    }
+)
+"""Changes of the shipped copy, in a word or two."""
 CONTEXT = 3
 """Unchanged lines around a change in a diff."""
 

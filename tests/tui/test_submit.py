@@ -12,14 +12,17 @@ from textual.widgets import Input
 
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Suggestion, Unknown
-from gpuconsole.core.jobs import Task
+from gpuconsole.core.jobs import JobState, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.model import Rejection
+from gpuconsole.tui.render.job import Beside, Going, fact_lines
 from gpuconsole.tui.render.placement import refusals
 from gpuconsole.tui.screens.dialogs.base import AskScreen
 from gpuconsole.tui.screens.submit import screen as submit_screen
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 from tests.tui.console import NARROW, SIZES, Driven, opened
-from tests.tui.fake import FakeSession, failing_report, report, unknown_report
+from tests.tui.fake import FakeSession, failing_report, job, report, unknown_report
 
 
 async def form(console: Driven, script: str = "train.py") -> None:
@@ -203,6 +206,16 @@ async def test_a_change_of_the_loop_is_shown_before_it_is_applied() -> None:
         await console.press("ctrl+j")
         await console.until(lambda: session.named("submit"))
         assert session.named("submit")[0][1].edits == LOOP
+
+
+def test_a_job_tells_what_is_changed_in_its_copy() -> None:
+    edits = (Edit("train.py", 3, "b = 8", "b = 4"), *LOOP)
+    task = Task("mixed", "train.py", edits=edits)
+    changed = replace(job("mixed", JobState.QUEUED), task=task)
+    going = Going(changed, FakeSession().snapshot(), 0.0)
+    lines = fact_lines(Ink(BUILT_IN), going, Beside(), 80)
+    text = "\n".join("".join(words for words, _ in line) for line in lines)
+    assert "changed   batch size, mixed precision" in text
 
 
 async def test_a_change_of_the_copy_is_undone() -> None:

@@ -8,12 +8,13 @@ from pathlib import PurePath
 
 from rich.cells import cell_len
 
+from gpuconsole.core.edits import CHANGES, kinds_of
 from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib, format_step
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import joined, msg
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.text_cells import Piece, bar, bullets, fit, labelled, wrapped
 from gpuconsole.tui.render.training_progress import Progress, foreseen_step_s, left_s
@@ -238,6 +239,7 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
         ("id", "" if beside.named else job.id),
         ("user", "" if beside.named else job.user),
         ("script", " ".join((PurePath(task.script).name, *task.args))),
+        ("changed", say(joined(", ", (CHANGES[kind] for kind in kinds_of(task.edits))))),
         ("folder", _folder(task.script)),
         ("image", task.image),
         ("batch", "" if task.batch_size is None else str(task.batch_size)),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from rich.cells import cell_len, chop_cells
 from rich.style import Style
 
 from gpuconsole.core.answer import Answer, answer, best, goodness
-from gpuconsole.core.edits import BATCH, Edit, EditKind, diff_of, kinds_of
+from gpuconsole.core.edits import BATCH, CHANGES, Edit, diff_of, kinds_of
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
@@ -25,12 +25,6 @@ Lines = list[list[Piece]]
 
 SUGGESTION_KEYS = ("F2", "F3", "F4", "F12")
 """The keys that apply suggestions, in their order."""
-CHANGES: Mapping[EditKind, str] = {
-    "accumulate": "gradients accumulated",
-    "amp": "mixed precision",
-    "recompute": "blocks recomputed",
-}
-"""Changes of the shipped copy, in a word or two."""
 MOST_PAST = 12
 """Past submissions that an empty form lists."""
 
