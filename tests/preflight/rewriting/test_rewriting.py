@@ -332,3 +332,20 @@ def test_a_deep_expression_is_doubted_too(tmp_path: Path) -> None:
         found = rewrite(kind, [path])
         assert found.edits == ()
         assert found.why
+
+
+def test_blocks_that_are_in_no_plain_loop_leave_all_as_they_are(tmp_path: Path) -> None:
+    """The saving that is told is that of all of them."""
+    more = BLOCKS.replace(
+        "        self.head = ",
+        "        self.tail = nn.LayerList([Block(width) for _ in range(2)])\n        self.head = ",
+    ).replace("        return self.head(", "        x = self.tail[1](self.tail[0](x))\n"
+              "        return self.head(")  # fmt: skip
+    path = script(tmp_path, more)
+    task = Task("x", str(path), batch_size=32)
+    cards = (preflight.Card("card", "", "gpu", 10.0, exact=True),)
+    (one,) = (one for one in preflight.report(task, cards).suggestions if one.value == "blocks")
+    assert one.edits == ()
+    assert "not all repeated blocks are in plain loops" in one.by_hand
+    whole = preflight.report(Task("x", str(script(tmp_path, BLOCKS)), batch_size=32), cards)
+    assert any(one.value == "blocks" and one.edits for one in whole.suggestions)
