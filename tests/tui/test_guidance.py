@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.style import Style
+from textual import events
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import JobState
@@ -47,6 +48,18 @@ async def test_the_tour_goes_through_the_screens(tmp_path: Path, size: tuple[int
         await console.until(seen.exists, "remembered")
         assert not isinstance(console.app.screen, TourScreen)
         assert console.app.current_mode == "fleet"
+
+
+async def test_keys_typed_ahead_stay_in_the_tour(tmp_path: Path) -> None:
+    async with first_start(tmp_path) as (console, seen):
+        for _ in STEPS:
+            console.app.post_message(events.Key("enter", "\r"))
+        await console.until(seen.exists, "remembered")
+        await console.pilot.pause()
+        assert console.app.current_mode == "fleet"
+        assert [len(stack) for stack in console.app._screen_stacks.values()].count(1) == len(
+            console.app._screen_stacks
+        ), "a screen was opened below the tour"
 
 
 async def test_esc_leaves_the_tour_for_good(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -65,40 +64,40 @@ STEPS = (
 _KEYS = frozenset(name for key in in_area("tour") for name in key.keys.split(","))
 
 
-class TourScreen(ModalScreen[int]):
-    """One step, over the screen that it is about. Answers with the step to show next."""
+class TourScreen(ModalScreen[None]):
+    """One step, over the screen that it is about."""
 
     BINDINGS = bindings("tour")
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self._number = number
+        self.number = number
 
     def compose(self) -> ComposeResult:
         """The step's text in a box."""
         with Vertical(id="tour", classes="panel"):
-            yield Static(ink_of(self).say(STEPS[self._number].text), markup=False)
+            yield Static(ink_of(self).say(STEPS[self.number].text), markup=False)
 
     def on_mount(self) -> None:
         """Name the box."""
         say = ink_of(self).say
-        title = f"{self._number + 1}/{len(STEPS)}  {say(STEPS[self._number].title)}"
+        title = f"{self.number + 1}/{len(STEPS)}  {say(STEPS[self.number].title)}"
         name_box(self.query_one("#tour"), title, "enter next  esc leaves the tour")
 
     def on_key(self, event: events.Key) -> None:
         """A key for the console leaves the tour, and does what it does."""
         if event.key not in _KEYS:
             event.stop()
-            self.dismiss(len(STEPS))
+            self.action_leave()
             self.app.call_later(self.app.simulate_key, event.key)
 
     def action_step(self, by: int) -> None:
         """Show the next step, or the one before."""
-        self.dismiss(max(0, self._number + by))
+        self.app.call_later(_turn, self.app, by)
 
     def action_leave(self) -> None:
         """Leave the tour."""
-        self.dismiss(len(STEPS))
+        self.app.call_later(_turn, self.app, len(STEPS))
 
 
 def begin(console: ConsoleApp) -> None:
@@ -113,6 +112,17 @@ def begin_first(console: ConsoleApp) -> None:
         begin(console)
 
 
+async def _turn(console: ConsoleApp, by: int) -> None:
+    """Replace the step that is shown by another.
+
+    One act of the app, which reads no key meanwhile: none reaches the screen below.
+    """
+    shown = console.screen
+    if isinstance(shown, TourScreen):
+        shown.dismiss()
+        await _show(console, max(0, shown.number + by))
+
+
 async def _show(console: ConsoleApp, number: int) -> None:
     if number >= len(STEPS):
         _remember(console)
@@ -120,16 +130,12 @@ async def _show(console: ConsoleApp, number: int) -> None:
     mode = STEPS[number].mode
     if mode != console.current_mode and not (mode == "submit" and console.read_only):
         await console.switch_mode(mode)
-    console.push_screen(TourScreen(number), partial(_answered, console))
-
-
-def _answered(console: ConsoleApp, number: int | None) -> None:
-    console.call_later(_show, console, len(STEPS) if number is None else number)
+    console.push_screen(TourScreen(number))
 
 
 def _remember(console: ConsoleApp) -> None:
     seen = console.look.tour
-    # A folder that cannot be written to is told by the journal; then the tour is shown again.
+    # A folder that cannot be written to is reported by the journal; then the tour is shown again.
     if seen is not None:
         with suppress(OSError):
             seen.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
