@@ -230,7 +230,7 @@ def _best(runs: Sequence[Run]) -> str:
         best = min(CLASSIC, key=times.__getitem__)
         pairs = _pairs(some, "weighted", best)
         low, high = _interval(pairs)
-        verdict = "better" if high < 1 else "**worse**" if low > 1 else "not told apart"
+        verdict = "better" if high < 1 else "**worse**" if low > 1 else "not significant"
         ratios = [mine.mean_jct_s / theirs.mean_jct_s for mine, theirs in pairs]
         jain = [_mean(pair[side].jain for pair in pairs) for side in (1, 0)]
         lines.append(

@@ -112,8 +112,8 @@ your own are files `*.yaml` in `themes/` beside your `config.yaml`; one with the
 theme takes its place. A file is read again as soon as it is saved. A broken file is reported with
 its line, and the version before it stays active.
 
-State is never told by colour alone: trouble is a glyph, and so are jobs and verdicts. Heat rises in
-lightness, so it can be read without its hue. A terminal with 16 colours, or none (`NO_COLOR`),
+State is never shown by colour alone: trouble is a glyph, and so are jobs and verdicts. Heat rises
+in lightness, so it can be read without its hue. A terminal with 16 colours, or none (`NO_COLOR`),
 gets glyphs for the nine steps; `symbols: ascii` makes everything plain ASCII.
 
 ## Shipped

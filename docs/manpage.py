@@ -23,7 +23,7 @@ Done; also
 with a host down, which its document says.
 .TP
 .B 1
-A clear no: it will not fit, will fail or cannot be told;
+A clear no: it will not fit, will fail or is unknown;
 .B check
 found a fault; the job failed.
 .TP

@@ -52,7 +52,7 @@ def test_one_incident_in_full(run: Run, noted: Lab) -> None:  # noqa: F811
     answer = run("incidents", "unreach", *noted)
     assert answer.code == 0
     for words in ("critical: host unreachable, gone", "never here", "high:", "link:",
-                  "drain gone: No new job starts on gone.", "not a fault"):  # fmt: skip
+                  "drain gone: No new job starts on gone.", "dismiss"):  # fmt: skip
         assert words in answer.out
     document = run("incidents", "unreachable:gone", *noted, "--json").document["incident"]
     assert [one["kind"] for one in document["actions"]] == [

@@ -81,6 +81,7 @@ def test_numbers_and_switches_in_any_spelling() -> None:
         ("version: 1\nhosts:\n  - {name: a, port: true}", f"3:21: {PORT} a number, found `true`"),
         ("version: 1\nhosts:\n  - name: 12", "3:11: `hosts[0].name`: expected text, found `12`"),
         ("version: 1\nhosts: 5", "2:8: `hosts`: expected a list, found `5`"),
+        ("version: 1\nhosts:\n# - name: a", "2:7: `hosts`: expected a list, found nothing"),
         ("version: 1\nhosts: [~]", "2:9: `hosts[0]`: expected keys and values, found nothing"),
         ("version: 2", "1:10: `version`: expected 1, found `2`"),
         ('version: "1"', '1:10: `version`: expected 1, found `"1"`'),

@@ -219,7 +219,7 @@ def test_a_script_alone_is_a_task(folder: Path, monkeypatch: pytest.MonkeyPatch)
     ("script", "options", "words"),
     [
         ("gone.py", {}, "gone.py does not exist"),
-        ("src", {}, "src is something else"),
+        ("src", {}, "src is not a file"),
         ("a\0b", {}, "does not exist"),
         ("src/train.py", {"batch_size": 0}, "batch size is 0; it must be at least 1"),
         ("src/train.py", {"devices": -1}, "number of devices is -1"),

@@ -358,7 +358,7 @@ class BlockingSession:
         return self._call(self._lab.what_if(change))
 
     def why(self, reference: str) -> Why:
-        """Say why a job stands where it does, and what would help."""
+        """Explain the state of a job, and what would help."""
         return self._call(self._lab.why(reference))
 
     def why_now(self, reference: str) -> Why:

@@ -62,7 +62,7 @@ def told(incident: Incident, now: float) -> Iterator[RenderableType]:
         ("state", _state(incident, now)),
         ("since", joined(", ", (str(iso_utc(incident.since)), ago))),
         ("before", _before(incident)),
-        ("jobs hit", name(", ".join(incident.jobs)) if incident.jobs else "none"),
+        ("affected", name(", ".join(incident.jobs)) if incident.jobs else "none"),
         ("confidence", joined(": ", (incident.confidence, incident.reason))),
     ]
     for label, words in lines:
@@ -84,7 +84,7 @@ def _state(incident: Incident, now: float) -> str:
     if state is IncidentState.SNOOZED:
         words.append(msg("until {when}", when=iso_utc(incident.until)))
     if incident.ended_at is not None:
-        words.append(msg("over since {when}", when=iso_utc(incident.ended_at)))
+        words.append(msg("resolved at {when}", when=iso_utc(incident.ended_at)))
     return joined(", ", words)
 
 

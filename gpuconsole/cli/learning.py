@@ -264,7 +264,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str, float], None]]:
-    """Show how far training and replay are; nothing where nobody looks."""
+    """Show how far training and replay are; nothing unless stderr is a terminal."""
     if options().as_json or not sys.stderr.isatty():
         yield lambda _name, _share: None
         return

@@ -204,7 +204,7 @@ async def _unless_interrupted(work: Awaitable[Report], found: Report) -> Report:
 
 @contextlib.contextmanager
 def watching(*, yes: bool) -> Iterator[Watching]:
-    """Give the user of a command: progress is told, and what needs consent is asked.
+    """Give the user of a command: progress is shown, and what needs consent is asked.
 
     With `yes` the user agreed to all of it, but not to run it here with all files open to it.
     """

@@ -128,7 +128,7 @@ def _lines(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def _bar(names: Sequence[str], visible: bool) -> Iterator[Callable[[str, float], None]]:
-    """Show how far each policy is; nothing where nobody looks."""
+    """Show how far each policy is; nothing unless stderr is a terminal."""
     if not visible:
         yield lambda _policy, _share: None
         return

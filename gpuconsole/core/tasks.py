@@ -74,7 +74,10 @@ def require(path: Path, kind: PathKind) -> None:
     try:
         if path.is_file() if kind == "script" else path.is_dir():
             return
-        problem = "{path} is something else." if path.exists() else "{path} does not exist."
+        problem = "{path} does not exist."
+        if path.exists():
+            files, folders = "{path} is not a file.", "{path} is not a folder."
+            problem = files if kind == "script" else folders
     except (OSError, ValueError) as error:
         problem = "{path} cannot be read ({why})."
         why = str(getattr(error, "strerror", None) or error)

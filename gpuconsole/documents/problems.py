@@ -58,6 +58,8 @@ def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> l
             hints.append(hint)
     for spot, (texts, hints) in refused.items():
         text = f"{spot.prefix}{_either(list(dict.fromkeys(texts)))}"
+        if spot.found == "nothing" and text.endswith("expected a list"):
+            hints.append("Add an item below it; lines that begin with # are comments.")
         if spot.scalar or text.rpartition(": ")[2].startswith("expected"):
             text += f", found {spot.found}"
         problems.append((spot.line, spot.column, text, next(filter(None, hints), "")))

@@ -144,7 +144,7 @@ def jobs(cell: Cell, /, job: str | None) -> None:
 @click.argument("job", shell_complete=_jobs)
 @_cell
 def why(cell: Cell, /, job: str) -> None:
-    """Say why a job stands where it does, and what would help."""
+    """Explain the state of a job, and what would help."""
     said = cell.desk.lab().why(job).as_json()
     lines = [text(f"{said['state']}: {said['reason']}", "bold")]
     lines += [text(f"  held up by {blocker_text(one)}") for one in said["blockers"]]

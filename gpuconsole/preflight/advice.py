@@ -100,7 +100,7 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
         reason = msg("line {n}: {message_text}", n=first.line, message_text=first.message)
         return _verdict(card, "will-fail", reason, limit=limit, largest=None)
     if memory is None:
-        reason = estimate.unknowns[0].reason if estimate.unknowns else "the memory cannot be told"
+        reason = estimate.unknowns[0].reason if estimate.unknowns else "the memory is unknown"
         return _verdict(card, "unknown", reason, limit=limit, largest=None)
     memory = held(memory, card, estimate.flags)
     headroom = limit - memory.high_mib

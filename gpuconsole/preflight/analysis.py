@@ -156,7 +156,7 @@ class Analysis:
             return self._put_in(found, batch, key)
         if found.batch == batch or found.blocked:
             return found
-        why = "where the batch size is written could not be found: other sizes cannot be told"
+        why = "where the batch size is written could not be found: other sizes cannot be predicted"
         unknown = Unknown(str(self.script), own.source.line if own.source else 0, why)
         return replace(found, blocked=True, unknowns=(unknown, *found.unknowns))
 

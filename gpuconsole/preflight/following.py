@@ -149,7 +149,7 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
 
 
 def _failed(run: Run, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
-    """Report what ended the script: where that is not certain its memory cannot be told."""
+    """Report what ended the script: where that is not certain its memory is unknown."""
     failed = run.fault(message, shapes)
     if not run.findings.faults:
         run.block(failed)

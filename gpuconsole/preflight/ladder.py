@@ -94,7 +94,7 @@ def first_trial(report: Report, seconds: float = 0.0) -> Trial:
     """Return the trial of the tier that answered without measuring; of none that of reading."""
     estimate = report.estimate
     if estimate.memory is None and not estimate.errors:
-        why = estimate.unknowns[0].reason if estimate.unknowns else "the memory cannot be told"
+        why = estimate.unknowns[0].reason if estimate.unknowns else "the memory is unknown"
         return Trial("static", "unknown", why, seconds=seconds)
     if is_too_wide(report):
         why = "its range is too wide: the lower end fits a device, the upper end fits none"

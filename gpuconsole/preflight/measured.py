@@ -180,7 +180,7 @@ class Measured:
             return None, "the script's own batch size is not known: name one"
         scale = self._scale(batch, backend, variant)
         if scale is None:
-            return None, "what this change would save cannot be told from a measurement alone"
+            return None, "a measurement alone does not show what this change would save"
         found, bound = peak(self._trace(batch, backend)), self.recording.bound(batch)
         parts = {
             str(kind): size / MIB * bound * (scale if kind in _SCALED else 1.0)

@@ -71,7 +71,7 @@ class OnDevice:
     def refusal(self) -> str:
         """Why the peaks do not tell the memory; "" when they do."""
         if self._bends([peak.allocated_mib for peak in self.peaks]):
-            return "its peak grows faster than the batch size: other sizes cannot be told"
+            return "its peak grows faster than the batch size: other sizes cannot be predicted"
         return ""
 
     def follows(self, backend: str) -> bool:
@@ -110,7 +110,7 @@ class OnDevice:
         if batch is None:
             return None, "the script's own batch size is not known: name one"
         if variant != AS_WRITTEN:
-            return None, "what this change would save cannot be told from a measurement alone"
+            return None, "a measurement alone does not show what this change would save"
         line = self._line([peak.allocated_mib for peak in self.peaks])
         tensors = line.at(batch)
         reserved = self._line([peak.reserved_mib for peak in self.peaks]).at(batch)

@@ -323,7 +323,7 @@ class _HostCheck:
     def _judge_host(self, host: Host) -> None:
         free = host.facts.disk_free_mib
         if free is None:
-            self._add("disk", "skip", "cannot be told without Python")
+            self._add("disk", "skip", "unknown without Python")
         elif free < LOW_DISK_MIB:
             remedy = "Make room: `docker system prune` there shows and removes what is unused."
             self._add("disk", "warn", msg("only {size} are free", size=format_mib(free)), remedy)
@@ -331,7 +331,7 @@ class _HostCheck:
             self._add("disk", "ok", msg("{n} free", n=format_mib(free)))
         skew = host.clock_skew_s
         if skew is None:
-            self._add("clock", "skip", "cannot be told without Python")
+            self._add("clock", "skip", "unknown without Python")
         elif abs(skew) > LARGE_SKEW_S:
             side = "{time} ahead of this machine" if skew > 0 else "{time} behind this machine"
             message = msg(side, time=f"{abs(skew):.1f} s")

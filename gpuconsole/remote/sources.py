@@ -69,14 +69,14 @@ async def agent(
             if not line.startswith(launch.MARK):
                 noise += 1
                 if noise > NOISE_LINES:
-                    raise NoSourceError(f"{python} prints lines that are no frames")
+                    raise NoSourceError(f"{python} prints lines that are not samples")
                 continue
             try:
                 host = picture.apply(line[len(launch.MARK) :], now)
             except FrameError as error:
                 bad += 1
                 if bad > BAD_FRAMES:
-                    raise NoSourceError(f"{python} sends unreadable frames: {error}") from None
+                    raise NoSourceError(f"{python} sends unreadable samples: {error}") from None
                 channel.write(b"r\n")
                 yield replace(base, error=f"unreadable frame: {error}")
                 continue
@@ -121,7 +121,7 @@ async def _read_hello(channel: Channel, nonce: bytes, python: str) -> None:
             raise NoSourceError(f"{python}: {reason}")
         if line.startswith(launch.MARK) and nonce in line:
             return
-    raise NoSourceError(f"{python} prints lines that are no frames")
+    raise NoSourceError(f"{python} prints lines that are not samples")
 
 
 async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[], float]) -> Frames:

@@ -315,7 +315,7 @@ class SshLink:
             return LoginError(
                 "Login refused",
                 f"{self.host}: {self._where()} does not let {self.username} in "
-                "with the keys at hand.",
+                "with the available keys.",
                 f"Try `ssh-copy-id`, load the key with `ssh-add`, or name `identity_file` and "
                 f"`user` for {self.host} in the inventory.",
             )

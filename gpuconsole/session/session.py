@@ -393,7 +393,7 @@ class Session:
         return self.snapshot()
 
     async def why(self, reference: str) -> Why:
-        """Say why a job stands where it does, and what would help."""
+        """Explain the state of a job, and what would help."""
         if self.job(reference).state is JobState.QUEUED:
             await self.look_around()
         return self.why_now(reference)

@@ -187,7 +187,7 @@ def _on_itself(incident: Incident) -> tuple[Action, ...]:
             ("Out of the way for an hour; if it is there still it comes back.",),
         ),
         Action(
-            "resolve", "not a fault", "",
+            "resolve", "dismiss", "",
             ("Closed until it has gone away and comes back, for every console of this queue.",),
         ),
     )  # fmt: skip
@@ -204,7 +204,7 @@ def ticket(incident: Incident, host: Host | None, now: float) -> str:
     if host is not None and host.address:
         lines.append(f"address {clean(host.address)}")
     if incident.jobs:
-        lines.append(f"jobs hit: {', '.join(incident.jobs)}")
+        lines.append(f"affected jobs: {', '.join(incident.jobs)}")
     lines.append("")
     lines += [f"{iso_utc(one.at)} {one.source}: {clean(one.text)}" for one in incident.evidence]
     if incident.times_before:

@@ -24,14 +24,14 @@ def unreachable(scene: Scene) -> Finding | None:
     if host.state is not HostState.DOWN or host.power:
         return None
     age = host.age_s(scene.now)
-    heard = "nothing was ever heard of it" if age is None else "its frames have stopped"
+    heard = "it has never sent data" if age is None else "it stopped sending data"
     signals: list[Signal] = [("link", clean(host.error, LONGEST) or "the link is down")]
     signals.append(("host", heard))
     return Finding(
         "host unreachable",
         tuple(signals),
         "high" if host.error else "medium",
-        "no frames, and the link says why" if host.error else "no frames arrive",
+        "no data, and the link reports why" if host.error else "no data arrives",
         jobs=tuple(job.id for job in scene.jobs),
     )
 

@@ -122,8 +122,8 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no-steps", "job makes no steps", Severity.INFO,
-        "The script of a job has told of steps, none for {job_idle_for}, and its devices work: it"
-        " may evaluate, or hang.",
+        "The script of a job has reported steps, but none for {job_idle_for}, and its devices work:"
+        " it may evaluate, or hang.",
         "fault_for", device_test=idle_rules.no_steps, claimed=True,
     ),
     Rule(

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from gpuconsole.session.session import Session
 
-MOST_TOASTS = 2
-"""Toasts at once; `:messages` has all."""
 BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
 sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
@@ -317,7 +315,7 @@ class ConsoleApp(TypeAhead):
             self.notify("Nothing here has the focus.", timeout=3, markup=False)
 
     def action_last(self) -> None:
-        """Go to the screen one was on last; again comes back."""
+        """Go to the previous screen; again comes back."""
         if self._trail:
             before = self._trail[-1]
             self._trail = [*self._trail[:-1], self.current_mode]
@@ -415,24 +413,17 @@ class ConsoleApp(TypeAhead):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _on_notify(self, event: Notify) -> None:
-        """Take away the toast of the same cause, and the oldest of the others: a few of them never
-        grow up to a screen's header. Textual shows the new one after this, unless one of the same
-        cause is worse."""
+        """Take away the toast before: one at a time covers little; `:messages` has all. What
+        happened in the lab, and less severe, replaces none: it is in the list only."""
         fresh = event.notification
-        cause = self._cause(fresh)
-        left = []
-        for one in list(self._notifications):
+        cause, news = self._cause(fresh), fresh.message in self._causes
+        shown = list(self._notifications)
+        for one in shown:
             same = cause and self._cause(one) == cause
-            if same and _RANKS[one.severity] > _RANKS[fresh.severity]:
+            if (same or news) and _RANKS[one.severity] > _RANKS[fresh.severity]:
                 event.prevent_default()
                 return
-            if same or one.message == fresh.message:
-                self._unnotify(one, refresh=False)
-            else:
-                left.append(one)
-        # Errors go last.
-        left.sort(key=lambda one: one.severity == "error")
-        for one in left[: max(0, len(left) - MOST_TOASTS + 1)]:
+        for one in shown:
             self._unnotify(one, refresh=False)
 
     def _event(self, event: Event) -> None:

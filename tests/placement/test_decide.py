@@ -287,7 +287,7 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
     by_host = {candidate.host: candidate for candidate in decision.candidates}
     assert by_host["h"].reasons == (
         "Needs up to 10.2 GiB; 20.4 GiB may be used (85% of 24.0 GiB at most).",
-        "Nobody works on it.",
+        "No process uses it.",
         "Leaves 10.2 GiB unused.",
         "1 of 2 devices of h in use.",
         "Leaves no odd rest there.",

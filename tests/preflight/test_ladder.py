@@ -115,7 +115,7 @@ def test_what_reading_told_is_the_first_trial() -> None:
     assert "too wide" in first_trial(WIDE).why
     assert first_trial(report(memory(1, 2), tier="history")).tier == "history"
     assert first_trial(report(errors=(ScriptFault("a.py", 1, "x"),))).outcome == "answered"
-    assert first_trial(report(unknowns=())).why == "the memory cannot be told"
+    assert first_trial(report(unknowns=())).why == "the memory is unknown"
 
 
 # --- the order ----------------------------------------------------------------------------------

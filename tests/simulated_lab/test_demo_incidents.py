@@ -1,4 +1,4 @@
-"""The demo's troubles: what is wrong, who is hit and what can be done, from the first look on."""
+"""The demo's troubles: what is wrong, affected and what can be done, from the first look on."""
 
 from __future__ import annotations
 

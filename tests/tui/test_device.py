@@ -383,7 +383,7 @@ async def test_in_the_simulated_lab_a_signalled_process_goes_away(tmp_path: Path
         owner = next(process.user for process in found if "ipykernel" in process.command)
         await console.type(owner)
         await console.press("enter")
-        await console.shows("nobody holds memory")
+        await console.shows("no process holds memory")
 
 
 async def test_memory_links_energy_and_division_are_shown() -> None:

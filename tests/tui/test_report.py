@@ -30,7 +30,7 @@ def shown(word: VerdictWord, **facts: Any) -> list[str]:
 def test_without_an_estimate_it_says_so_once_and_not_for_each_device() -> None:
     nowhere = Unknown("", 0, "no training step was found")
     lines = shown("unknown", tier="unknown", unknowns=(nowhere,))
-    assert lines[0].endswith("its memory cannot be told")
+    assert lines[0].endswith("its memory is unknown")
     assert "? no training step was found" in lines
     assert not any("T4" in line or "why not" in line for line in lines)
 

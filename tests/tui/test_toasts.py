@@ -28,12 +28,12 @@ async def test_toasts_leave_the_header_free(size: tuple[int, int]) -> None:
         before = console.text.splitlines()[:3]
         for number in range(8):
             console.app.notify(f"{number}: {LONG}", title=f"Cause {number}", markup=False)
-        toasts = await shown(console, 2)
+        toasts = await shown(console, 1)
 
         def places() -> list[Region]:
             return [console.app.screen.find_widget(toast).visible_region for toast in toasts]
 
-        # Both are whole, the newest below.
+        # It is whole.
         await console.until(
             lambda: all(place.y >= 3 and place.height >= 4 for place in places()), "laid out"
         )
@@ -49,9 +49,10 @@ async def test_a_cause_has_one_toast_and_all_are_kept() -> None:
         for number in range(4):
             console.app.tell_error(ConsoleError("Host is away", "a100-01 does not answer."))
             console.app.notify(f"{number}", title="Saved", markup=False)
-        await shown(console, 2)
-        assert "Host is away (4 times)" in console.text
-        assert len(console.app.messages) == kept + 8
+            console.app.tell_error(ConsoleError("Host is away", "a100-01 does not answer."))
+        await shown(console, 1)
+        assert "Host is away (8 times)" in console.text
+        assert len(console.app.messages) == kept + 12
 
 
 async def test_a_lost_host_is_one_toast() -> None:
@@ -71,3 +72,20 @@ async def test_a_lost_host_is_one_toast() -> None:
         assert place.y >= 3
         assert place.right >= 77
         assert len([one for one in console.app.messages if one.severity != "information"]) == 3
+
+
+async def test_news_of_the_lab_replaces_no_worse_toast() -> None:
+    done = job("resnet", JobState.SUCCEEDED)
+    async with opened(FakeSession(jobs_now=(done,))) as console:
+        console.app.tell_error(ConsoleError("Host is away", "a100-01 does not answer."))
+        event = Event("job", done.id, "resnet: succeeded", NOW, "information")
+        for listener in console.app.session.listeners:
+            listener(event)
+        await console.told("resnet: succeeded")
+        await console.pilot.pause()
+        await shown(console, 1)
+        assert "Host is away" in console.text
+        # The answer to a key is seen at once.
+        console.app.notify("Copied.", markup=False)
+        await console.shows("Copied.")
+        await shown(console, 1)

@@ -1,4 +1,4 @@
-"""The triage screen: what is wrong, who is hit, what can be done."""
+"""The triage screen: what is wrong, affected, what can be done."""
 
 from __future__ import annotations
 
@@ -120,7 +120,18 @@ async def test_nothing_wrong_says_how_much_was_looked_at(size: tuple[int, int]) 
         assert made.triage.said == []
 
 
-async def test_z_shows_what_is_over_and_hides_it_again() -> None:
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_footer_names_the_key_to_the_last_row(size: tuple[int, int]) -> None:
+    async with opened(everything(), size) as console:
+        await triage(console)
+        await console.shows("a ack", "d dismiss", "end last")
+        await console.press("end")
+        assert (
+            console.app.screen.query_one(Rows).current == screen(console).query_one(Rows).keys[-1]
+        )
+
+
+async def test_v_shows_what_is_resolved_and_hides_it_again() -> None:
     async with opened(everything()) as console:
         await triage(console)
         await console.shows("v shows 1 resolved")
@@ -128,9 +139,9 @@ async def test_z_shows_what_is_over_and_hides_it_again() -> None:
         await console.shows("clock +7 s off", "v hides 1")
         assert rows(console)[-1] == "clock-skew:a100-01"
         await console.press("G")
-        await console.shows("It is over; there is nothing to do.", "16m40s, over")
+        await console.shows("It is resolved; there is nothing to do.", "16m40s, resolved")
         await console.press("a")
-        await console.told("is over")
+        await console.told("is resolved")
         await console.press("v")
         await console.until(lambda: len(rows(console)) == 3)
 
@@ -252,7 +263,7 @@ async def test_a_forgotten_process_is_ended_once_that_was_said_yes_to() -> None:
         await triage(console, "x", "1")
         await console.shows("End pid 4711, wang?", "642 MiB", "SIGTERM")
         await console.press("n", "x", "1", "y")
-        await console.told("Process 4711 was told to end.")
+        await console.told("SIGTERM was sent to process 4711.")
         await console.press("x", "2", "y")
         await console.until(lambda: len(made.processes.asked) == 2)  # type: ignore[attr-defined]
         assert made.processes.asked == [("rtx-01", 4711, "TERM"), ("rtx-01", "d" * 64)]  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("incident", metavar="[ID]", default="", shell_complete=completing.incidents)
-@click.option("--all", "everything", is_flag=True, help="Also those that are over or closed.")
+@click.option("--all", "everything", is_flag=True, help="Also resolved and dismissed ones.")
 @click.option("--ack", is_flag=True, help="Acknowledge it.")
 @click.option("--snooze", metavar="TIME", help="Snooze it for a duration: 30m, 1h or 2d.")
 @click.option("--resolve", is_flag=True, help="Resolve it: it is closed until it occurs again.")

@@ -138,7 +138,7 @@ def _speed_text(rate: float, made: Profile) -> str:
 
 def _idle_text(device: Device, count: int) -> str:
     if not device.processes:
-        return "Nobody works on it." if count == 1 else "Nobody works on them."
+        return "No process uses it." if count == 1 else "No process uses them."
     users = ", ".join(sorted({process.user or "somebody" for process in device.processes}))
     if device.utilization is None:
         return msg("{users} has processes on gpu {index}.", users=users, index=device.index)

@@ -99,7 +99,7 @@ def image_note(
         return ""
     if not image_backend(image, image_facts):
         when = " before it is there" if image_facts is None else ""
-        return f"For which devices {image} is made cannot be told{when}."
+        return f"The devices that {image} is made for are unknown{when}."
     if task_backend != "gpu":
         unchecked = (
             "Whether the image's tools suit the host's driver is not checked for this back end."
@@ -114,7 +114,7 @@ def image_note(
         )
     driver, known = version(host_facts.driver_version), version(host_facts.runtime_version)
     if wanted is None:
-        return msg("Which CUDA version {image} needs cannot be told.", image=image)
+        return msg("The CUDA version that {image} needs is unknown.", image=image)
     if not driver and not known:
         return "The host does not say which driver it has."
     if known and wanted[:2] > known[:2]:

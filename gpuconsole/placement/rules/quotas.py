@@ -368,8 +368,8 @@ def _reserved(window: Window, request: Request, now: float) -> Refusal | None:
         if begins - now > window.clear_s:
             return None
         left = format_duration(begins - now)
-        return Refusal("window", f"{kept}, which begins in {left}; how long this job runs cannot"
-                       " be told.", ends)  # fmt: skip
+        return Refusal("window", f"{kept}, which begins in {left}; the run time of this job"
+                       " is unknown.", ends)  # fmt: skip
     if now + length <= begins:
         return None
     about = format_duration(length)

@@ -271,7 +271,7 @@ def _drawn(rows: Sequence[TraceJob], cut: Cut, lab: Lab) -> Iterator[str]:
     if all(row.predicted_s is not None for row in rows):
         return
     if cut.sigma is None:
-        yield "Nobody predicts run times."
+        yield "No run times are predicted."
     elif cut.sigma == 0:
         yield "Predicted run times are the true ones."
     else:

@@ -92,7 +92,7 @@ def devices_wanted(
     if task.devices is not None:
         return Wish(task.devices, "")
     if need_mib is None:
-        return Wish(1, "1 device is taken, as its memory cannot be told.")
+        return Wish(1, "1 device is taken, as its memory is unknown.")
     threshold = task.threshold(most)
 
     def fitting(count: int) -> list[Group]:
@@ -114,7 +114,7 @@ def devices_wanted(
         end = _full(count, least, free, room)
         gain = None if end else _best(free, count, work, gradients_mib)
         if gain is None:
-            end = end or f"what {count} would gain cannot be told"
+            end = end or f"the gain of {count} is unknown"
             break
         if gain[0].efficiency < LEAST_EFFICIENCY:
             end = f"{_gain(count, *gain)}, below the {LEAST_EFFICIENCY:.0%} that are asked"

@@ -34,7 +34,7 @@ none that the script can use."""
 ROUNDED = 1.25
 """What sizes that are rounded up may differ from a line."""
 LATER = "The peak comes after the first {} steps: {} were followed."
-SHORTER = "With another batch size the script was not followed as far: only its own is told."
+SHORTER = "With another batch size the script was not followed as far: only its own is reported."
 LONGEST_ANSWER_S = 60.0
 """Longest time in which the last message of a process that has ended is read."""
 LONGEST_S = 240.0

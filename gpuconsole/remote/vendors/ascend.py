@@ -35,8 +35,8 @@ VENDOR = Vendor(
         ("memory in use", "memory in all", "utilisation", "temperature", "power", "health",
          "processes")
     ),
-    "Utilisation is that of the AI cores. Of a package of two chips (910C) power is told with the"
-    " first. The user must be root or of the driver's group (HwHiAiUser).",
+    "Utilisation is that of the AI cores. Of a package of two chips (910C) power is reported with"
+    " the first. The user must be root or of the driver's group (HwHiAiUser).",
 )  # fmt: skip
 
 _UNTOLD = frozenset(("ok", "n/a", "na", "-", "unknown", ""))

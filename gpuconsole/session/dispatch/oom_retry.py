@@ -106,7 +106,7 @@ class Retrying:
         if report.estimate.digest != str((job.estimate or {}).get("digest") or ""):
             raise RefusedError("The script has changed", "its script has changed since.")
         if batch is None:
-            raise RefusedError("No batch size", "its batch size cannot be told.")
+            raise RefusedError("No batch size", "its batch size is unknown.")
         size, why = _smaller(report, batch)
         change = await self._preflight.rebatched(task, size)
         if change.args is None and not change.edits:

@@ -324,7 +324,7 @@ class _Run:
         if not told and not whole.device_mib:
             return replace(
                 found,
-                method="The driver told neither what processes hold nor that the device is in use.",
+                method="The driver reported neither memory of processes nor use of the device.",
                 workspace_mib=_mib(whole.facts.get("workspace")),
             )
         return replace(

@@ -273,7 +273,7 @@ class Imaging:
             one = next((one for one in known if _can_tell(one, host)), None)
             if one is None:
                 raise ImageError(
-                    "Nobody can be asked", f"No host is up that could look for {image}.", ""
+                    "No terminal to ask", f"No host is up that could look for {image}.", ""
                 )
             store = _store(await self._context.hosts.engine(one.name), one.name)
             return await store.registry_digest(image)

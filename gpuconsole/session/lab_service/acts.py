@@ -112,7 +112,9 @@ class Acts:
         incident = triage.incident(request.text)
         if not self._rights.is_operator(caller):
             if not any(self._is_own(caller, job_id) for job_id in incident.jobs):
-                self._rights.require_operator(caller, "Marking incidents that hit no job of yours")
+                self._rights.require_operator(
+                    caller, "Marking incidents that affect no job of yours"
+                )
             verb = cast(Verb, request.verb)
             self._marks.mark(caller.name, verb, incident, request.number)
             return ()

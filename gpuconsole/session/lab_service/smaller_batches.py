@@ -42,7 +42,7 @@ async def smaller_batches(preflight: Preflight, task: Task) -> tuple[SmallerBatc
     many as its `retries`. RefusedError says why there is none."""
     size = (await preflight.report(task, empty=True)).estimate.batch_size
     if size is None:
-        raise RefusedError("No batch size", "its batch size cannot be told.")
+        raise RefusedError("No batch size", "its batch size is unknown.")
     if size == 1:
         raise RefusedError("Nothing smaller", "its batch size is 1 already.")
     found: list[SmallerBatch] = []

@@ -72,7 +72,7 @@ class Messages:
         if not settings.ways:
             raise RefusedError(
                 "No way is set", "There is no `notify: {ways: …}` in your settings.",
-                "`docs/notifications.md` shows what can stand there.",
+                "`docs/notifications.md` lists what is allowed there.",
             )  # fmt: skip
         notice = Notice(0, "test", self._context.clock.now(), user, "-", "this message")
         way, failed = await sent(settings.ways, message_of((notice,)), self._ways.send)
@@ -163,7 +163,7 @@ def read_settings(text: str) -> NotifySection:
         return NotifySection.model_validate_json(text)
     except ValueError:
         raise RefusedError(
-            "Wrong settings", "How you want to be told of jobs cannot be read.",
+            "Wrong settings", "Your notification settings cannot be read.",
             "Update gpuconsole on both machines; see `docs/notifications.md`.",
         ) from None  # fmt: skip
 

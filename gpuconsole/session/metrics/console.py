@@ -38,7 +38,7 @@ JUDGED = Metric(
 )  # fmt: skip
 INCIDENTS = Metric(
     "gpuconsole_incidents", "gauge",
-    "Incidents that stand and that nobody has put off or closed, by rule.", ("rule", "severity"),
+    "Open incidents that are neither snoozed nor dismissed, by rule.", ("rule", "severity"),
     most=(len(RULE_NAMES) + 1) * len(SEVERITIES),
 )  # fmt: skip
 HOST_INCIDENTS = Metric(

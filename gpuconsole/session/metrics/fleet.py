@@ -111,7 +111,7 @@ THROTTLED = _gauge(
 )  # fmt: skip
 
 HOSTS: tuple[HostReading, ...] = (
-    _host("up", "1 while frames arrive.", lambda host, _: float(host.state is HostState.UP)),
+    _host("up", "1 while samples arrive.", lambda host, _: float(host.state is HostState.UP)),
     _host("frame_age_seconds", "Time since its last frame.", lambda host, now: host.age_s(now)),
     _host("clock_skew_seconds", "How far its clock is off.", lambda host, _: host.clock_skew_s),
     _host("engine_up", "0 while its container engine does not answer.",

@@ -53,7 +53,7 @@ def prospect_of(job: Job, ledger: Ledger, now: float) -> Prospect:
         left = ledger.run_time_s(job, devices)
     length = ""
     if job.task.run_time_s is not None:
-        length = f"Its task says that it runs {format_duration(job.task.run_time_s)}."
+        length = f"Its task declares a run time of {format_duration(job.task.run_time_s)}."
     elif (found := ledger.prediction(job, devices)) is not None:
         length = found.sentence()
     limit = ledger.limit_left_s(job, now)
@@ -150,7 +150,7 @@ def _deadline(job: Job, prospect: Prospect, starts_at: float) -> str:
     if starts_at >= deadline:
         return msg("Its deadline of {when} cannot be met: it is over before a start.", when=when)
     if prospect.left_s is None:
-        return msg("Whether it meets its deadline of {when} cannot be told.", when=when)
+        return msg("It is unknown whether it meets its deadline of {when}.", when=when)
     late = starts_at + prospect.left_s - deadline
     if late <= 0:
         return msg("It should meet its deadline of {when}.", when=when)

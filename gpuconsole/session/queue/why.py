@@ -55,7 +55,9 @@ def why_of(
     if job.state is JobState.QUEUED:
         # How a try ended that had begun is told in a sentence of its own.
         begun = prospect is not None and attempt is not None and told_apart(attempt)
-        soon = Why(state, ("" if begun else job.detail) or "It starts at the next occasion.")
+        soon = Why(
+            state, ("" if begun else job.detail) or "It starts in the dispatcher's next pass."
+        )
         why = waiting.get(job.id)
         if why is None:
             why = NOBODY if nobody else soon
@@ -97,7 +99,7 @@ def why_of(
             ),
         )
     if job.state is JobState.SUCCEEDED:
-        return Why(state, "It ended well.", options=("Fetch its results.",))
+        return Why(state, "It succeeded.", options=("Fetch its results.",))
     cause = job.cause or f"It {state}."
     return Why(state, sentences(cause, job.detail), options=_options(job))
 

@@ -174,7 +174,7 @@ class Naming(_Refusing[str]):
             raise UsageError(
                 "The script cannot be read",
                 f"{clean(task.script, 500)}, or what it imports, cannot be read.",
-                "What is measured could not be told from another script.",
+                "A measurement could not be kept apart from that of another script.",
             )
         return name
 

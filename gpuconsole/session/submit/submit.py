@@ -41,7 +41,7 @@ from gpuconsole.state.files.images import ImageNotes
 from gpuconsole.state.filesystem import make_folder
 
 _Reporter = Callable[[Task], Awaitable[Report]]
-_UNKNOWN = "its memory cannot be told, so it waits for an empty device"
+_UNKNOWN = "its memory is unknown, so it waits for an empty device"
 MOST_TOLD = 20
 """Files that were left out and are named."""
 _TRIED = 3

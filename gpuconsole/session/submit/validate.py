@@ -100,7 +100,7 @@ def refuse_unknown(report: Report) -> None:
         "; ", (joined(": ", (trial.tier, trial.why)) for trial in report.trials if trial.why)
     )
     raise RefusedError(
-        "Its memory cannot be told",
+        "Its memory is unknown",
         msg("This lab queues no such jobs. {reasons}.", reasons=reasons),
         "Answer what preflight asks with --assume, or submit with --force.",
     )

@@ -69,7 +69,7 @@ class OwnMarks:
         operator's mark would have to be taken back, or a user has too many.
         """
         if incident.ended_at is not None:
-            raise UsageError("It is over", f"{incident.id} has gone by itself.")
+            raise UsageError("It is resolved", f"{incident.id} ended by itself.")
         known = {(one.user, one.incident, one.since): one for one in self._standing()}
         key = (user, incident.id, incident.since)
         if verb == "reopen":
@@ -87,7 +87,7 @@ class OwnMarks:
             known[key] = OwnMark(user, incident.id, incident.since, _MARKED[verb], now, until)
             if sum(one.user == user for one in known.values()) > MOST_MARKS:
                 raise RefusedError(
-                    "Too many marks", f"You have marked {MOST_MARKS} incidents that still stand.",
+                    "Too many marks", f"You have marked {MOST_MARKS} open incidents.",
                     "Reopen some of them.",
                 )  # fmt: skip
         self._write(known.values())
@@ -137,7 +137,7 @@ class OwnMarks:
         return users.pop() if len(users) == 1 else ""
 
     def _standing(self) -> list[OwnMark]:
-        """Return the marks on incidents that still stand."""
+        """Return the marks on incidents that are still open."""
         stand = {(one.id, one.since) for one in self._journal.incidents() if one.ended_at is None}
         marks = self._file.content()
         return [mark for key, said in marks.items() if key in stand for mark in said.values()]

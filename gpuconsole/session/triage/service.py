@@ -254,7 +254,7 @@ class Triage:
     async def _keep_mark(self, verb: str, marked: Incident) -> None:
         """Write what was said of an incident, for all to see. UsageError where it is over."""
         if not self._journal.mark_incident(marked):
-            raise UsageError("It is over", f"{marked.id} has gone by itself.")
+            raise UsageError("It is resolved", f"{marked.id} ended by itself.")
 
 
 def _merged(

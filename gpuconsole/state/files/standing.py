@@ -64,7 +64,7 @@ class StandingFile:
             return Standing(uuid.uuid4().hex)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JournalError(
-                "Nobody knows whether this head leads",
+                "It is unknown whether this head leads",
                 f"{self.path} cannot be read ({type(error).__name__}).",
                 "Where the other head leads, remove it and start with --standby.",
             ) from error

@@ -35,7 +35,7 @@ AREAS = {
     "change": "Looking at a change of the shipped copy",
     "palette": "In the command palette",
     "messages": "In the list of messages",
-    "jump": "While letters stand at the places",
+    "jump": "While letters mark the places",
     "tour": "In the tour of the first start",
     "help": "Help",
 }

@@ -71,9 +71,9 @@ def _facts(ink: Ink, device: Device) -> list[tuple[str, str]]:
             "ECC",
             say(
                 msg(
-                    "{n} errors, {mended} mended",
+                    "{n} errors, {corrected} corrected",
                     n=_count(device.ecc_uncorrected),
-                    mended=_count(device.ecc_corrected),
+                    corrected=_count(device.ecc_corrected),
                 )
             ),
         ),
@@ -128,7 +128,7 @@ def _owner(ink: Ink, picture: Picture, device: Device, width: int) -> Lines:
     label: Piece = (fit(say("owner"), _LABEL), ink.muted)
     if job is None:
         names = picture.owner_name(device)
-        words = say(msg("{names} (no job of this queue)", names=names) if names else "nobody")
+        words = say(msg("{names} (no job of this queue)", names=names) if names else "none")
         return [[label, (fit(words, width - _LABEL), ink.text)]]
     estimate = say(f", {format_mib(job.estimate_mib)} predicted") if job.estimate_mib else ""
     words = (
@@ -186,7 +186,7 @@ THROTTLE = {
     "power-cap": "at its power limit, as a healthy card is at full load",
     "hw-thermal": "so hot that the card itself halves its clock; look at fans and airflow",
     "sw-thermal": "near its temperature limit, so the driver lowers the clock; look at the cooling",
-    "power-brake": "told by the chassis to draw less; look at the power supply",
+    "power-brake": "limited by the chassis to less power; look at the power supply",
 }
 
 CLOCKS = {

@@ -259,7 +259,7 @@ def device_line(
 def process_lines(ink: Ink, device: Device, width: int) -> list[list[Piece]]:
     """Return the processes of a device as lines with a heading, or a sentence."""
     if not device.processes:
-        return [[(ink.say("nobody holds memory here"), ink.muted)]]
+        return [[(ink.say("no process holds memory here"), ink.muted)]]
     lines: list[list[Piece]] = [
         [(fit("pid", 8, "right"), ink.muted), ("  ", ink.text),
          (fit(ink.say("user"), 10), ink.muted), (fit(ink.say("memory"), 9, "right"), ink.muted),

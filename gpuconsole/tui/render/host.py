@@ -91,7 +91,7 @@ def device_lines(ink: Ink, picture: Picture, device: Device, width: int) -> Line
     """Return one device: owner, figures and trouble."""
     heading = f"gpu {device.index}  {short_model(device.model)}"
     lines: Lines = [[(fit(heading, width), ink.title)]]
-    lines += labelled(ink, "owner", picture.owner_name(device) or ink.say("nobody"), width)
+    lines += labelled(ink, "owner", picture.owner_name(device) or ink.say("none"), width)
     lines += labelled(
         ink,
         "FP16",
@@ -246,7 +246,7 @@ def _events(ink: Ink, picture: Picture, host: Host) -> Iterator[Event]:
         where = "" if one.index is None else f"gpu {one.index}: "
         yield one.since, one.severity.value, f"{where}{say(one.title)}", True
         if one.ended_at is not None:
-            yield one.ended_at, "over", f"{where}{say(one.title)}", False
+            yield one.ended_at, "resolved", f"{where}{say(one.title)}", False
     for job in picture.jobs:
         for attempt in job.attempts:
             parts = [part for part in attempt.parts if part.host == host.name]

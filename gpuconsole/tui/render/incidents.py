@@ -46,14 +46,14 @@ def columns(width: int) -> Mapping[str, int]:
     if width < NARROW - 4:
         fixed = {"severity": 10, "since": 6, "where": 17}
     else:
-        fixed = {"severity": 10, "since": 6, "where": 20, "who is hit": 16, "do": 22}
+        fixed = {"severity": 10, "since": 6, "where": 20, "affected": 16, "do": 22}
     gaps = len(fixed)
     room = max(12, width - sum(fixed.values()) - gaps)
     if room > WHAT_MOST and "do" in fixed:
         # A title far from its place is hard to follow: the rest goes to names.
         spare, room = room - WHAT_MOST, WHAT_MOST
-        fixed |= {"who is hit": 16 + spare // 2, "do": 22 + spare - spare // 2}
-    names = ("severity", "since", "what", "where", "who is hit", "do")
+        fixed |= {"affected": 16 + spare // 2, "do": 22 + spare - spare // 2}
+    names = ("severity", "since", "what", "where", "affected", "do")
     return {name: room if name == "what" else fixed[name] for name in names
             if name == "what" or name in fixed}  # fmt: skip
 
@@ -81,7 +81,7 @@ def row_pieces(ink: Ink, row: Row, now: float, sizes: Mapping[str, int]) -> list
         "what": (say("recovering: ") * row.recovering + say(incident.title),
                  body if quiet else ink.strong),
         "where": (incident.where, body),
-        "who is hit": (row.hit or "-", body),
+        "affected": (row.hit or "-", body),
         "do": (standing(ink, incident, now) or say(row.do), ink.muted),
     }  # fmt: skip
     if "do" not in sizes and state is not IncidentState.OPEN:
@@ -123,8 +123,8 @@ def standing(ink: Ink, incident: Incident, now: float) -> str:
     if state is not IncidentState.RESOLVED:
         return ""
     if incident.ended_at is None:
-        return say(msg("no fault, {user}", user=clean(incident.marked_by, 20)))
-    return f"{say('over')} {moment(incident.ended_at, now)}"
+        return say(msg("dismissed by {user}", user=clean(incident.marked_by, 20)))
+    return f"{say('resolved')} {moment(incident.ended_at, now)}"
 
 
 def moment(at: float, now: float) -> str:
@@ -180,7 +180,7 @@ def _facts(ink: Ink, row: Row, jobs: Mapping[str, Job], now: float, width: int) 
         ("for", f"{format_duration(end - incident.since)}, {state}"),
         ("seen before", before),
         ("confidence", f"{say(str(incident.confidence))}: {say(clean(incident.reason))}"),
-        ("who is hit", _jobs_hit(ink, incident, jobs) or row.hit),
+        ("affected", _jobs_hit(ink, incident, jobs) or row.hit),
     ]
     return [
         line
@@ -224,7 +224,7 @@ def action_lines(
     """Return the numbered actions, and what would follow from the chosen one. `here` while the
     list has the keys."""
     if not actions:
-        return [[(ink.say("It is over; there is nothing to do."), ink.muted)]]
+        return [[(ink.say("It is resolved; there is nothing to do."), ink.muted)]]
     say = ink.say
     lines: Lines = []
     for number, action in enumerate(actions, start=1):

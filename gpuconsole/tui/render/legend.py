@@ -46,7 +46,7 @@ def cell_legend(ink: Ink, metric: Metric, density: Density) -> str:
 def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int], width: int) -> list[Piece]:
     """Return the letters of the users with their devices, those with most first, as far as there is
     room."""
-    pieces: list[Piece] = [(f"{ink.glyphs.heat[0]} {ink.say('nobody')}", ink.muted)]
+    pieces: list[Piece] = [(f"{ink.glyphs.heat[0]} {ink.say('none')}", ink.muted)]
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     room = width - cell_len(pieces[0][0]) - len("  and 99 more")
     for at, (user, count) in enumerate(most):
@@ -105,7 +105,7 @@ def legend_lines(ink: Ink) -> list[list[Piece]]:
         "fits": "the upper bound is within the limit",
         "tight": "fits, with little to spare",
         "will-not-fit": "the upper bound is above the limit",
-        "unknown": "cannot be told; nothing is guessed",
+        "unknown": "unknown; nothing is guessed",
     }
     for verdict, meaning in words.items():
         word = f"{ink.glyphs.verdicts[verdict]} {say(verdict.replace('-', ' '))}"
@@ -131,7 +131,7 @@ def threshold_lines(ink: Ink, settings: LabSettings) -> list[list[Piece]]:
                 longer=format_duration(limits.unreachable_for))),
         say(msg("memory is nearly full from {n} % on, a disk when less than {free} % are free",
                 n=f"{limits.memory_full:.0f}", free=f"{limits.disk_free:.0f}")),
-        say(f"a device is idle below {limits.idle_utilization:.0f} %; held memory is told after"
+        say(f"a device is idle below {limits.idle_utilization:.0f} %; held memory is reported after"
             f" {format_duration(limits.idle_for)}"),
         say(f"a straggler lies {limits.straggler_gap:.0f} points below the others,"
             f" a clock is off from {format_duration(limits.clock_skew)} on"),

@@ -128,7 +128,7 @@ def _headline(ink: Ink, shown: Answer, width: int) -> Lines:
     if word == "will-fail":
         rest = "the script itself is wrong"
     elif memory is None:
-        rest = "its memory cannot be told"
+        rest = "its memory is unknown"
     elif verdict is not None and shown.beyond_mib:
         rest = msg(
             "needs up to {size}; {limit} may be used on {device}",

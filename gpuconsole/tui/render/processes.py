@@ -70,5 +70,5 @@ def host_process_lines(ink: Ink, host: Host, jobs: Sequence[Job], width: int) ->
         for process in device.processes
     ]
     if not lines:
-        return [[(ink.say("Nobody holds memory on a device here."), ink.muted)]]
+        return [[(ink.say("No process holds memory on a device here."), ink.muted)]]
     return [process_heading(ink, width, with_gpu=True), *lines]

@@ -110,7 +110,7 @@ class DeviceScreen(ConsoleScreen):
         self.span = names[(names.index(self.span) + 1) % len(names)]
 
     def action_metric(self) -> None:
-        """Give the next figure all the room, or all of them theirs."""
+        """Zoom the next plot, or all of them theirs."""
         names: list[str] = ["", *PLOTS] if self._roomy else [*PLOTS]
         at = names.index(self.metric) if self.metric in names else 0
         self.metric = names[(at + 1) % len(names)]
@@ -191,7 +191,7 @@ class DeviceScreen(ConsoleScreen):
         rows.put(self._processes, line, process_heading(ink, width))
         count = len(known)
         words = f"{count} process" if count == 1 else f"{count} processes"
-        words = words if count else "nobody holds memory"
+        words = words if count else "no process holds memory"
         keys_shown = "" if self.console.read_only or not count else "K signal  c stop container"
         name_box(rows, f"{words} on gpu {device.index}", keys_shown)
 

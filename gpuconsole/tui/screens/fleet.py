@@ -168,7 +168,7 @@ class FleetScreen(ConsoleScreen):
         self.call_after_refresh(self._draw_inspector)
 
     def action_faults(self) -> None:
-        """Show only hosts in trouble, or all again."""
+        """Show only hosts with faults, or all."""
         fleet_map = self.query_one(FleetMap)
         fleet_map.faults_only = not fleet_map.faults_only
         self._refresh_view()

@@ -1,4 +1,4 @@
-"""Triage: what is wrong, who is hit, what can be done."""
+"""Triage: what is wrong, affected, what can be done."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class TriageScreen(ListScreen):
         self.query_one(Rows).unmark()
 
     def action_copy(self) -> None:
-        """Copy what is known as a ticket."""
+        """Copy as a ticket."""
         incident = self._chosen
         if incident is not None:
             incidents_actions.copy_ticket(self, incident)
@@ -155,7 +155,11 @@ class TriageScreen(ListScreen):
         """While an action is chosen, its keys alone: digits mean actions then."""
         actions = self.query_one_optional(Actions)
         if actions is None or not actions.has_focus:
-            return self.keys()
+            last = next(key for key in self.console.keys_of("table") if key.id == "table.last")
+            go = "app.simulate_key('end')"
+            keys = [*self.keys()]
+            after = next(at for at, key in enumerate(keys) if key.id == "triage.resolved")
+            return [*keys[:after], replace(last, action=go, footer=True, pair="end"), *keys[after:]]
         return self.console.keys_of("actions")
 
     def action_leave(self) -> None:

@@ -41,7 +41,7 @@ def acknowledge(screen: ConsoleScreen, incident: Incident) -> None:
     """Say that it has been seen; take back what was said of one that is not open."""
     triage = screen.session.triage
     if incident.ended_at is not None:
-        screen.tell(msg("{title_text} is over.", title_text=clean(incident.title)))
+        screen.tell(msg("{title_text} is resolved.", title_text=clean(incident.title)))
     elif incident.state(screen.picture.now) is IncidentState.OPEN:
         _say(
             screen,
@@ -54,7 +54,7 @@ def acknowledge(screen: ConsoleScreen, incident: Incident) -> None:
 
 
 def snooze(screen: ConsoleScreen, incident: Incident) -> None:
-    """Put it off for an hour."""
+    """Snooze for an hour."""
     triage = screen.session.triage
     _say(
         screen,
@@ -102,7 +102,7 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
             retry_oom.retry(screen, (job,))
     elif action.kind == "end-process":
         told = partial(session.processes.signal, incident.host, int(target), "TERM")
-        _ask(screen, told, msg("Process {pid} was told to end.", pid=target))
+        _ask(screen, told, msg("SIGTERM was sent to process {pid}.", pid=target))
     elif action.kind == "stop-container":
         stopped = partial(session.processes.stop_container, incident.host, target)
         _ask(screen, stopped, msg("Container {id} is being stopped.", id=target[:12]))

@@ -76,7 +76,7 @@ class JumpScreen(ModalScreen[None]):
         self._leave()
 
     def action_leave(self) -> None:
-        """Stay where one is."""
+        """Cancel."""
         self._leave()
 
     def _leave(self) -> None:

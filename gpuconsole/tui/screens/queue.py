@@ -165,7 +165,7 @@ class QueueScreen(ListScreen):
         return [at for at, rank in enumerate(ranks) if not at or rank != ranks[at - 1]]
 
     def action_sort(self) -> None:
-        """Show the jobs in the next order."""
+        """Sort by the next column."""
         names = list(SORTS)
         self._sort = names[(names.index(self._sort) + 1) % len(names)]
         self.show(self.picture)

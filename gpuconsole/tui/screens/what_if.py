@@ -124,5 +124,5 @@ def _moved_line(moved: Moved, now: float, say: Callable[[str], str]) -> str:
 
 def _in(at: float | None, now: float) -> str:
     if at is None:
-        return "not told"
+        return "unknown"
     return "now" if at - now < 1 else format_duration(at - now)

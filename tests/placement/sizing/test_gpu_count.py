@@ -118,10 +118,10 @@ def test_free_devices_are_counted_by_back_end() -> None:
 
 def test_what_cannot_be_told_does_not_make_it_grow() -> None:
     assert wish(host("a", 4), need_gib=None) == Wish(
-        1, "1 device is taken, as its memory cannot be told."
+        1, "1 device is taken, as its memory is unknown."
     )
     assert wish(host("a", 4), work=None).reason == (
-        "1 device is taken: it fits on 1; what 2 would gain cannot be told."
+        "1 device is taken: it fits on 1; the gain of 2 is unknown."
     )
     assert wish(host("a", 4, model="Unheard-of 9000"), work=STEP_30_MS).devices == 1
     assert wish(host("a", 4), need_gib=99) == Wish(

@@ -59,11 +59,11 @@ def reason(found: Job, prospect: Prospect | None = NO_PROSPECT, **more: object) 
         (job(JobState.QUEUED), WAITS.reason),
         (job(JobState.LAUNCHING, tried(), detail="pulling image 43 %"), "pulling image 43 %."),
         (job(JobState.LAUNCHING, tried()), "It starts on a: chosen."),
-        (job(JobState.RUNNING, tried(placement_reasons=("Nobody works on it.",))),
-         "It runs on a. Nobody works on it."),
+        (job(JobState.RUNNING, tried(placement_reasons=("No process uses it.",))),
+         "It runs on a. No process uses it."),
         (job(JobState.UNKNOWN, tried(), detail="no answer"), "a is out of sight (no answer)."),
         (job(JobState.UNKNOWN, tried(), detail="x", cancel_requested=True), "will be stopped then"),
-        (job(JobState.SUCCEEDED, tried(ended_at=NOW)), "It ended well."),
+        (job(JobState.SUCCEEDED, tried(ended_at=NOW)), "It succeeded."),
         (job(JobState.FAILED, tried(ended_at=NOW), cause="ValueError: no file."), "ValueError"),
         (job(JobState.FAILED, tried(ended_at=NOW)), "It failed."),
         (job(JobState.OOM, tried(ended_at=NOW), cause="Out of memory on GPU 0."), "on GPU 0."),
@@ -93,7 +93,7 @@ def test_a_job_that_is_queued_again_says_what_came_before(
     assert told.startswith(WAITS.reason)
     assert words in told
     soon = why_of(replace(again, detail=cause), {}, prospect=NO_PROSPECT, now=NOW)
-    assert soon.reason.startswith("It starts at the next occasion. Try 1 on a")
+    assert soon.reason.startswith("It starts in the dispatcher's next pass. Try 1 on a")
     second = tried(2, created_at=NOW - 100, starting_at=NOW - 100, started_at=NOW - 100)
     running = job(JobState.RUNNING, ended(by, cause), second)
     assert words in reason(running)
@@ -140,7 +140,7 @@ def test_what_was_used_beyond_or_below_the_due_is_told() -> None:
         (HOUR, NOW, "It should meet its deadline of 2027-01-15 10:00 UTC."),
         (HOUR, NOW + 1.5 * HOUR, "cannot be met: it should end 30m00s later."),
         (HOUR, NOW + 3 * HOUR, "cannot be met: it is over before a start."),
-        (None, NOW, "Whether it meets its deadline of 2027-01-15 10:00 UTC cannot be told."),
+        (None, NOW, "It is unknown whether it meets its deadline of 2027-01-15 10:00 UTC."),
     ],
 )
 def test_a_deadline_that_cannot_be_met_is_said(
@@ -182,7 +182,7 @@ def test_nobody_who_would_start_it_is_told() -> None:
     )
     assert waits.options == (*why.options, *WAITS.options)
     soon = why_of(job(JobState.QUEUED), {}, prospect=NO_PROSPECT, now=NOW)
-    assert soon.reason == "It starts at the next occasion."
+    assert soon.reason == "It starts in the dispatcher's next pass."
 
 
 def test_the_prospect_of_a_job_comes_from_the_journal() -> None:
@@ -203,7 +203,7 @@ def test_the_prospect_of_a_job_comes_from_the_journal() -> None:
     assert found.left_s == pytest.approx(HOUR)
     assert found.length.startswith("It should run about 1h00m")
     said = replace(queued, task=replace(queued.task, run_time_s=120.0))
-    assert prospect_of(said, ledger, NOW).length == "Its task says that it runs 2m00s."
+    assert prospect_of(said, ledger, NOW).length == "Its task declares a run time of 2m00s."
 
 
 def verdict(device: str, said: str, most: int | None) -> dict[str, object]:

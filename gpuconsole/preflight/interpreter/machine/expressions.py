@@ -328,7 +328,7 @@ def _contains(interp: Interpreter, item: Value, container: Value, wanted: bool) 
             return interp.truth(interp.call(interp.bind(method, container), [item], {})) is wanted
         names = container.attrs if hasattr(container, "attrs") else {}
         return (item in names) is wanted
-    return interp.run.unknown("membership that cannot be told")
+    return interp.run.unknown("membership that is unknown")
 
 
 def _if_expression(interp: Interpreter, node: ast.IfExp, scope: Scope) -> Value:

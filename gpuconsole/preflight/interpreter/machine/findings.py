@@ -31,7 +31,7 @@ class Findings:
     """What was called with a tensor, or stepped, without being known: it may be the network."""
     unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
     blocking: Unknown | None = None
-    """The first unknown on the memory path: the memory cannot be told."""
+    """The first unknown on the memory path: the memory is unknown."""
     outside: bool = False
     """Whether that was met outside all conditions that are not known."""
     in_any_case: bool = False
@@ -54,7 +54,7 @@ class Findings:
         self.lines_lost.add((file, line))
 
     def block(self, unknown: Unknown) -> None:
-        """Record that the memory cannot be told, and ask for what would settle that."""
+        """Record that the memory is unknown, and ask for what would settle that."""
         question = questions.ask(unknown)
         if question is not None and len(self.asks) < questions.MAX_ASKS:
             self.asks.setdefault(question.name, question)

@@ -138,7 +138,7 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
         return left is right
     if kind is ast.NotEq:
         return left is not right
-    return run.unknown("a comparison that cannot be told")
+    return run.unknown("a comparison that is unknown")
 
 
 def subscript(interp: Interpreter, target: Value, key: Value) -> Value:

@@ -39,7 +39,7 @@ SMALL = 1024
 MAX_STEPS = 600_000
 """Syntax nodes evaluated before the run is given up: a bound on time, some two seconds."""
 STEPS_ON = 100_000
-"""Steps that a script is followed on when its memory cannot be told: for what else to ask, and for
+"""Steps that a script is followed on when its memory is unknown: for what else to ask, and for
 its batch size."""
 SIDE_STEPS = 60_000
 """Steps by which one side of a condition may take longer than both together, half as much again
@@ -74,9 +74,9 @@ class Run:
     most_steps: int = MAX_STEPS
     """Steps after which it is given up."""
     steps_on: int = STEPS_ON
-    """Steps that it goes on once its memory cannot be told."""
+    """Steps that it goes on once its memory is unknown."""
     blocked_at: int = 0
-    """The step at which it was found that its memory cannot be told, if that was found."""
+    """The step at which it was found that its memory is unknown, if that was found."""
     repeats: int = 0
     """Loops around what runs now that may turn more than once."""
     loop: ast.For | None = None
@@ -127,7 +127,7 @@ class Run:
         self.findings.doubted(unknown)
 
     def block(self, unknown: Unknown) -> None:
-        """Record that the memory cannot be told, unless the steady state is already known."""
+        """Record that the memory is unknown, unless the steady state is already known."""
         self.note_unknown(unknown)
         if self.progress.cycles < CYCLES:
             if self.findings.blocking is None:

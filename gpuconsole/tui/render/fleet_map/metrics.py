@@ -121,7 +121,7 @@ METRICS: tuple[Metric, ...] = (
         "power_w", lambda device: device.power_limit_w,
     ),
     Metric(
-        "owner", "owner", "nobody", "a letter a user", lambda device: 0,
+        "owner", "owner", "none", "a letter a user", lambda device: 0,
         lambda device: device.utilization, lambda device: device.utilization, "%",
         "utilization", lambda device: 100.0, frees=True,
     ),

@@ -43,7 +43,7 @@ class ConfirmScreen(Dialog[bool]):
         self.dismiss(True)
 
     def action_no(self) -> None:
-        """Leave everything as it is."""
+        """Cancel."""
         self.dismiss(False)
 
     @on(Button.Pressed)
@@ -84,7 +84,7 @@ class AskScreen(Dialog[str | None]):
         """Letters are typed here; enter accepts."""
 
     def action_no(self) -> None:
-        """Leave everything as it is."""
+        """Cancel."""
         self.dismiss(None)
 
     @on(Input.Submitted)

@@ -246,7 +246,7 @@ class SubmitScreen(RecallingScreen):
             self._changed(changed, at_once=True)
 
     def action_copy(self) -> None:
-        """Copy the equal docker command, once it is known where the job would run."""
+        """Copy the equivalent docker command, once it is known where the job would run."""
         docker = self._draft.answer.docker
         if docker:
             self.app.copy_to_clipboard(docker)
