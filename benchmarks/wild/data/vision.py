@@ -26,12 +26,13 @@ def pictures(
     size: Sequence[int] = SIZE,
     mode: str = "RGB",
     value: int = 1,
+    left: int | None = None,
     kind: str | None = None,
 ) -> None:
     """Write pictures of one colour each; in a name `{i}` is the number and `{c}` the class.
 
-    A mask (`mode` L) holds `value` everywhere. `kind` is the format, as Pillow calls it, where the
-    name does not say it.
+    A mask (`mode` L) holds `value` everywhere, but `left` in its left half where that is given.
+    `kind` is the format, as Pillow calls it, where the name does not say it.
     """
     from PIL import Image
 
@@ -43,7 +44,10 @@ def pictures(
         path.unlink(missing_ok=True)
         if i < DIFFERENT:
             color = value if mode == "L" else tuple(draw.randint(0, 255) for _ in range(3))
-            Image.new(mode, (size[0], size[1]), color).save(path, kind)
+            picture = Image.new(mode, (size[0], size[1]), color)
+            if left is not None:
+                picture.paste(left, (0, 0, size[0] // 2, size[1]))
+            picture.save(path, kind)
             written.append(path)
         else:
             path.hardlink_to(written[i % DIFFERENT])
