@@ -120,7 +120,7 @@ def test_a_job_is_queued_and_followed_to_its_end_and_looked_at(demo: Kernel) -> 
     listed = demo.run("%gpuconsole jobs")
     assert "mine" in listed.html
     why = demo.run("%gpuconsole why mine")
-    assert "ended well" in why.plain
+    assert "succeeded" in why.plain
     log = demo.run("%gpuconsole logs mine -n 2")
     assert log.stdout.splitlines()[-1] == "done; results written"
     fetched = demo.run("%gpuconsole fetch mine --to results")

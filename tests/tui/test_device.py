@@ -399,7 +399,7 @@ async def test_memory_links_energy_and_division_are_shown() -> None:
     made.change(replace(made.hosts_now[0], devices=(told, slice_)))
     async with opened(made, LARGE) as console:
         await to_device(console)
-        await console.shows("0 errors, 41 mended", "2 replaced, reset it", "11 of 12, 7 errors",
+        await console.shows("0 errors, 41 corrected", "2 replaced, reset it", "11 of 12, 7 errors",
                             "2.0 kWh", "cut into slices", "still in use",
                             "set for applications")  # fmt: skip
         await console.press("]")

@@ -385,7 +385,7 @@ async def test_owners_have_letters_and_a_legend() -> None:
         for _ in range(4):
             await console.press("m")
         await console.press("minus", "minus")
-        await console.shows("a ana 4", "nobody", "aaaa")
+        await console.shows("a ana 4", "none", "aaaa")
 
 
 async def test_free_memory_is_a_number_where_a_host_has_a_line() -> None:
