@@ -452,14 +452,15 @@ class ConsoleApp(TypeAhead):
         return f"host {host}" if host else notification.title.partition(" (")[0]
 
     def _tell_theme_errors(self) -> None:
-        for error in self._theme_errors:
-            self.tell_error(error)
         if self.look.theme not in self.wardrobe.themes:
             known = ", ".join(sorted(self.wardrobe.themes))
             message = msg(
                 "There is no theme `{name}`; known: {names}.", name=self.look.theme, names=known
             )
             self.notify(message, title="Theme not found", severity="error", markup=False)
+        # A file that cannot be read is why there is no such theme: it is what stays to be read.
+        for error in self._theme_errors:
+            self.tell_error(error)
         for problem in self.keychoice.problems:
             self.notify(problem, title="Keys of the settings", severity="error", markup=False)
 

@@ -317,7 +317,7 @@ async def test_marking_what_has_gone_by_itself_is_told(make: Make) -> None:
     await desk.look(OPENS)
     incident = desk.only()
     desk.journal.close_incident(replace(incident, ended_at=desk.clock.now()))
-    with pytest.raises(UsageError, match="gone by itself"):
+    with pytest.raises(UsageError, match="ended by itself"):
         await desk.triage.acknowledge(incident.id)
 
 
