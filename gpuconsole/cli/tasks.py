@@ -188,11 +188,6 @@ def task_options(command: Command) -> Command:
             "this machine or on a host, if its memory cannot be read.",
         ),
         click.option(
-            "--apply", "wishes", type=Wish(), multiple=True, metavar="CHANGE",
-            help="Change the shipped copy where the script's shape leaves no doubt: amp, "
-            "recompute, accumulate or accumulate=N. Your file stays as it is.",
-        ),
-        click.option(
             "--project", type=click.Path(path_type=Path), metavar="DIR",
             help="Folder that is shipped; else the script's own.",
         ),
@@ -200,6 +195,15 @@ def task_options(command: Command) -> Command:
     for setting in reversed(settings):
         command = setting(command)
     return command
+
+
+def apply_option(command: Command) -> Command:
+    """Add the option for changes of the shipped copy."""
+    return click.option(
+        "--apply", "wishes", type=Wish(), multiple=True, metavar="CHANGE",
+        help="Change the shipped copy where the script's shape leaves no doubt: amp, "
+        "recompute, accumulate or accumulate=N. Your file stays as it is.",
+    )(command)  # fmt: skip
 
 
 def build_task(

@@ -27,7 +27,8 @@ from gpuconsole.notebook.views import plain_view, report_view
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TASK = frozenset(
     parameter.name for parameter in planning.submit.params
-) - {"inventory", "state", "read_only", "as_json", "sweep_axes", "hold", "yes"}  # fmt: skip
+) - {"inventory", "state", "read_only", "as_json", "sweep_axes", "hold", "yes",
+     "wishes"}  # fmt: skip
 _DIR = click.Path(file_okay=False, path_type=Path)
 
 

@@ -52,7 +52,7 @@ async def test_a_job_from_estimate_to_results(script: Path, tmp_path: Path) -> N
         assert lines[-1] == "done; results written"
         assert lines == [line async for line in lab.logs("mine")]
         assert (await lab.wait("mine", timeout_s=5)).state is JobState.SUCCEEDED
-        assert "well" in (await lab.why("mine")).reason
+        assert "succeeded" in (await lab.why("mine")).reason
         folder = await lab.fetch("mine", tmp_path / "results")
         assert folder == tmp_path / "results" / job.id
         assert (folder / "summary.json").exists()

@@ -107,7 +107,7 @@ async def test_commands_that_fail_say_so(lab: Lab) -> None:
                 pass
 
 
-@pytest.mark.fault("The account's shell lets nobody in", "The host says so")
+@pytest.mark.fault("The account's shell refuses logins", "The host says so")
 async def test_a_login_shell_that_lets_nobody_in_is_said(lab: Lab) -> None:
     host = lab.add(shell="/usr/sbin/nologin")
     async with linked(entry(lab, host)) as link:

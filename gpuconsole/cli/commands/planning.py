@@ -18,6 +18,7 @@ from gpuconsole.cli.tasks import (
     Pair,
     TaskValue,
     Variable,
+    apply_option,
     build_task,
     task_options,
 )
@@ -39,6 +40,7 @@ _FLEET_WAIT_S = 3.0
 
 @click.command(cls=ScriptCommand)
 @task_options
+@apply_option
 @click.option(
     "--tier",
     metavar="T",
@@ -171,6 +173,7 @@ def _exit_code(found: Report, task: Task) -> int:
 
 @click.command(cls=ScriptCommand)
 @task_options
+@apply_option
 @click.option("--name", metavar="NAME", help="What the queue calls it; else the script's name.")
 @click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
 @click.option(

@@ -150,8 +150,8 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
     for name, label in last:
         go = Style.from_meta({"@click": _TAIL_CLICKS[label]})
         tail += [(name, ink.key + go), (f" {ink.label(label)}  ", ink.muted + go)]
-    # The two blanks at the end may be cut.
-    tail_width = sum(cell_len(text) for text, _ in tail) - 2
+    tail[-1] = (tail[-1][0].rstrip(), tail[-1][1])
+    tail_width = sum(cell_len(text) for text, _ in tail)
     pieces: list[Piece] = [(" ", ink.text)]
     used = 1
     for key in keys[:MOST_KEYS]:
