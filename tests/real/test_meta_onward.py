@@ -41,9 +41,11 @@ HIDDEN = 512 * 512 * 4
 beside parameters, states and gradients."""
 
 
-def _answer(tmp_path: Path, before: str, within: str, after: str) -> Any:
+def _answer(
+    tmp_path: Path, before: str, within: str, after: str, source: str = SCRIPT
+) -> Any:  # fmt: skip
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT.format(before=before, within=within, after=after))
+    script.write_text(source.format(before=before, within=within, after=after))
     question = request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
         [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
@@ -68,6 +70,19 @@ def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path)
     assert [one["batch"] for one in runs] == [16, 32]
     assert _peak(runs[0]) > _peak(plain) + HIDDEN
     assert any("The peak comes after the first 3 steps" in one for one in runs[0]["notes"])
+
+
+def test_an_evaluation_stays_in_the_answer_though_training_holds_more(tmp_path: Path) -> None:
+    """Where it has a batch size of its own, it is the peak of smaller batches that train."""
+    large = SCRIPT.replace("(1024), batch_size=512", "(1024), batch_size=192")
+    large = large.replace("(16000), batch_size=16", "(16384), batch_size=512")
+    evaluated = "with paddle.no_grad(): held[:] = [net(x).mean() for (x,) in test][-1:]"
+    (plain, *_) = _answer(tmp_path, "pass", "pass", "pass", large)["document"]["runs"]
+    (run, *_) = _answer(tmp_path, "pass", "pass", evaluated, large)["document"]["runs"]
+    assert _peak(run) <= _peak(plain) + 4
+    hidden = 192 * 512 * 4
+    assert hidden in run["sizes"]
+    assert hidden not in plain["sizes"]
 
 
 def test_a_larger_batch_that_is_evaluated_after_some_steps_is_seen(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.answered_at = 0.0
         self.walked: set[Any] = set()
         """Readers that were trained on, an epoch each."""
+        self.early: set[Any] = set()
+        """Readers that gave batches in the first steps."""
         self.at_end = False
         """Whether the script came to its end."""
         self.by_itself = False
@@ -167,6 +169,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             self.finish()
         ledger, until = STATE.ledger, self.request.get("until")
         self.first = self.answer()
+        self.early = set(self.shapes)
         if until == 0:
             # It is held against a run that told of its first steps alone.
             self.channel.end({"run": self.first})
@@ -211,6 +214,13 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             return "end"
         return "epoch" if len(self.walked) > 1 else "steps"
 
+    @property
+    def evaluated(self) -> bool:
+        """Whether something went through batches after the first steps that nothing trains on.
+        Where they have a size of their own, they may be the peak of smaller batches that train."""
+        trained = {reader for epoch in self.walked for reader in epoch}
+        return bool(self.shapes.keys() - self.early - trained - set(self.cycles.training))
+
     def broke(self, why: Any) -> None:
         """The script broke off: what was seen before may be enough."""
         self.by_itself = True
@@ -232,7 +242,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.fail_where_it_grows()
         steps = self.cycles.seen
         run = self.answer()
-        if rises(most(run), most(self.first)) or self.onward.until is not None:
+        higher = rises(most(run), most(self.first)) or self.evaluated
+        if higher or self.onward.until is not None:
             run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
         else:
             run = dict(self.first, reached=run["reached"])
