@@ -398,7 +398,7 @@ async def test_a_large_job_goes_before_the_stream_of_somebody_else(lab: LabDesk)
     bundle = lab.root / "bundle"
     bundle.write_bytes(packed_project())
     # So many that some wait for long, on a slow machine too.
-    small = [Wanted(Task(f"small-{n}", script="/t.py"), 500.0, None) for n in range(20 * sum(free))]
+    small = [Wanted(Task(f"small-{n}", script="/t.py"), 500.0, None) for n in range(60 * sum(free))]
 
     async with lab.console("grace") as grace:
         lab.act_as("grace")
