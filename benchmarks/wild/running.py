@@ -124,6 +124,7 @@ def read(
     if "error" in document:
         error = document["error"]
         said = ": ".join(filter(None, (error.get("title"), error.get("message"))))
+        said = said.replace(f"{root}/", "")
         return Answer(batch, None, None, None, (), (), said[:300], seconds)
     gave = document.get("tier")
     memory = document.get("memory") if tier in (gave, LADDER) else None

@@ -276,6 +276,9 @@ def test_a_document_is_an_answer_of_the_tier_asked_only() -> None:
     assert not running.read(document, "meta", 4, 1.0, root).answered
     error = running.read({"error": {"title": "no", "message": "never"}}, "meta", 4, 1.0, root)
     assert error.broken == "no: never"
+    message = {"title": "no", "message": f"{root}/train.py:3: never"}
+    error = running.read({"error": message}, "meta", 4, 1.0, root)
+    assert error.broken == "no: train.py:3: never"
 
 
 def test_the_ladder_s_answer_says_which_tier_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
