@@ -24,6 +24,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.changes import applied
 from tests.preflight.rewriting.loops import LOOPS
+from tests.real.at_rest import AT_REST
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -38,7 +39,8 @@ BATCHES = 6
 """Backward passes of each run: an update, and two more, where gradients are accumulated."""
 # Runs each script up to a number of backward passes, each in a process of its own that begins with
 # Paddle imported; prints the peak, how often it ran backward, and whether each loss was finite.
-HARNESS = """
+HARNESS = (
+    """
 import contextlib, io, json, math, os, sys, time
 import paddle
 import paddle.base.core as core
@@ -52,25 +54,9 @@ def counted(self, *args, **kwargs):
     if len(seen["losses"]) >= seen["most"]:
         raise Enough
 paddle.Tensor.backward = counted
-# A loader's thread fetches ahead: each batch is handed out once memory has come to rest.
-def rested():
-    deadline, last, same = time.monotonic() + 2, -1, 0
-    while same < 4 and time.monotonic() < deadline:
-        now = core.host_memory_stat_current_value("Allocated", 0)
-        same = same + 1 if now == last else 0
-        last = now
-        time.sleep(0.01)
-class Batches:
-    def __init__(self, inner):
-        self.inner = inner
-    def __iter__(self):
-        return self
-    def __next__(self):
-        batch = next(self.inner)
-        rested()
-        return batch
-walk = paddle.io.DataLoader.__iter__
-paddle.io.DataLoader.__iter__ = lambda self: Batches(walk(self))
+"""
+    + AT_REST
+    + """\
 for line in sys.stdin.read().splitlines():
     name, text, args, seen["most"] = json.loads(line)
     if os.fork():
@@ -83,6 +69,7 @@ for line in sys.stdin.read().splitlines():
     print(json.dumps([name, peak, len(seen["losses"]), all(seen["losses"])]), flush=True)
     os._exit(0)
 """
+)
 TOLERANCE = 0.01
 A_BATCH = 64 * 1024
 """Bytes of a batch of the smallest pictures: a loader's thread may have one more or less ready."""

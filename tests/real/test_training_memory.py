@@ -14,6 +14,7 @@ import pytest
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight import analyse
 from tests.real import training_cases
+from tests.real.at_rest import AT_REST
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -26,7 +27,8 @@ pytestmark = [
 # Runs every script in one process, one after the other, and prints the peak of each above what
 # was alive before it; of a static program the peak of each run, for the executor's threads free
 # late by chance, and an operator may overtake another.
-HARNESS = """
+HARNESS = (
+    """
 import contextlib, gc, io, json, sys, time
 import paddle
 import paddle.base.core as core
@@ -41,25 +43,9 @@ def measured(self, *args, **kwargs):
             runs.append(core.host_memory_stat_peak_value("Allocated", 0))
     return out
 paddle.static.Executor.run = measured
-# A loader's thread fetches ahead: each batch is handed out once memory has come to rest.
-def rested():
-    deadline, last, same = time.monotonic() + 2, -1, 0
-    while same < 4 and time.monotonic() < deadline:
-        now = core.host_memory_stat_current_value("Allocated", 0)
-        same = same + 1 if now == last else 0
-        last = now
-        time.sleep(0.01)
-class Batches:
-    def __init__(self, inner):
-        self.inner = inner
-    def __iter__(self):
-        return self
-    def __next__(self):
-        batch = next(self.inner)
-        rested()
-        return batch
-walk = paddle.io.DataLoader.__iter__
-paddle.io.DataLoader.__iter__ = lambda self: Batches(walk(self))
+"""
+    + AT_REST
+    + """\
 for line in sys.stdin:
     runs.clear()
     name, text = json.loads(line)
@@ -74,6 +60,7 @@ for line in sys.stdin:
     paddle.disable_static()
     print(json.dumps([name, [one - before for one in peaks]]), flush=True)
 """
+)
 CASE_S = 15.0
 """Seconds that a case may take on a machine that others keep busy; alone it takes half of one."""
 TOLERANCE = 0.005
