@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import recording
+from benchmarks.installed import environment
 from benchmarks.tally import Tally, tally
 from benchmarks.terminal import Terminal
 from benchmarks.waits import Wait, figures, waited
@@ -317,7 +318,9 @@ def help_text(case: str) -> Iterator[Row]:
     times, worked = [], []
     for _ in range(STARTS):
         begun, spent = time.monotonic(), _children_s()
-        subprocess.run([*_console(), "--help"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*_console(), "--help"], check=True, stdout=subprocess.DEVNULL, env=environment()
+        )
         times.append(time.monotonic() - begun)
         worked.append(_children_s() - spent)
     yield Row(case, "--help", min(times), "s", 0.25)

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.console import pace_cpu_s
+from benchmarks.installed import environment
 
 DEVICES = 8
 SIZE = (36, 120)
@@ -205,8 +206,8 @@ def _run_console(folder: Path, expect: int, seconds: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.console_probe"]
     command += ["--inventory", str(folder / "inventory.yaml"), "--state", str(folder / "state")]
     command += ["--expect", str(expect), "--seconds", str(seconds), "--out", str(out)]
+    env = environment(TERM="xterm-256color", COLORTERM="truecolor")
     command += ["--began", str(time.time())]
-    env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     # Textual draws on stderr.
     console = subprocess.Popen(
         command, stdin=child_end, stdout=child_end, stderr=child_end, env=env

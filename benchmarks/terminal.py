@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.installed import environment
+
 _CONTROL = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _KEPT = 1 << 16
 
@@ -35,7 +37,7 @@ class Terminal:
         ours, theirs = pty.openpty()
         width, height = self._size
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-        env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        env = environment(TERM="xterm-256color", COLORTERM="truecolor")
         env.pop("NO_COLOR", None)
         self._program = subprocess.Popen(
             self._command, stdin=theirs, stdout=theirs, stderr=theirs, env=env,

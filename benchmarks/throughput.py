@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.installed import environment
 from tests.real.rig import docker, hosts, image, nvml
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.sessions import Desk
@@ -32,7 +33,6 @@ parser.add_argument("--seed", type=int, default=0)
 parser.parse_args()
 """
 AT_ONCE = 2
-NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE"}
 LIMIT_S = 900.0
 
 
@@ -76,8 +76,7 @@ def _submitting(desk: Desk) -> dict[str, float]:
 
 
 def _cpu_s(command: Sequence[str]) -> float:
-    # As installed, where Python keeps what it compiled; the first call, not counted, writes that.
-    compiled = {name: value for name, value in os.environ.items() if name not in NO_BYTECODE}
+    compiled = environment()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=compiled
