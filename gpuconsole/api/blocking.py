@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gpuconsole.session.images.copy import Copied
     from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging, Told
     from gpuconsole.session.logs.updates import Update
+    from gpuconsole.session.ports.forwards import ForwardInfo
     from gpuconsole.session.queue.planner import Why
     from gpuconsole.session.recording.recorder import Recorded
     from gpuconsole.session.report.model import Key, UsageReport
@@ -438,6 +439,21 @@ class BlockingSession:
         RefusedError when it does not run, or keeps no checkpoints.
         """
         return self._call(self._lab.preempt(reference))
+
+    def forward(
+        self, reference: str, port: int, *, local_port: int = 0, rank: int = 0
+    ) -> ForwardInfo:
+        """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
+
+        `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
+        or by `close_forward`. UsageError where the port is taken, RefusedError where the job does
+        not run.
+        """
+        return self._call(self._lab.forward(reference, port, local_port=local_port, rank=rank))
+
+    def close_forward(self, local_port: int) -> ForwardInfo:
+        """End a forward, and what is open through it; UsageError where there is none."""
+        return self._call(self._lab.close_forward(local_port))
 
     def results(self, reference: str) -> tuple[ResultFile, ...]:
         """List what a job has left on its hosts, the largest first."""

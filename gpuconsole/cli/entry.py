@@ -57,6 +57,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                 "queue",
                 "jobs logs wait why cancel preempt retry hold release priority fetch prune",
             ),
+            ("forward", "forward"),
             ("report", "report"),
             ("audit", "audit"),
             ("notify", "notify"),

@@ -34,6 +34,7 @@ SUMMARIES: Mapping[str, str] = {
     "priority": "Change the priority of a waiting job or sweep; higher is first.",
     "fetch": "Copy a job's results folder here.",
     "prune": "Remove what ended jobs left on reachable hosts; results stay.",
+    "forward": "Reach a port of a running job: TensorBoard, a web page, an API.",
     "report": "Show device-hours, use, energy and cost of jobs.",
     "audit": "Show the requests to the lab's queue, also those refused.",
     "notify": "Show how you are notified about your jobs, or send a test message.",

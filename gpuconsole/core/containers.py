@@ -211,6 +211,26 @@ class LogTail:
     """Whether this is all of the output."""
 
 
+class ByteStream(Protocol):
+    """A connection to something inside a container. What breaks the way ends it."""
+
+    async def read(self) -> bytes:
+        """Return what came, as soon as there is anything; b"" at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; returns once there is room for more. Dropped after the end."""
+        ...
+
+    async def write_eof(self) -> None:
+        """Say that nothing more comes; what the other end sends is still read."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection."""
+        ...
+
+
 class Engine(Protocol):
     """A container engine on one host. Every method may raise UnreachableError or EngineError."""
 
@@ -295,6 +315,13 @@ class Engine(Protocol):
 
     async def log_tail(self, container: str, size: int) -> LogTail:
         """Return the end of the container's output: its last lines, of `size` bytes at most."""
+        ...
+
+    async def connect(self, container: str, target: str) -> ByteStream:
+        """Connect to a port, or the path of a unix socket, inside a running container.
+
+        RefusedError where nothing listens there; NotHereError where that cannot be done.
+        """
         ...
 
     async def inspect(self, container: str) -> ContainerStatus | None:

@@ -104,6 +104,15 @@ class DockerCalls:
             self._pumps.discard(pump)
             pump.close()
 
+    async def connection(self, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection of its own to the engine, for what is no request and answer."""
+        async with self._forwarding:
+            path = await self._link.forward_socket(self._socket_path)
+        try:
+            return await asyncio.open_unix_connection(path)
+        except OSError as error:
+            raise await self._fault() or unreachable(self.host, doing, error) from error
+
     async def ping(self) -> None:
         """Ask for a sign of life, past every other call; UnreachableError after PING_S without."""
         doing = "asking for a sign of life"

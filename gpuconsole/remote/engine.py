@@ -47,6 +47,7 @@ from gpuconsole.remote import (
     docker_leases,
     docker_logs,
     docker_measurements,
+    docker_streams,
     network,
 )
 from gpuconsole.remote.docker_calls import DockerCalls
@@ -237,6 +238,12 @@ class DockerEngine:
             if read <= docker_logs.TAIL_READ_BYTES:
                 break
         return LogTail(data, whole=frames.frames < lines and read == len(data))
+
+    async def connect(self, container: str, target: str) -> docker_streams.DialedStream:
+        """Connect to a port, or the path of a unix socket, inside a running container: as its own
+        programs see it, whatever its network. RefusedError where nothing listens there,
+        NotHereError where the container has no Python."""
+        return await docker_streams.dial(self._calls, container, target)
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a container by id or name; None when there is none."""

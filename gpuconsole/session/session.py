@@ -71,6 +71,7 @@ from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.logs.updates import Update, updates
 from gpuconsole.session.messages.service import Messages
 from gpuconsole.session.metrics.collector import Metrics
+from gpuconsole.session.ports.forwards import ForwardInfo, Forwards
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.forecast import Foresight, parse_change
@@ -170,6 +171,7 @@ class Session:
         self._submitting = Submitting(self._context, self.estimates, self._stored)
         self.queue = self.queue_of(context.user)
         self.processes = Processes(self._context, self.queue.cancel)
+        self.forwards = Forwards(self._context)
         self._forgetting = Forgetting(self._context)
         self.messages = Messages(self._context)
         self._limits = Limits(self._context, self.triage.incidents)
@@ -539,6 +541,25 @@ class Session:
         """
         return await self.queue.preempt((await self._reached(reference)).id)
 
+    async def forward(
+        self, reference: str, port: int, *, local_port: int = 0, rank: int = 0
+    ) -> ForwardInfo:
+        """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
+
+        `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
+        or by `close_forward`. UsageError where the port is taken, RefusedError where the job does
+        not run.
+        """
+        self._context.require_writable("Forwarding a port")
+        job = await self._reached(reference)
+        return (await self.forwards.open(job, port, local_port, rank)).info
+
+    async def close_forward(self, local_port: int) -> ForwardInfo:
+        """End a forward, and what is open through it; UsageError where there is none."""
+        found = self.forwards.at(local_port)
+        await found.close()
+        return found.info
+
     async def _reached(self, reference: str) -> Job:
         """Return a job once the hosts of its latest attempt have answered or failed."""
         job = self.job(reference)
@@ -745,6 +766,7 @@ class Session:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
+            await self.forwards.close()
             self._meter.close()
             await self._backing.close()
             await self.waking.close()

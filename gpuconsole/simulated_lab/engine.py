@@ -30,6 +30,7 @@ from gpuconsole.simulated_lab.containers import SimulatedContainer, container_id
 from gpuconsole.simulated_lab.host import SimulatedHost
 from gpuconsole.simulated_lab.images import SimulatedImages
 from gpuconsole.simulated_lab.plan import PROJECT, plan_for, script_fault
+from gpuconsole.simulated_lab.streams import SimulatedPort
 
 _JOB, _JOURNAL = LABEL_PREFIX + "job", LABEL_PREFIX + "journal"
 _PULL_STEPS = 5
@@ -198,6 +199,15 @@ class SimulatedEngine:
         found = self._require(container)
         data = "".join(f"{line}\n" for line in found.log(0, self._host.time.now())).encode()
         return LogTail(data[-size:], whole=len(data) <= size)
+
+    async def connect(self, container: str, target: str) -> SimulatedPort:
+        """Connect to a port: every one answers HTTP with a page."""
+        self._reach()
+        found = self._require(container)
+        if found.state_at(self._host.time.now()) != "running":
+            raise EngineError("Container does not run", f"{container} on {self._host.site.name}.")
+        name = found.spec.labels.get(LABEL_PREFIX + "name", "")
+        return SimulatedPort(f"Port {target} of {name}, in the simulated lab.\n")
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a container by id or name."""

@@ -35,6 +35,7 @@ from gpuconsole.errors import (
     HostBusyError,
     ImageError,
     LeaseTakenError,
+    RefusedError,
     UnreachableError,
 )
 from gpuconsole.placement import Place
@@ -187,6 +188,10 @@ class Docker:
         self.on_start: Callable[[Container], None] = lambda container: None
         self.on_put: Callable[[Container], None] = lambda container: None
         self.on_claim: Callable[[], None] = lambda: None
+        self.listening = {"8040"}
+        """Ports and sockets inside its containers on which something listens."""
+        self.streams: list[EchoStream] = []
+        """Connections into its containers, the oldest first."""
         self.was_away = False
         self._ids = itertools.count(1)
 
@@ -251,6 +256,28 @@ class Console:
             self.dead = True
             raise asyncio.CancelledError
         self.points += 1
+
+
+class EchoStream:
+    """A connection whose far end says what it hears, and `over` once it hears no more."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = False
+
+    async def read(self) -> bytes:
+        return await self.said.get()
+
+    async def write(self, data: bytes) -> None:
+        self.said.put_nowait(data)
+
+    async def write_eof(self) -> None:
+        self.said.put_nowait(b"over")
+        self.said.put_nowait(b"")
+
+    async def close(self) -> None:
+        self.closed = True
+        self.said.put_nowait(b"")
 
 
 class FakeEngine:
@@ -420,6 +447,14 @@ class FakeEngine:
         found = self._docker.find(container)
         data = b"" if found is None else found.log
         return LogTail(data[-size:], whole=len(data) <= size)
+
+    async def connect(self, container: str, target: str) -> EchoStream:
+        await self._at("connect")
+        if target not in self._docker.listening:
+            raise RefusedError("Nothing listens there", f"Port {target}: Connection refused.")
+        made = EchoStream()
+        self._docker.streams.append(made)
+        return made
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         await self._at("inspect")

@@ -48,6 +48,7 @@ from gpuconsole.preflight.ladder import Run, Site
 from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.images.service import HostImages
+from gpuconsole.session.ports.forwards import ForwardInfo
 from gpuconsole.session.queue.forecast import Change
 from gpuconsole.session.report.model import Query, Sums, UsageReport
 from gpuconsole.session.results import FetchedResults
@@ -317,6 +318,23 @@ class FakeRecorder:
 
 
 @dataclass
+class FakeForward:
+    """An open port."""
+
+    info: ForwardInfo
+
+
+@dataclass
+class FakeForwards:
+    """Open ports; 9 is refused."""
+
+    found: list[FakeForward] = field(default_factory=list)
+
+    def open_now(self) -> tuple[FakeForward, ...]:
+        return tuple(self.found)
+
+
+@dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
 
@@ -346,6 +364,7 @@ class FakeSession:
     history: FakeHistory = field(default_factory=lambda: FakeHistory())
     recorder: FakeRecorder = field(default_factory=FakeRecorder)
     processes: FakeProcesses = field(default_factory=FakeProcesses)
+    forwards: FakeForwards = field(default_factory=FakeForwards)
     retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
     images: FakeImages = field(default_factory=lambda: FakeImages())
     settings: LabSettings = field(default_factory=LabSettings)
@@ -386,6 +405,20 @@ class FakeSession:
         self.hosts_now = tuple(fresh.get(host.name, host) for host in self.hosts_now)
         self.revision += 1
         self.time = at or self.time + 1
+
+    async def forward(self, reference: str, port: int, **_: Any) -> ForwardInfo:
+        self.calls.append(("forward", reference, port))
+        if port == 9:
+            raise RefusedError("Job does not run", f"Job {reference} is queued.")
+        info = ForwardInfo(reference, self.job(reference).task.name, port, port + 1)
+        self.forwards.found.append(FakeForward(info))
+        return info
+
+    async def close_forward(self, local_port: int) -> ForwardInfo:
+        self.calls.append(("close_forward", local_port))
+        (found,) = (one for one in self.forwards.found if one.info.local_port == local_port)
+        self.forwards.found.remove(found)
+        return found.info
 
     def jobs(self) -> tuple[Job, ...]:
         return self.jobs_now

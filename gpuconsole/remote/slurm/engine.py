@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuconsole.core.batch import Batch, Script, Shell, array_script
 from gpuconsole.core.containers import (
     LABEL_PREFIX,
+    ByteStream,
     ContainerSpec,
     ContainerStatus,
     EngineInfo,
@@ -31,7 +32,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
-from gpuconsole.errors import EngineError, RefusedError, UnreachableError, UsageError
+from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.job_folders import JobFolders
@@ -221,6 +222,14 @@ class SlurmEngine:
             async for chunk in self._link.stream(argv):
                 data = (data + chunk)[-size - 1 :]
         return LogTail(data[-size:], whole=len(data) <= size)
+
+    async def connect(self, container: str, target: str) -> ByteStream:
+        """Refuse: the console has no way into what Slurm runs on a node."""
+        raise NotHereError(
+            "Not on a Slurm cluster",
+            f"{self.host} runs it on a node, to which the console has no way.",
+            "Use Slurm's own commands there, such as `srun --jobid`.",
+        )
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a run; None when there is none. UnreachableError while Slurm is away, unless the

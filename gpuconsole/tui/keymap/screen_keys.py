@@ -407,6 +407,15 @@ SCREENS: tuple[Key, ...] = (
     Key(
         "job.fetch", "F", "fetch", "fetch", "Fetch the job's results into results/JOB", footer=True
     ),
+    Key(
+        "job.ports",
+        "O",
+        "ports",
+        "ports",
+        "Open a port of the job on this machine; list and close those that are open",
+        footer=True,
+        writes=True,
+    ),
     Key("job.cancel", "c", "cancel", "cancel", "Cancel the job (asks)", footer=True, writes=True),
     Key(
         "job.retry",

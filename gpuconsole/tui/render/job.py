@@ -229,6 +229,8 @@ class Beside:
     """What it left, or what was copied here."""
     named: bool = False
     """Whether name, user and id stand elsewhere on the screen."""
+    ports: Sequence[str] = ()
+    """Ports of its container that are open on this machine."""
 
 
 def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
@@ -250,6 +252,9 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
     attempt = job.attempt
     if attempt is not None and job.state.active:
         lines += [[], [(say("devices"), ink.title)], *_device_lines(ink, attempt, going, width)]
+    if beside.ports:
+        lines += [[], [(say("ports (O closes)"), ink.title)]]
+        lines += [[(part, ink.text)] for one in beside.ports for part in wrapped(say(one), width)]
     if job.attempts:
         several = len(job.attempts) > 1
         title = say("attempts (T shows another log)" if several else "attempts")

@@ -37,6 +37,7 @@ from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens import job_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import retry_oom
+from gpuconsole.tui.screens.dialogs.ports import PortsScreen
 from gpuconsole.tui.screens.job_log import LogScreen
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.input_bar import FilterBar
@@ -128,6 +129,8 @@ class JobScreen(LogScreen):
         absent: set[str] = set()
         if job is not None:
             absent = {"job.cancel" if job.state.ended else "job.retry"}
+            if job.state is not JobState.RUNNING:
+                absent.add("job.ports")
             if job.attempt is None or not job.attempt.members:
                 absent.add("job.rank")
             if len(job.attempts) < 2:
@@ -177,6 +180,11 @@ class JobScreen(LogScreen):
         listed = await asyncio.to_thread(_listed, done.folder)
         self._results[job_id] = (*listed, *_left_out(done.left_out))
         self.show(self.picture)
+
+    def action_ports(self) -> None:
+        """Open, list and close ports of the job's container."""
+        if self.job is not None:
+            self.app.push_screen(PortsScreen(self.session, self.job))
 
     def action_cancel(self) -> None:
         """Cancel the job."""
@@ -282,7 +290,9 @@ class JobScreen(LogScreen):
         facts.entitle("facts", "( ) scroll  i hides")
         attempt = self.shown_attempt(job)
         number, named = attempt.number if attempt else 0, not self.has_class("-short")
-        beside = Beside(self._docker, number, self._results.get(job.id, ()), named)
+        urls = [one.info for one in self.session.forwards.open_now() if one.info.job == job.id]
+        ports = [msg("{url} is port {port}", url=one.url, port=one.port) for one in urls]
+        beside = Beside(self._docker, number, self._results.get(job.id, ()), named, ports)
         facts.put(fact_lines(self.ink, self._going, beside, facts.inner_width))
 
     def _why(self, job: Job) -> str:

@@ -1,0 +1,220 @@
+"""Byte streams both ways through an engine: one connection of its own for each, taken over from
+HTTP as the engine's API has it (`Upgrade: tcp`).
+
+The bounds are those of `docker_transport`: of the head in bytes and in time; what follows is read
+no faster than it is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import docker
+
+from gpuconsole.core.text import clean
+from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError
+from gpuconsole.remote.docker_calls import CALL_TIMEOUT_S, DockerCalls
+from gpuconsole.remote.docker_errors import translated, unreachable
+from gpuconsole.remote.docker_logs import Demultiplexer
+from gpuconsole.remote.docker_transport import ERROR_BYTES
+from gpuconsole.remote.inside import PYTHONS, source
+from gpuconsole.remote.inside.dial import CONNECTED
+from gpuconsole.waiting import within
+
+CHUNK = 64 * 1024
+NO_PROGRAM = (126, 127)
+"""How a command ends that could not be started: not allowed to run, or not there."""
+
+
+class RawStream:
+    """What an engine and the console say to each other on one connection.
+
+    Implements `core.containers.ByteStream`.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, framed: bool
+    ) -> None:
+        """`framed` is for output without a terminal, which the engine puts into frames."""
+        self._reader, self._writer = reader, writer
+        self._frames = Demultiplexer() if framed else None
+
+    async def read(self) -> bytes:
+        """Return what came; b"" at the end, also where the way broke."""
+        while True:
+            try:
+                chunk = await self._reader.read(CHUNK)
+            except OSError:
+                return b""
+            if self._frames is None or not chunk:
+                return chunk
+            if piece := b"".join(self._frames.feed(chunk)):
+                return piece
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; returns once there is room for more. Dropped where the way broke."""
+        with contextlib.suppress(OSError):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def write_eof(self) -> None:
+        """Say that nothing more comes."""
+        with contextlib.suppress(OSError):
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+class DialedStream:
+    """A connection inside a container, through `inside.dial`.
+
+    Implements `core.containers.ByteStream`.
+    """
+
+    def __init__(self, raw: RawStream, rest: bytes) -> None:
+        self._raw = raw
+        self._rest = rest
+
+    async def read(self) -> bytes:
+        """Return what came; b"" at the end."""
+        rest, self._rest = self._rest, b""
+        return rest or await self._raw.read()
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes."""
+        if data:
+            await self._raw.write(len(data).to_bytes(4, "big") + data)
+
+    async def write_eof(self) -> None:
+        """Say that nothing more comes."""
+        await self._raw.write(bytes(4))
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._raw.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A command that an engine has made ready inside a container."""
+
+    id: str
+    version: str
+    """Of the engine's API."""
+
+
+async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
+    """Connect to a port or unix socket inside a running container.
+
+    RefusedError where nothing listens there, NotHereError where the container has no Python.
+    """
+    short = container[:12]
+    doing = f"connecting to {target} of {short}"
+    for python in PYTHONS:
+        # -I and -S: nothing of the job's own Python takes part, and none of its modules.
+        command = (python, "-IS", "-c", source("dial.py"), target)
+        started = await calls.run(doing, _made, container, command)
+        raw = await opened(calls, doing, started)
+        try:
+            head = await within(CALL_TIMEOUT_S, raw.read())
+        except asyncio.TimeoutError as error:
+            await raw.close()
+            raise unreachable(calls.host, doing, error) from error
+        except BaseException:
+            await raw.close()
+            raise
+        if head[:1] == CONNECTED:
+            return DialedStream(raw, head[1:])
+        await raw.close()
+        status = await calls.run(doing, _status, started.id)
+        if status not in NO_PROGRAM:
+            raise _refused(calls.host, target, head)
+    raise NotHereError(
+        "The image has no Python",
+        f"{short} on {calls.host} has none, through which its ports are reached.",
+        "Use an image that has Python 3.6 or later.",
+    )
+
+
+async def opened(
+    calls: DockerCalls, doing: str, started: Started, *, tty: bool = False
+) -> RawStream:
+    """Start a command that was made ready, and return what it reads and writes."""
+    reader, writer = await calls.connection(doing)
+    try:
+        body = json.dumps({"Detach": False, "Tty": tty}).encode()
+        writer.write(_request(f"/v{started.version}/exec/{started.id}/start", body))
+        head = await within(CALL_TIMEOUT_S, reader.readuntil(b"\r\n\r\n"))
+        status = int(head.split(b" ", 2)[1])
+        if status not in (101, 200):
+            said = await within(CALL_TIMEOUT_S, reader.read(ERROR_BYTES))
+            raise translated(_message(said), calls.host, doing)
+    except (EngineError, UnreachableError):
+        writer.close()
+        raise
+    except (
+        asyncio.TimeoutError,
+        asyncio.IncompleteReadError,
+        asyncio.LimitOverrunError,
+        OSError,
+        ValueError,
+        IndexError,
+    ) as error:
+        writer.close()
+        raise unreachable(calls.host, doing, error) from error
+    except BaseException:
+        writer.close()
+        raise
+    return RawStream(reader, writer, framed=not tty)
+
+
+def _request(path: str, body: bytes) -> bytes:
+    lines = (
+        f"POST {path} HTTP/1.1",
+        "Host: docker",
+        "Content-Type: application/json",
+        "Connection: Upgrade",
+        "Upgrade: tcp",
+        f"Content-Length: {len(body)}",
+    )
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def _message(body: bytes) -> str:
+    """Return an engine's reason."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    reason = found.get("message") if isinstance(found, Mapping) else None
+    return clean(str(reason or body.decode(errors="replace")), 500)
+
+
+def _made(client: docker.APIClient, container: str, command: Sequence[str]) -> Started:
+    # Errors of the command are not asked for: they would come between what it gives.
+    made = client.exec_create(container, list(command), stdin=True, stdout=True, stderr=False)
+    return Started(str(made["Id"]), str(client.api_version))
+
+
+def _status(client: docker.APIClient, started: str) -> int | None:
+    found: int | None = client.exec_inspect(started).get("ExitCode")
+    return found
+
+
+def _refused(host: str, target: str, head: bytes) -> RefusedError:
+    said = clean(head[1:].decode(errors="replace"), 200) or "it ended without a word"
+    if target.isdigit():
+        return RefusedError(
+            "Nothing listens there",
+            f"Port {target} of the container on {host}: {said}.",
+            "It may not have begun yet, or listen on another port: look at the job's log.",
+        )
+    return RefusedError("No connection", f"{clean(target, 200)} on {host}: {said}.")

@@ -1,0 +1,1 @@
+"""Ports of jobs' containers, reached from this machine."""
