@@ -23,6 +23,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.session.estimate.measurement_run import Progress
+from gpuconsole.session.lab_service.inside import MESSAGE_BYTES, CarriedStream
 from gpuconsole.session.lab_service.protocol import (
     ACTS,
     ANSWER,
@@ -232,6 +233,32 @@ class LabClient:
                     yield chunk
             except aiohttp.ClientError as error:
                 raise self._away(error) from error
+
+    async def connect(self, host: str, container: str, target: str) -> CarriedStream:
+        """Connect to a port inside a container of one's own job, through the service."""
+        path = await self._way.socket()
+        query = {"host": host, "container": container, "target": target}
+        http = aiohttp.ClientSession(connector=aiohttp.UnixConnector(path=str(path)))
+
+        async def connected() -> CarriedStream:
+            socket = await http.ws_connect(
+                _url("inside"), params=query, max_msg_size=MESSAGE_BYTES, compress=0
+            )
+            return CarriedStream(http, socket)
+
+        try:
+            return await within(ANSWER_S, connected())
+        except aiohttp.WSServerHandshakeError as error:
+            await http.close()
+            # Asked again as a plain request, it says why.
+            await self._ask("GET", "inside", query)
+            raise self._away(error) from error
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            await http.close()
+            raise self._away(error) from error
+        except BaseException:
+            await http.close()
+            raise
 
     async def audit(self, limit: int) -> tuple[Act, ...]:
         """Return the latest acts that the caller may see, the latest first."""

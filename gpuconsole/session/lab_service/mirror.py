@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from gpuconsole.core.acts import Act
-from gpuconsole.core.containers import Engine, ImageFacts, Lease, ResultFile
+from gpuconsole.core.containers import ByteStream, Engine, ImageFacts, Lease, ResultFile
 from gpuconsole.core.events import Event
 from gpuconsole.core.faults import Streaks
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
@@ -236,6 +236,11 @@ class LabEngine:
     def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar."""
         return self._client.results(job_id, self._host, "checkpoint")
+
+    async def connect(self, container: str, target: str) -> ByteStream:
+        """Connect to a port inside a container of one's own job."""
+        self._mirror.require_offer("inside", "Connecting to a port of a job")
+        return await self._client.connect(self._host, container, target)
 
     async def image_facts(self, image: str) -> ImageFacts | None:
         """Return what is known of an image here; None where the host has it not."""

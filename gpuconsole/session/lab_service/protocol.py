@@ -13,6 +13,7 @@
     GET  /v1/log                a part of a log: ?job&attempt&rank&offset&wait
     GET  /v1/results            a tar: ?job&host&what
     GET  /v1/files              what a job has left on a host: ?job&host
+    GET  /v1/inside             a WebSocket into a container: ?host&container&target, see `inside`
     GET  /v1/audit              the latest acts: ?limit
     POST /v1/notify             a `Notify`: how its user wants to be told of jobs; gives `Notified`
     GET  /v1/report             device-hours, energy and cost: ?since&until&by
@@ -101,8 +102,9 @@ MOST_JOBS = 10_000
 """Jobs of one request."""
 NO_DEVICE = -1
 """Stands for no device at all in an `Operation`."""
-OFFERS = ("operation", "device")
-"""Operations on hosts and looks at their images; measuring on a device. A console asks no service
+OFFERS = ("operation", "device", "inside")
+"""Operations on hosts and looks at their images; measuring on a device; connections into
+containers. A console asks no service
 for what it does not offer."""
 
 

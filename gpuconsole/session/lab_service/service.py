@@ -22,6 +22,7 @@ from gpuconsole.session.lab_service.acts import Acts
 from gpuconsole.session.lab_service.callers import caller_of
 from gpuconsole.session.lab_service.feed import Feed
 from gpuconsole.session.lab_service.images import LabImages
+from gpuconsole.session.lab_service.inside import Inside
 from gpuconsole.session.lab_service.intake import Intake
 from gpuconsole.session.lab_service.measuring import Measuring
 from gpuconsole.session.lab_service.operations import Operations
@@ -112,6 +113,7 @@ class LabService:
             session, self._rights, policy, self._images, self._uploads, turns, record
         )
         self._operations = Operations(session, self._rights, self._images, turns, record)
+        self._inside = Inside(session, self._rights, record, session.now)
         self._feed = Feed(session, session.now, self._marks)
         self._tasks: list[asyncio.Task[None]] = []
         self._server = UnixServer(self._application(), path)
@@ -151,6 +153,7 @@ class LabService:
             ("GET", "log", self._log),
             ("GET", "results", self._results),
             ("GET", "files", self._files),
+            ("GET", "inside", self._connect),
             ("GET", "audit", self._audit),
             ("POST", "notify", self._notify),
             ("GET", "report", self._report),
@@ -348,6 +351,9 @@ class LabService:
         _require_host(job, host)
         engine = await self._session.hosts.engine(host)
         return json_answer(FILES.dump_json(await engine.list_results(job.id)))
+
+    async def _connect(self, request: web.Request) -> web.StreamResponse:
+        return await self._inside.answer(_caller(request), request)
 
     async def _audit(self, request: web.Request) -> web.Response:
         caller = _caller(request)
