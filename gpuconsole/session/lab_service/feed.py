@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.containers import Lease
@@ -21,7 +21,13 @@ from gpuconsole.session.lab_service.protocol import (
     Picture,
     packed,
 )
-from gpuconsole.session.lab_service.views import is_public, public, without_estimate
+from gpuconsole.session.lab_service.views import (
+    is_public,
+    public,
+    public_host,
+    public_incident,
+    without_estimate,
+)
 from gpuconsole.session.triage.own_marks import OwnMarks
 from gpuconsole.state import Drain
 
@@ -50,6 +56,30 @@ class Scene:
 EMPTY = Scene(FleetSnapshot(), {}, (), (), (), (), Dispatching("", 0.0), 0)
 
 
+class Told:
+    """A picture as it is sent: to operators all of it, to others what is everybody's. Each of the
+    two is packed once, when the first console wants it."""
+
+    def __init__(self, picture: Picture | None) -> None:
+        self._picture = picture
+        self._packed: dict[bool, bytes] = {}
+
+    def message(self, *, everything: bool) -> bytes:
+        """Return the message; empty where there is nothing to tell."""
+        if self._picture is None:
+            return b""
+        if everything not in self._packed:
+            picture = self._picture if everything else _public_picture(self._picture)
+            self._packed[everything] = packed(Message(picture=picture))
+        return self._packed[everything]
+
+
+def _public_picture(picture: Picture) -> Picture:
+    fleet = replace(picture.fleet, changed=tuple(map(public_host, picture.fleet.changed)))
+    incidents = tuple(map(public_incident, picture.incidents))
+    return replace(picture, fleet=fleet, incidents=incidents)
+
+
 @dataclass(slots=True)
 class Beat:
     """One look at the session: its number, what was seen, and the messages that tell of it."""
@@ -58,8 +88,8 @@ class Beat:
     scene: Scene
     events: list[tuple[int, Event]] = field(default_factory=list)
     """Those that are new since the beat before."""
-    changes: bytes = b""
-    """What a console lacks that has the beat before; empty where nothing changed."""
+    changes: Told = field(default_factory=lambda: Told(None))
+    """What a console lacks that has the beat before; nothing where nothing changed."""
     changed: tuple[Job, ...] = ()
     """Jobs that changed since the beat before."""
     marked: bool = False
@@ -74,7 +104,7 @@ class Feed:
         self._marks = marks
         self._now = now
         self._public: dict[str, tuple[int, Job]] = {}
-        self._whole: tuple[int, bytes] = (-1, b"")
+        self._whole: tuple[int, Told] = (-1, Told(None))
         self._beaten = asyncio.Event()
         self._version: object = None
         self.beat = Beat(0, EMPTY)
@@ -90,10 +120,9 @@ class Feed:
         if scene.jobs is not before.jobs:
             changed = tuple(job for job in scene.jobs if old.get(job.id) is not job)
         picture = self._changes(before, scene, changed, events)
-        message = b"" if picture is None else packed(Message(picture=picture))
         marked = scene.incidents is not before.incidents or self._marks.version != self._version
         self._version = self._marks.version
-        self.beat = Beat(self.beat.number + 1, scene, events, message, changed, marked)
+        self.beat = Beat(self.beat.number + 1, scene, events, Told(picture), changed, marked)
         beaten, self._beaten = self._beaten, asyncio.Event()
         beaten.set()
 
@@ -101,9 +130,9 @@ class Feed:
         """Wait for the next beat."""
         await self._beaten.wait()
 
-    def whole(self) -> bytes:
-        """Return the message that tells everything everybody may see; made once a beat."""
-        number, message = self._whole
+    def whole(self) -> Told:
+        """Return what tells of everything; made once a beat."""
+        number, told = self._whole
         if number != self.beat.number:
             scene = self.beat.scene
             picture = Picture(
@@ -117,21 +146,23 @@ class Feed:
                 incidents=scene.incidents,
                 dispatching=scene.dispatching,
             )
-            message = packed(Message(picture=picture))
-            self._whole = (self.beat.number, message)
-        return message
+            told = Told(picture)
+            self._whole = (self.beat.number, told)
+        return told
 
-    def own(self, user: str, may_see: Callable[[Job], bool]) -> bytes:
-        """Return the message that tells a user all that is theirs."""
+    def own(self, user: str, may_see: Callable[[Job], bool], *, everything: bool) -> bytes:
+        """Return the message that tells a user all that is theirs; an operator sees everything."""
         jobs = tuple(without_estimate(job) for job in self.beat.scene.jobs if may_see(job))
         journal = self._session._journal
         ids = {job.id for job in jobs}
         seen = tuple(one for one in journal.observations() if one.job in ids)[-MOST_OBSERVATIONS:]
-        marked = self._marks.seen_by(user, self.beat.scene.incidents)
+        marked = self._marked(user, everything=everything)
         own = Own(jobs, (), seen, journal.calibrations(), incidents=marked)
         return packed(Message(own=own))
 
-    def own_changes(self, user: str, may_see: Callable[[Job], bool]) -> bytes:
+    def own_changes(
+        self, user: str, may_see: Callable[[Job], bool], *, everything: bool
+    ) -> bytes:
         """Return what of a user's own changed at this beat; empty where nothing did."""
         jobs = tuple(without_estimate(job) for job in self.beat.changed if may_see(job))
         told = [(number, event) for number, event in self.beat.events if not is_public(event)]
@@ -143,10 +174,14 @@ class Feed:
         )
         marked = None
         if self.beat.marked:
-            marked = self._marks.seen_by(user, self.beat.scene.incidents)
+            marked = self._marked(user, everything=everything)
         if not (jobs or events or marked is not None):
             return b""
         return packed(Message(own=Own(jobs, events, incidents=marked)))
+
+    def _marked(self, user: str, *, everything: bool) -> tuple[Incident, ...]:
+        found = self._marks.seen_by(user, self.beat.scene.incidents)
+        return found if everything else tuple(map(public_incident, found))
 
     def _seen(self, event: int) -> Scene:
         session, journal = self._session, self._session._journal

@@ -208,22 +208,24 @@ class LabService:
             return self._rights.may_act_on(caller, job)
 
         feed, user = self._feed, caller.name
+        everything = self._rights.is_operator(caller)
         try:
             await _send(socket, packed(Message(hello=self._hello(caller))))
             sent = feed.beat.number
-            await _send(socket, feed.whole())
-            await _send(socket, feed.own(user, may_see))
+            await _send(socket, feed.whole().message(everything=everything))
+            await _send(socket, feed.own(user, may_see, everything=everything))
             while True:
                 if feed.beat.number == sent:
                     await feed.next()
                 if feed.beat.number == sent + 1:
-                    changes, own = feed.beat.changes, feed.own_changes(user, may_see)
+                    told = feed.beat.changes
+                    own = feed.own_changes(user, may_see, everything=everything)
                 else:
                     # It was too slow for the beats between: it hears everything again.
-                    changes, own = feed.whole(), feed.own(user, may_see)
+                    told, own = feed.whole(), feed.own(user, may_see, everything=everything)
                 sent = feed.beat.number
                 # What is the user's own goes first: it says more of the same jobs.
-                for message in filter(None, (own, changes)):
+                for message in filter(None, (own, told.message(everything=everything))):
                     await _send(socket, message)
         except (ConnectionError, asyncio.TimeoutError):
             await socket.close()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.incidents import Evidence, Incident
 from gpuconsole.core.jobs import Attempt, Job, Task
+
+FAILED = " failed: "
+"""Stands between a job's name and why it failed, in the evidence of incidents."""
 
 
 def public(job: Job) -> Job:
@@ -25,6 +31,43 @@ def without_estimate(job: Job) -> Job:
 def is_public(event: Event) -> bool:
     """Tell whether an event is everybody's: what is said of a job quotes what it printed."""
     return event.kind != "job"
+
+
+def public_host(host: Host) -> Host:
+    """Return a host as everybody sees it: of processes the program, for their arguments are those
+    of somebody's script. The same host where there is nothing to leave out."""
+    devices = tuple(map(_public_device, host.devices))
+    same = all(one is other for one, other in zip(devices, host.devices, strict=True))
+    return host if same else replace(host, devices=devices)
+
+
+def public_incident(incident: Incident) -> Incident:
+    """Return an incident as everybody sees it: without arguments of processes, and without what
+    jobs that failed had printed. The same incident where there is nothing to leave out."""
+    evidence = tuple(map(_public_evidence, incident.evidence))
+    return incident if evidence == incident.evidence else replace(incident, evidence=evidence)
+
+
+def _public_device(device: Device) -> Device:
+    if all(_program(one.command) == one.command for one in device.processes):
+        return device
+    processes = tuple(replace(one, command=_program(one.command)) for one in device.processes)
+    return replace(device, processes=processes)
+
+
+def _public_evidence(one: Evidence) -> Evidence:
+    if one.source == "process":
+        who, mark, command = one.text.partition(": ")
+        return replace(one, text=f"{who}{mark}{_program(command)}")
+    if one.source == "job":
+        name, mark, _ = one.text.partition(FAILED)
+        return replace(one, text=f"{name}{FAILED.rstrip(': ')}." if mark else one.text)
+    return one
+
+
+def _program(command: str) -> str:
+    """Return the program of a command line, without its folder and its arguments."""
+    return PurePosixPath(command.split(maxsplit=1)[0]).name if command.strip() else command
 
 
 def _public_task(task: Task) -> Task:

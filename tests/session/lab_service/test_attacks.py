@@ -15,18 +15,24 @@ from typing import Any
 import aiohttp
 import pytest
 
+from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, require_allowed
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.remote.docker_files import rewrite
+from gpuconsole.session.fleet.changes import changes
 from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service import uploads
 from gpuconsole.session.lab_service.connections import MOST, make_room
+from gpuconsole.session.lab_service.feed import Told
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,
     Answer,
+    Dispatching,
     Message,
     Own,
+    Picture,
     Refusal,
     Submission,
     Wanted,
@@ -35,6 +41,7 @@ from gpuconsole.session.lab_service.protocol import (
     unpacked,
 )
 from gpuconsole.session.lab_service.sound import require_sound
+from gpuconsole.session.session import Session
 from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until
 
@@ -364,3 +371,45 @@ async def test_one_account_leaves_the_others_as_much_of_the_disk_as_it_takes(
         await submit()
     lab.act_as("eve")
     await submit()
+
+
+async def test_nobody_is_shown_the_arguments_of_what_others_run(lab: LabDesk) -> None:
+    await until(lambda: _has_arguments(lab.session))
+    async with lab.console("bob") as bob, lab.console("root-cat") as operator:
+        await until(lambda: _has_arguments(operator))
+        assert any(_commands(bob))
+        assert not _has_arguments(bob)
+
+
+def _commands(session: Session) -> list[str]:
+    devices = [device for host in session.snapshot().hosts for device in host.devices]
+    return [process.command for device in devices for process in device.processes]
+
+
+def _has_arguments(session: Session) -> bool:
+    return any(" " in command for command in _commands(session))
+
+
+def test_incidents_tell_others_neither_arguments_nor_what_a_job_printed() -> None:
+    evidence = (
+        Evidence(1.0, "process", "pid 7, ada, 900 MiB: /usr/bin/python3 a.py --token hunter2"),
+        Evidence(1.0, "process", "pid 8, ?, 1 MiB: ?"),
+        Evidence(1.0, "job", "train failed: Exit code 1. ValueError: hunter2"),
+        Evidence(1.0, "device", "utilisation 0 %"),
+    )
+    incident = Incident("r", "s", Severity.INFO, "t", "h", 1.0, 1.0, evidence=evidence)
+    picture = Picture(
+        True, changes(None, FleetSnapshot(), {}), (), (), (), (), (), (incident,),
+        Dispatching("", 0.0),
+    )  # fmt: skip
+    told = Told(picture)
+
+    def heard(*, operator: bool) -> list[str]:
+        message = unpacked(told.message(everything=operator)).picture
+        assert message is not None
+        return [one.text for one in message.incidents[0].evidence]
+
+    assert heard(operator=True) == [one.text for one in evidence]
+    assert heard(operator=False) == [
+        "pid 7, ada, 900 MiB: python3", "pid 8, ?, 1 MiB: ?", "train failed.", "utilisation 0 %",
+    ]  # fmt: skip
