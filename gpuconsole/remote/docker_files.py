@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import copy
+import json
 import re
 import tarfile
 import tempfile
 import zlib
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 import docker
 
+from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.archives import Intake, Readable, packed
 from gpuconsole.remote.packed_project import require_harmless
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
+_LINK = 1 << 27
+"""The bit of a link in a file's mode, as Go writes modes down."""
+
 
 def rewrite(
-    bundle: Path, archive: IO[bytes], target: str, user: str, *, read_only: bool = False
+    bundle: Path,
+    archive: IO[bytes],
+    target: str,
+    user: str,
+    *,
+    read_only: bool = False,
+    mounted: Collection[PurePosixPath] = (),
 ) -> None:
     """Write a bundle again into `archive`, below `target` and all owned by `user`, and rewind.
 
     `user` is `uid:gid`; anything else means root. With `read_only` all is root's, and every user
-    may read and none may write. UsageError when the bundle cannot be read.
+    may read and none may write. What lies in a folder of `mounted` is left out: a mount hides it,
+    and the engine would write it into the host's folder as root. UsageError when the bundle cannot
+    be read.
     """
     uid, gid = (0, 0) if read_only else _owner(user)
     try:
@@ -45,6 +61,8 @@ def rewrite(
                 require_harmless(member, links)
                 moved = _owned(copy.copy(member), uid, gid, read_only=read_only)
                 moved.name = str(folder / member.name)
+                if any(PurePosixPath("/", moved.name).is_relative_to(one) for one in mounted):
+                    continue
                 # A folder without an entry of its own would be made as root's.
                 for parent in reversed(PurePosixPath(moved.name).parents):
                     if parent not in made:
@@ -57,6 +75,38 @@ def rewrite(
             "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
         ) from error
     archive.seek(0)
+
+
+def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[PurePosixPath]:
+    """Return the folders of a created container that are folders of the host.
+
+    UsageError where a writable one is reached through a link of the image: nobody could tell then
+    what else of the container is the host's.
+    """
+    mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "bind"]
+    folders = {PurePosixPath(one["Destination"]): bool(one.get("RW")) for one in mounts}
+    for folder in (folder for folder, writable in folders.items() if writable):
+        for part in (folder, *folder.parents[:-1]):
+            if _is_link(client, str(found["Id"]), part):
+                raise UsageError(
+                    "A mount leads through a link",
+                    f"{clean(str(part), 200)} is a link in the image, so {clean(str(folder), 200)} "
+                    "would be mounted elsewhere.",
+                    "Mount it at a path that is none in the image.",
+                )
+    return set(folders)
+
+
+def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> bool:
+    url = f"{client.base_url}/v{client.api_version}/containers/{container}/archive"
+    answer = client.head(url, params={"path": str(path)}, timeout=client.timeout)
+    if answer.status_code == HTTPStatus.NOT_FOUND:
+        return False
+    try:
+        told = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+        return bool(int(told["mode"]) & _LINK)
+    except (KeyError, TypeError, ValueError):
+        raise docker.errors.APIError("what is mounted cannot be told", response=answer) from None
 
 
 def restore(

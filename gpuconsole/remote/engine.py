@@ -415,8 +415,11 @@ def _put(client: docker.APIClient, container: str, bundle: Path, target: str) ->
     with _unless_gone(client, container), tempfile.TemporaryFile() as archive:
         found = client.inspect_container(container)
         shut, user = found["HostConfig"].get("ReadonlyRootfs"), found["Config"].get("User") or ""
-        # A root that is read-only takes files below its own folders alone.
-        docker_files.rewrite(bundle, archive, "/" if shut else target, user, read_only=bool(shut))
+        # A root that is read-only takes files below its own folders alone, which are no host's.
+        mounted = set() if shut else docker_files.mounted_folders(client, found)
+        docker_files.rewrite(
+            bundle, archive, "/" if shut else target, user, read_only=bool(shut), mounted=mounted
+        )
         client.put_archive(container, target if shut else "/", archive)
 
 

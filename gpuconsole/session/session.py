@@ -351,7 +351,7 @@ class Session:
 
     def group(self, reference: str) -> tuple[Job, ...]:
         """Return the jobs of a sweep by its name, or the one job that is meant."""
-        return commands.find_all(self.jobs(), reference)
+        return commands.find_all(self.jobs(), reference, self.user)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` on the event loop for each event; the result unsubscribes."""

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, cast
 
 from gpuconsole.core.acts import Act
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
+from gpuconsole.core.lab_rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, UsageError
-from gpuconsole.session.lab_service.protocol import MOST_JOBS, Request
+from gpuconsole.session.lab_service.intake import Intake
+from gpuconsole.session.lab_service.protocol import MOST_IN_ACT, Request
 from gpuconsole.session.triage.own_marks import OwnMarks, Verb
 
 if TYPE_CHECKING:
     from gpuconsole.session.queue.service import JobQueue
     from gpuconsole.session.session import Session
 
+SLOW = ("retry", "preempt")
 SIGNALS = ("TERM", "INT", "KILL")
 _CONTAINER = re.compile(r"[0-9a-f]{12,64}")
+MOST_IN_SLOW_ACT = 100
+"""Jobs of an act that writes each of them by itself."""
 _LONGEST = 500
 """Letters of what the audit says of an act."""
 
@@ -27,10 +31,10 @@ _LONGEST = 500
 class Acts:
     """Does what callers ask, where they may."""
 
-    def __init__(self, session: Session, rights: Rights, policy: Policy, marks: OwnMarks) -> None:
+    def __init__(self, session: Session, rights: Rights, intake: Intake, marks: OwnMarks) -> None:
         self._session = session
         self._marks = marks
-        self._policy = policy
+        self._intake = intake
         self._rights = rights
         on_jobs = (
             "cancel", "hold", "release", "preempt", "priority", "retry",
@@ -67,8 +71,9 @@ class Acts:
         self._session._journal.record(Act(now, caller.name, caller.uid, caller.origin, *words))
 
     async def _on_jobs(self, caller: Caller, request: Request) -> Sequence[Job]:
-        if not 0 < len(request.jobs) <= MOST_JOBS:
-            raise UsageError("No jobs", f"One request names 1 to {MOST_JOBS} jobs.")
+        most = MOST_IN_SLOW_ACT if request.verb in SLOW else MOST_IN_ACT
+        if not 0 < len(request.jobs) <= most:
+            raise UsageError("No jobs", f"One request names 1 to {most} jobs.")
         for job_id in request.jobs:
             self._rights.require_own(caller, self._exact(job_id))
         queue, jobs = self._session.queue_of(caller.name), request.jobs
@@ -79,16 +84,18 @@ class Acts:
             return [await self._retry(caller, queue, job_id, request) for job_id in jobs]
         if request.verb == "preempt":
             return [await queue.preempt(job_id) for job_id in jobs]
+        if request.verb == "release":
+            for job_id in jobs:
+                self._intake.require_still(self._exact(job_id))
         verbs = {"cancel": queue.cancel_all, "hold": queue.hold_all, "release": queue.release_all}
         return await verbs[request.verb](jobs)
 
     async def _retry(self, caller: Caller, queue: JobQueue, job_id: str, request: Request) -> Job:
         # What was allowed when it was queued first need not be any more.
-        task = self._exact(job_id).task
-        self._rights.require_priority(caller, task.priority)
-        self._rights.require_gang(caller, task)
-        self._rights.require_account(caller, task.account)
-        require_allowed(task, self._policy)
+        job = self._exact(job_id)
+        renewed = self._intake.renewed(caller, job)
+        if renewed.run_as != job.run_as and job.state.ended:
+            self._session._journal.save(job, renewed)
         return await queue.retry(job_id, secrets=request.secrets)
 
     async def _on_host(self, caller: Caller, request: Request) -> Sequence[Job]:
@@ -140,6 +147,11 @@ class Acts:
         if job is None:
             raise UsageError("No such job", f"The lab's queue has no job {clean(job_id, 40)!r}.")
         return job
+
+
+def cost_of(request: Request) -> float:
+    """Return how many requests more than one an act counts as."""
+    return len(request.jobs) * (1.0 if request.verb in SLOW else 0.05)
 
 
 def _container(name: str) -> str:

@@ -160,9 +160,7 @@ class Feed:
         own = Own(jobs, (), seen, journal.calibrations(), incidents=marked)
         return packed(Message(own=own))
 
-    def own_changes(
-        self, user: str, may_see: Callable[[Job], bool], *, everything: bool
-    ) -> bytes:
+    def own_changes(self, user: str, may_see: Callable[[Job], bool], *, everything: bool) -> bytes:
         """Return what of a user's own changed at this beat; empty where nothing did."""
         jobs = tuple(without_estimate(job) for job in self.beat.changed if may_see(job))
         told = [(number, event) for number, event in self.beat.events if not is_public(event)]

@@ -5,26 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.envfile import VARIABLE
+from gpuconsole.core.images import parse_reference
 from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
 from gpuconsole.core.text import clean
-from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
-    checkpoint_path,
     require_gang_network,
     require_safe_source,
+    require_targets,
     start_path,
 )
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Submission, Wanted
+from gpuconsole.session.lab_service.rates import new_jobs
 from gpuconsole.session.lab_service.sound import require_sound
 from gpuconsole.session.queue import commands
 from gpuconsole.session.submit.secrets import require_values, without_values
@@ -42,6 +45,9 @@ _MOST_GROUPS = 100
 """Different jobs and sweeps that the jobs of one submission may come after."""
 _LONGEST_WORD = 128 * 1024
 """What Linux takes as one argument of a program."""
+_MOST_LETTERS = 1024 * 1024
+"""Of arguments and variables together; Linux starts no program with more than twice as much."""
+_MOST_MOUNTS = 100
 _LARGEST_BATCH = 10**9
 _LARGEST_MIB = 2.0**40
 
@@ -53,20 +59,60 @@ class Intake:
         self._session = session
         self._rights = rights
         self._policy = policy
+        self._new = new_jobs(time.monotonic)
+
+    def hold_forbidden(self) -> None:
+        """Hold the waiting jobs that the lab's policy does not allow any more."""
+        journal = self._session._journal
+        for job in journal.jobs():
+            if job.state is not JobState.QUEUED:
+                continue
+            try:
+                self.require_still(job)
+            except ConsoleError as error:
+                detail = clean(f"{error.title}: {error.message}", 500)
+                journal.save(job, replace(job, state=JobState.HELD, detail=detail))
+
+    def require_still(self, job: Job) -> None:
+        """Raise the ConsoleError for a job that was queued before what forbids it now."""
+        require_allowed(job.task, self._policy)
+        self._require_engine(job.task)
+        if self._policy.ids is not None and not job.run_as:
+            raise RefusedError(
+                "Jobs run as their users",
+                f"Job {job.id} was queued before jobs ran as their users.",
+                "Its user can retry it once it has ended, or submit it again.",
+            )
+
+    def renewed(self, caller: Caller, job: Job) -> Job:
+        """Return an ended job as its caller may have it tried again: under the numbers that hold
+        now. ConsoleError where it may not be."""
+        self._rights.require_priority(caller, job.task.priority)
+        self._rights.require_gang(caller, job.task)
+        self._rights.require_account(caller, job.task.account)
+        self._require_room(job.user, 1)
+        if caller.name == job.user:
+            job = replace(job, run_as=self._policy.run_as(caller))
+        elif self._policy.ids is None:
+            job = replace(job, run_as="")
+        self.require_still(job)
+        return job
 
     def require(self, caller: Caller, submission: Submission) -> None:
         """Raise the ConsoleError for a submission that may not be queued."""
         if not 0 < len(submission.jobs) <= MOST_SUBMITTED:
             raise UsageError("No jobs", f"One submission has 1 to {MOST_SUBMITTED} jobs.")
-        self._require_room(caller, len(submission.jobs))
+        self._require_room(caller.name, len(submission.jobs))
+        self._require_sweeps(caller, {one.task.sweep for one in submission.jobs} - {""})
         for wanted in submission.jobs:
             self._require(caller, wanted, submission)
-        self._groups(submission)
+        self._groups(caller, submission)
 
     def take(self, caller: Caller, submission: Submission, bundle: Path) -> tuple[Job, ...]:
         """Queue what `require` let pass; `bundle` is the packed project, which moves into the
         queue's own folder."""
-        now, groups = self._session.now(), self._groups(submission)
+        now, groups = self._session.now(), self._groups(caller, submission)
+        self._new.take(caller.uid, len(submission.jobs))
         jobs = tuple(
             Job(
                 id=job_id,
@@ -93,25 +139,37 @@ class Intake:
         bundles = [self._session._context.bundle(job.id) for job in jobs if job.user == caller.name]
         return await asyncio.to_thread(_size, bundles)
 
-    def _require_room(self, caller: Caller, count: int) -> None:
+    def _require_sweeps(self, caller: Caller, names: Collection[str]) -> None:
+        """Raise UsageError for a sweep that others could not tell from what is theirs."""
+        for job in self._session._journal.jobs() if names else ():
+            taken = job.task.sweep if job.user != caller.name else ""
+            if name := next((one for one in (taken, job.id) if one in names), ""):
+                raise UsageError(
+                    "The name is taken",
+                    f"The name {clean(name, 80)} of a sweep is taken.",
+                    "Submit it again, or under another name.",
+                )
+
+    def _require_room(self, user: str, count: int) -> None:
         """Raise RefusedError for more jobs of one account than the queue can plan with."""
         jobs = self._session._journal.jobs()
-        waiting = sum(job.user == caller.name and not job.state.ended for job in jobs)
+        waiting = sum(job.user == user and not job.state.ended for job in jobs)
         if waiting + count > MOST_JOBS:
             raise RefusedError(
                 "Too many jobs",
-                f"An account has at most {MOST_JOBS} jobs that have not ended; you have {waiting}.",
+                f"An account has at most {MOST_JOBS} jobs that have not ended; "
+                f"{clean(user, 80)} has {waiting}.",
                 "Submit more once some have ended.",
             )
 
-    def _groups(self, submission: Submission) -> Mapping[str, str]:
+    def _groups(self, caller: Caller, submission: Submission) -> Mapping[str, str]:
         """Return what each condition stands for that a job of a submission waits for. UsageError
         for one that names neither a job nor a sweep, and for too many of them."""
         names = {text for wanted in submission.jobs for text in wanted.task.after}
         if len(names) > _MOST_GROUPS:
             raise UsageError("Comes after too much", f"At most {_MOST_GROUPS} names can be given.")
         jobs = self._session._journal.jobs()
-        return {text: commands.find_condition(jobs, text) for text in names}
+        return {text: commands.find_condition(jobs, text, caller.name) for text in names}
 
     def _queued(self, task: Task, submission: Submission, groups: Mapping[str, str]) -> Task:
         after = tuple(groups[text] for text in task.after)
@@ -131,24 +189,29 @@ class Intake:
         require_sound(wanted)
         _require_figure("estimate", wanted.estimate_mib, _LARGEST_MIB)
         self._rights.require_priority(caller, task.priority)
-        if self._policy.run_as(caller) and cluster_of(task):
+        self._policy.run_as(caller)
+        self._require_engine(task)
+        self._rights.require_gang(caller, task)
+        self._rights.require_account(caller, task.account)
+        require_allowed(task, self._policy)
+        require_time_limit(task, self._session.settings.limits.time_limit)
+        if task.hosts > 1:
+            require_gang_network(task, self._session.settings)
+        start_path(task)
+        require_targets(task)
+        require_values(task)
+
+    def _require_engine(self, task: Task) -> None:
+        """Raise RefusedError for a task that the lab's engines would run otherwise than it says."""
+        for mount in task.mounts:
+            require_safe_source(mount)
+        if self._policy.ids is not None and cluster_of(task):
             raise RefusedError(
                 "Slurm runs no jobs for others",
                 f"The lab runs each job as its user; {clean(cluster_of(task), 80)} would run this "
                 "one as the account of the lab's service.",
                 "Submit it to the cluster from your own account, with a queue of your own.",
             )
-        self._rights.require_gang(caller, task)
-        self._rights.require_account(caller, task.account)
-        require_allowed(task, self._policy)
-        require_time_limit(task, self._session.settings.limits.time_limit)
-        for mount in task.mounts:
-            require_safe_source(mount)
-        if task.hosts > 1:
-            require_gang_network(task, self._session.settings)
-        start_path(task)
-        checkpoint_path(task)
-        require_values(task)
 
 
 def _require_form(task: Task) -> None:
@@ -173,7 +236,15 @@ def _require_form(task: Task) -> None:
         *task.env.values(),
         *task.labels.values(),
         task.image,
+        *task.secrets.values(),
     )
+    if task.image:
+        parse_reference(task.image)
+    if sum(map(len, words)) > _MOST_LETTERS:
+        raise UsageError(
+            "Task is too long", f"{clean(task.name, 80)} has more than {_MOST_LETTERS} letters.",
+            "Put what is long into a file of the project.",
+        )  # fmt: skip
     if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD or "\0" in word for word in words):
         raise UsageError("Task is too long", f"{clean(task.name, 80)} has words without end.")
     for name in (*task.env, *task.secrets):
@@ -194,11 +265,13 @@ def _require_smaller(task: Task) -> None:
 
 
 def require_mounts(task: Task) -> None:
-    """Raise UsageError for mounts whose paths are none."""
+    """Raise UsageError for mounts whose paths are none, and for too many."""
+    _require_number("mounts", len(task.mounts), 0, _MOST_MOUNTS)
     for mount in task.mounts:
         for path in (mount.source, mount.target):
             parts = PurePosixPath(path).parts
-            if not path.startswith("/") or ".." in parts or len(parts) < 2 or "\0" in path:
+            whole = path.startswith("/") and len(parts) > 1 and ".." not in parts
+            if not (whole and path.isprintable()):
                 raise UsageError("Wrong mount", f"{clean(path, 200)!r} is no path below /.")
 
 

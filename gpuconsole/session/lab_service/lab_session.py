@@ -35,6 +35,7 @@ from gpuconsole.session.lab_service.log_copies import LogCopies
 from gpuconsole.session.lab_service.mirror import LabHosts, LabJournal, Mirror
 from gpuconsole.session.lab_service.protocol import (
     CALIBRATED,
+    MOST_IN_ACT,
     PRUNED,
     Measurement,
     Operation,
@@ -338,11 +339,11 @@ class LabQueue(JobQueue):
         return await self._asked("cancel", references)
 
     async def hold_all(self, references: Iterable[str]) -> list[Job]:
-        """Keep several jobs from starting, all or none."""
+        """Keep several jobs from starting, all or none of each thousand."""
         return await self._asked("hold", references)
 
     async def release_all(self, references: Iterable[str]) -> list[Job]:
-        """Let several held jobs join the queue again, all or none."""
+        """Let several held jobs join the queue again, all or none of each thousand."""
         return await self._asked("release", references)
 
     async def preempt(self, reference: str) -> Job:
@@ -350,7 +351,7 @@ class LabQueue(JobQueue):
         return (await self._asked("preempt", (reference,)))[0]
 
     async def set_priority_all(self, references: Iterable[str], priority: int) -> list[Job]:
-        """Change the priority of several jobs, all or none."""
+        """Change the priority of several jobs, all or none of each thousand."""
         return await self._asked("priority", references, number=priority)
 
     async def retry(
@@ -363,13 +364,23 @@ class LabQueue(JobQueue):
         jobs = await self._session.act(Request("retry", (job.id,), secrets=dict(secrets)))
         return jobs[0]
 
+    def job(self, reference: str) -> Job:
+        """Return a job by id, unique id prefix, or unique name; one's own go before those of
+        others. UsageError when there is none."""
+        known = self._session._journal.job(reference)
+        return known or commands.find(self._session.jobs(), reference, self._session.user)
+
     async def _again(self, offer: Offer) -> Job:
         """Queue an offer as a new job: what a job ships is the service's, and stays as it was."""
         return await self.submit(offer.task, force=True)
 
     async def _asked(self, verb: str, references: Iterable[str], number: int = 0) -> list[Job]:
         ids = tuple(self.job(reference).id for reference in references)
-        return await self._session.act(Request(verb, ids, number=number))
+        done: list[Job] = []
+        for begin in range(0, len(ids), MOST_IN_ACT):
+            some = ids[begin : begin + MOST_IN_ACT]
+            done += await self._session.act(Request(verb, some, number=number))
+        return done
 
 
 class LabDrains(Drains):

@@ -16,7 +16,10 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, NotHereError, RefusedError
-from gpuconsole.session.dispatch.attempt.container_spec import require_safe_source
+from gpuconsole.session.dispatch.attempt.container_spec import (
+    require_safe_source,
+    require_targets,
+)
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
 from gpuconsole.session.estimate.measurement_on_host import Asked, clear, measure_on_host
 from gpuconsole.session.lab_service.images import LabImages
@@ -161,6 +164,7 @@ class Measuring:
         require_allowed(replace(task, devices=1), self._policy)
         self._images.require_image(wanted.image)
         self._policy.run_as(caller)
+        require_targets(task)
         for mount in task.mounts:
             require_safe_source(mount)
         return task

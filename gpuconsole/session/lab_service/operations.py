@@ -81,14 +81,14 @@ class Operations:
             "prune": (self._may_prune, self._prune),
         }
 
-    async def answer(self, caller: Caller, request: web.Request) -> web.StreamResponse:
-        """Do what a request asks for, and send lines: `{"host": …, "said": …}` while it goes on,
-        then what `streams.send_while` says.
+    async def answer(self, caller: Caller, request: web.Request, body: bytes) -> web.StreamResponse:
+        """Do what a request with such a body asks for, and send lines: `{"host": …, "said": …}`
+        while it goes on, then what `streams.send_while` says.
 
         ConsoleError where it is refused before it begins; the audit has both. A console that goes
         away calls it off.
         """
-        wanted = OPERATION.validate_json(await request.read())
+        wanted = OPERATION.validate_json(body)
         subject, detail = _words(wanted)
         try:
             may, work = self._verbs.get(wanted.verb, (_unknown, None))

@@ -99,7 +99,9 @@ PICTURE_BYTES = 256 * MIB
 REQUEST_BYTES = 4 * MIB
 """Of a request but the packed project, which the lab's settings bound."""
 MOST_JOBS = 10_000
-"""Jobs of one request."""
+"""Jobs of an account that have not ended."""
+MOST_IN_ACT = 1_000
+"""Jobs of one act: as many as a sweep may have. More would hold up everybody's pictures."""
 NO_DEVICE = -1
 """Stands for no device at all in an `Operation`."""
 OFFERS = ("operation", "device", "inside")

@@ -18,7 +18,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.lab_service.acts import Acts
+from gpuconsole.session.lab_service.acts import Acts, cost_of
+from gpuconsole.session.lab_service.bodies import ACT_BYTES, OPERATION_BYTES, Bodies
 from gpuconsole.session.lab_service.callers import caller_of
 from gpuconsole.session.lab_service.feed import Feed
 from gpuconsole.session.lab_service.images import LabImages
@@ -103,8 +104,8 @@ class LabService:
         session.messages.serve(self._ways, self._users.of)
         self._marks = OwnMarks(session._context)
         session.triage.shared = self._marks.shared
-        self._acts = Acts(session, self._rights, policy, self._marks)
         self._intake = Intake(session, self._rights, policy)
+        self._acts = Acts(session, self._rights, self._intake, self._marks)
         self._reports = Reports(session, self._rights)
         self._uploads = Uploads(session._context.bundle("x").parent)
         self._images = LabImages(session, self._rights, policy)
@@ -119,10 +120,14 @@ class LabService:
         self._server = UnixServer(self._application(), path)
         self._tested: dict[int, float] = {}
         self._rates = Rates(time.monotonic)
+        self._bodies = Bodies()
+        self._looked: dict[tuple[int, str, str], None] = {}
+        """Who has looked at what of somebody else's job: it is recorded once."""
 
     async def __aenter__(self) -> LabService:
         """Begin to serve. UsageError where the socket cannot be made."""
         self._uploads.clear()
+        self._intake.hold_forbidden()
         self._feed.look()
         await self._server.start()
         self._tasks = [asyncio.ensure_future(self._beat())]
@@ -247,8 +252,10 @@ class LabService:
         )
 
     async def _act(self, request: web.Request) -> web.Response:
-        wanted = REQUEST.validate_json(await request.read())
-        jobs = await self._acts.do(_caller(request), wanted)
+        caller = _caller(request)
+        wanted = REQUEST.validate_json(await self._bodies.read(request, caller.uid, ACT_BYTES))
+        self._rates.take(caller.uid, cost_of(wanted))
+        jobs = await self._acts.do(caller, wanted)
         await self._confirmed()
         return json_answer(ANSWER.dump_json(Answer(tuple(jobs))))
 
@@ -289,7 +296,9 @@ class LabService:
         return json_answer(IMAGE.dump_json(facts))
 
     async def _operation(self, request: web.Request) -> web.StreamResponse:
-        return await self._operations.answer(_caller(request), request)
+        caller = _caller(request)
+        body = await self._bodies.read(request, caller.uid, OPERATION_BYTES)
+        return await self._operations.answer(caller, request, body)
 
     async def _listed(self, request: web.Request) -> web.Response:
         host, image = request.query.get("host", ""), request.query.get("image", "")
@@ -305,7 +314,7 @@ class LabService:
         return json_answer(DIGEST.dump_json(digest))
 
     async def _log(self, request: web.Request) -> web.Response:
-        job = self._own_job(request)
+        job = self._own_job(request, "log")
         attempt, rank = _number(request, "attempt"), _number(request, "rank")
         offset = _number(request, "offset")
         path = log_file(self._session._journal.folder, job.id, attempt, rank)
@@ -327,14 +336,11 @@ class LabService:
         return job.attempt.number > attempt
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
-        job, host = self._own_job(request), request.query.get("host", "")
+        what = "checkpoint" if request.query.get("what") == "checkpoint" else "results"
+        job, host = self._own_job(request, what), request.query.get("host", "")
         _require_host(job, host)
         engine = await self._session.hosts.engine(host)
-        chunks = (
-            engine.checkpoint(job.id)
-            if request.query.get("what") == "checkpoint"
-            else engine.results(job.id)
-        )
+        chunks = engine.checkpoint(job.id) if what == "checkpoint" else engine.results(job.id)
         async with contextlib.aclosing(chunks) as stream:  # type: ignore[type-var]
             # What fails before the first byte is said as any error is.
             first = await anext(stream, None)
@@ -349,7 +355,7 @@ class LabService:
         return response
 
     async def _files(self, request: web.Request) -> web.Response:
-        job, host = self._own_job(request), request.query.get("host", "")
+        job, host = self._own_job(request, "results"), request.query.get("host", "")
         _require_host(job, host)
         engine = await self._session.hosts.engine(host)
         return json_answer(FILES.dump_json(await engine.list_results(job.id)))
@@ -369,7 +375,7 @@ class LabService:
 
     async def _notify(self, request: web.Request) -> web.Response:
         caller = _caller(request)
-        wanted = NOTIFY.validate_json(await request.read())
+        wanted = NOTIFY.validate_json(await self._bodies.read(request, caller.uid, ACT_BYTES))
         settings = read_settings(wanted.settings)
         if self._users.keep(caller.name, settings) or wanted.test:
             # Of the settings themselves the audit says nothing: addresses are secret.
@@ -392,11 +398,25 @@ class LabService:
         finally:
             self._tested[caller.uid] = asyncio.get_running_loop().time() + TEST_AGAIN_S
 
-    def _own_job(self, request: web.Request) -> Job:
+    def _own_job(self, request: web.Request, what: str) -> Job:
+        """Return the job whose log or results are asked for; who looks at those of somebody else,
+        or would, is on record."""
+        caller = _caller(request)
         job = self._session._journal.job(request.query.get("job", ""))
         if job is None:
             raise UsageError("No such job", "The lab's queue has no such job.")
-        self._rights.require_own(_caller(request), job)
+        refused = ""
+        try:
+            self._rights.require_own(caller, job)
+        except RefusedError as error:
+            refused = error.message
+            raise
+        finally:
+            if job.user != caller.name and (caller.uid, what, job.id) not in self._looked:
+                self._acts.record(caller, what, job.id, refused=refused)
+                self._looked[caller.uid, what, job.id] = None
+                if len(self._looked) > MOST_ACTS:
+                    del self._looked[next(iter(self._looked))]
         return job
 
 

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import ValidationError
 
@@ -100,6 +100,10 @@ async def errors_as_answers(request: web.Request, handler: Handler) -> web.Strea
     except web.HTTPClientError as error:
         wrong = UsageError("Wrong request", clean(error.text or error.reason, 300))
         return json_answer(REFUSAL.dump_json(refusal_of(wrong)), error.status)
+    except (ConnectionError, ClientPayloadError) as error:
+        # It went away half-way: there is nobody to tell, and nothing for the log.
+        wrong = UsageError("Wrong request", clean(str(error), 300))
+        return json_answer(REFUSAL.dump_json(refusal_of(wrong)), 400)
     except HttpProcessingError as error:
         wrong = UsageError("Wrong request", clean(error.message, 300))
         return json_answer(REFUSAL.dump_json(refusal_of(wrong)), 400)

@@ -17,12 +17,14 @@ MOST_PRIORITY = 1000
 """As in task files."""
 
 
-def find(jobs: Sequence[Job], reference: str) -> Job:
-    """Return the job of an id, unique id prefix or unique name; UsageError when there is none."""
+def find(jobs: Sequence[Job], reference: str, user: str = "") -> Job:
+    """Return the job of an id, unique id prefix or unique name; UsageError when there is none. Of
+    several of a name or prefix those of the `user` are meant."""
     by_id = [job for job in jobs if job.id == reference]
     by_name = [job for job in jobs if job.task.name == reference]
     by_prefix = [job for job in jobs if reference and job.id.startswith(reference)]
-    for found in (by_id, by_name, by_prefix):
+    for several in (by_id, by_name, by_prefix):
+        found = [job for job in several if job.user == user] or several
         if len(found) == 1:
             return found[0]
         if found:
@@ -53,29 +55,36 @@ def find(jobs: Sequence[Job], reference: str) -> Job:
     )
 
 
-def find_group(jobs: Sequence[Job], reference: str) -> str:
+def find_group(jobs: Sequence[Job], reference: str, user: str = "") -> str:
     """Return what a task can come after: the id of a job, or the name of a sweep; UsageError when
     it is neither."""
     if any(job.task.sweep == reference for job in jobs) and reference:
         return reference
-    return find(jobs, reference).id
+    return find(jobs, reference, user).id
 
 
-def find_condition(jobs: Sequence[Job], text: str) -> str:
+def find_condition(jobs: Sequence[Job], text: str, user: str = "") -> str:
     """Return a condition of `--after` with the exact id or name of what it means; UsageError for
     one that means nothing."""
     try:
         condition = Condition.of(text)
     except ValueError as error:
         raise UsageError("Wrong condition", clean(f"{text[:80]}: {error}.", 300)) from None
-    return str(replace(condition, needed=find_group(jobs, condition.needed)))
+    return str(replace(condition, needed=find_group(jobs, condition.needed, user)))
 
 
-def find_all(jobs: Sequence[Job], reference: str) -> tuple[Job, ...]:
-    """Return the jobs of a sweep by its name, else the one job that is meant; UsageError when
-    there is none."""
-    swept = tuple(job for job in jobs if reference and job.task.sweep == reference)
-    return swept or (find(jobs, reference),)
+def find_all(jobs: Sequence[Job], reference: str, user: str = "") -> tuple[Job, ...]:
+    """Return the job of an id, the jobs of a sweep by its name, or else the one job that is meant;
+    UsageError when there is none. What the `user` has of a name goes before what others have."""
+    own = [job for job in jobs if job.user == user]
+    for known in (own, jobs):
+        if any(job.id == reference for job in jobs):
+            break
+        if swept := tuple(job for job in known if reference and job.task.sweep == reference):
+            return swept
+        if any(job.task.name == reference for job in known):
+            return (find(known, reference),)
+    return (find(jobs, reference, user),)
 
 
 def cancel(journal: Journal, job: Job, user: str) -> Job:

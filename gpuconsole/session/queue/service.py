@@ -148,7 +148,8 @@ class JobQueue:
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; UsageError when there is none."""
         journal = self._context.journal
-        return journal.job(reference) or queue.find(journal.jobs(), reference)
+        user = self._context.user
+        return journal.job(reference) or queue.find(journal.jobs(), reference, user)
 
     def _changed(self, references: Iterable[str], change: Callable[[Job], Job]) -> list[Job]:
         """Return the jobs after a change of each, which reach the journal together."""

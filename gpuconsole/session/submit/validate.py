@@ -14,7 +14,7 @@ from gpuconsole.core.wording import joined, msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
 from gpuconsole.preflight.batch import require_batch_size
-from gpuconsole.session.dispatch.attempt.container_spec import checkpoint_path
+from gpuconsole.session.dispatch.attempt.container_spec import require_targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def completed(task: Task) -> Task:
             msg("The task asks for {devices}.", devices=task.devices),
             "Use 1 or more.",
         )
-    checkpoint_path(task)
+    require_targets(task)
     project = str(Path(task.project).expanduser().resolve()) if task.project else ""
     ship = tuple(str(Path(name).expanduser().resolve()) for name in task.ship)
     return replace(task, script=str(script.resolve()), project=project, ship=ship)

@@ -72,6 +72,7 @@ def container_spec(
         )
     task = job.task
     share = share_of(job, attempt, settings, host)
+    require_targets(task)
     for mount in task.mounts:
         require_safe_source(mount)
     maker = maker_of(task, attempt, host)
@@ -168,6 +169,48 @@ def checkpoint_path(task: Task) -> str:
             "Name one below the project, such as `checkpoints`, or an absolute path.",
         )
     return str(path)
+
+
+def require_targets(task: Task) -> None:
+    """Raise UsageError for a task whose mounts would lie in each other's way, or in the way of what
+    gpuconsole puts into a container: the engine, as root, would write that into the host."""
+    own = [WORKING_DIR, RESULTS_DIR, reporter.FOLDER, *filter(None, (checkpoint_path(task),))]
+    kept = [PurePosixPath(path) for path in own]
+    targets = [_target(mount) for mount in task.mounts]
+    for number, (mount, target) in enumerate(zip(task.mounts, targets, strict=True)):
+        above = [
+            other
+            for other, one in zip(targets, task.mounts, strict=True)
+            if other in target.parents and not one.read_only
+        ]
+        if any(one.is_relative_to(target) for one in kept):
+            why = "it would hide what the job is started with"
+        elif any(target.is_relative_to(one) for one in kept[1:]):
+            why = "what lies there is the job's own"
+        elif _is_systems(target):
+            why = "what lies there is the system's"
+        elif above:
+            why = f"it lies in {above[0]}, which is mounted writable"
+        elif target in targets[:number]:
+            why = "something else is mounted there"
+        else:
+            continue
+        raise UsageError(
+            "Wrong mount",
+            f"{clean(mount.source, 200)} cannot be mounted at {clean(mount.target, 200)}: {why}.",
+            "Choose another folder of the container, such as /data.",
+        )
+
+
+def _target(mount: Mount) -> PurePosixPath:
+    """Return where something is mounted, as the engine reads it."""
+    return PurePosixPath(posixpath.normpath("/" + mount.target.lstrip("/")))
+
+
+def _is_systems(path: PurePosixPath) -> bool:
+    if path.is_relative_to("/dev/shm"):
+        return False
+    return any(path.is_relative_to(one) for one in ("/proc", "/sys", "/dev"))
 
 
 def require_safe_source(mount: Mount) -> None:
