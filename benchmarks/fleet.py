@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hosts", type=int, action="append", help="only this many hosts")
+    parser.add_argument("--hung", type=int, default=0, help="with --hosts: so many more, hung")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
@@ -77,9 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     reason = hosts.why_not() or nvml.why_not()
     if reason:
         sys.exit(f"benchmarks.fleet: {reason}")
-    runs = (
-        [(count, 0) for count in options.hosts] if options.hosts else [(16, 0), (16, 1), (200, 0)]
-    )
+    runs = [(count, options.hung) for count in options.hosts or ()]
+    runs = runs or [(16, 0), (16, 1), (200, 0)]
     figures = [measure(count, hung, options.seconds) for count, hung in runs]
     if options.json:
         print(json.dumps([{name: getattr(row, name) for name in row.__slots__} for row in figures]))

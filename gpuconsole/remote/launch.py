@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import resources, util
 from typing import Any
 
+from gpuconsole.remote.prune import pruned
 from gpuconsole.remote.vendors import FAMILIES
 
 MARK = b"@gpuc "
@@ -59,6 +60,6 @@ def _sources() -> tuple[bytes, bytes]:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("pynvml, from nvidia-ml-py, is not installed")
     with open(spec.origin, encoding="utf-8") as file:
-        modules["pynvml"] = file.read()
+        modules["pynvml"] = pruned(file.read(), "".join(modules.values()))
     stage = (folder / "stage.py").read_bytes()
     return stage, zlib.compress(json.dumps(modules).encode(), 6)

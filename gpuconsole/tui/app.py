@@ -16,6 +16,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from gpuconsole.core.events import Event, worded
+from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import Message, joined, msg
 from gpuconsole.errors import ConsoleError
@@ -51,6 +52,10 @@ BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
 sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
 changed."""
+OPENING_BEAT_S = 0.1
+"""The same while hosts are still awaited after the start."""
+OPENING_BEATS = 50
+"""So many of them at most: a host that does not answer is not awaited for longer."""
 LATER_S = 0.5
 """How long after the first figures the other screens are imported."""
 SURVEY_S = 5.0
@@ -168,6 +173,7 @@ class ConsoleApp(TypeAhead):
         self.session.subscribe(Crowds(self, self._event).take)
         self.paint(force=True)
         self.set_interval(BEAT_S, self._beat)
+        aside(self, self._opening_beats, group="opening")
         begin_first(self)
         self.set_timer(LATER_S, lambda: aside(self, import_aside, group="imports"))
         self.set_timer(SURVEY_S, lambda: aside(self, self.travel.survey, group="survey"))
@@ -180,6 +186,17 @@ class ConsoleApp(TypeAhead):
         self.picture = self._gallery.picture(session.snapshot(), session.jobs(), session.now())
         if isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture)
+
+    async def _opening_beats(self) -> None:
+        """Look more often until every host has shown itself, so that the first is seen at once."""
+        for _ in range(OPENING_BEATS):
+            hosts = self.session.snapshot().hosts
+            if len(hosts) > LARGE_FLEET:
+                return
+            self.paint()
+            if all(host.state is not HostState.CONNECTING for host in hosts):
+                return
+            await asyncio.sleep(OPENING_BEAT_S)
 
     async def _beat(self) -> None:
         self._beats += 1

@@ -20,6 +20,11 @@ _UNSUPPORTED = (
 )
 # Of the data link layer: replay, recovery, checksum of flow control, checksum of data.
 _LINK_ERRORS = (0, 1, 2, 3)
+# Names are written whole: what no text of the agent names is not sent along with it.
+_RUNNING = (
+    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+)
 
 
 def call(name: str, *arguments: Any) -> Any:
@@ -188,10 +193,9 @@ class DeviceReader(object):
     def _running(self) -> Values:
         held: Dict[int, Optional[int]] = {}
         supported = False
-        for kind in ("Compute", "Graphics"):
-            name = "nvmlDeviceGet%sRunningProcesses" % kind
+        for newer, older in _RUNNING:
             try:
-                found = first_of(self._handle, (name + "_v3", ()), (name + "_v2", ()))
+                found = first_of(self._handle, (newer, ()), (older, ()))
             except UnsupportedError:
                 continue
             supported = True
