@@ -67,6 +67,8 @@ class Node:
         self.hooks: dict[int, dict[int, Any]] = {}
         self.retained: dict[int, Any] = {}
         self.done = False
+        self.program: Any = STATE.program
+        """The program that it is a part of, None where it runs by itself."""
         self.keepers: Any = ()
         """The places of the gradients of the tensors that it reads."""
         for slot, one in enumerate(outputs):
@@ -337,7 +339,8 @@ class _Runner:
             )
             if block is not None:
                 return {first_out: in_block(block, spec)}
-        if mode == "inplace" and arrived.m_block is not None and arrived.nbytes >= _bytes(spec):
+        free = arrived.m_block is not None and not arrived.m_block.lent
+        if mode == "inplace" and free and arrived.nbytes >= _bytes(spec):
             return {first_out: _shared(arrived, spec, arrived.m_strides)}
         return {}
 

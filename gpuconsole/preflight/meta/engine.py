@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from typing import Any
 
+from .compiled import Running
 from .graph import in_degrees, on_a_way, reachable
 from .state import STATE, Unsupported, rightly
 from .tensor import new
@@ -75,6 +76,7 @@ class Pass:
         self.arrived: dict[Any, Any] = {}
         self.found: dict[Any, Any] = {}
         self.wanted = {_where(one) for one in targets or ()}
+        self.programs = Running(())
 
     def go(self, losses: Any, given: Any) -> None:
         """Run down to the leaves."""
@@ -109,6 +111,9 @@ class Pass:
         order = list(reachable(roots))
         degrees = in_degrees(roots, order)
         needed = self._needed(order)
+        if needed is None:
+            self.programs = Running(order)
+            self._begin(roots)
         del order
         ready = deque(one for one in roots if not degrees[id(one)])
         del roots
@@ -117,6 +122,15 @@ class Pass:
             results = self._step(node, needed)
             self._release(node)
             self._pass_on(node, results, degrees, needed, ready)
+            made = self.programs.ran(node)
+            while made:
+                self._at_leaf(*made.pop(0))
+
+    def _begin(self, roots: Any) -> None:
+        """Give programs that a pass begins with what it begins with."""
+        for node in roots:
+            for grad in self.arrived[id(node)]:
+                self.programs.take(node, None, grad)
 
     def _release(self, node: Any) -> None:
         """Free what a node saved; `paddle.grad` works on a copy of the graph, which stays whole."""
@@ -130,6 +144,7 @@ class Pass:
                 continue
             if needed is not None and edge.key not in needed:
                 grad = None
+            self.programs.take(edge.node, node.program, grad)
             self._collect(edge, grad)
             grad = None
             degrees[edge.key] -= 1
@@ -140,8 +155,11 @@ class Pass:
                     ready.append(edge.node)
                 else:
                     self.arrived.pop(id(edge.node), None)
-            else:
-                self._at_leaf(edge.leaf(), edge.keeper(), self.arrived.pop(edge.key, [None])[0])
+                continue
+            whole = self.arrived.pop(edge.key, [None])[0]
+            if not self.programs.keep(node, edge.leaf(), edge.keeper(), whole):
+                self._at_leaf(edge.leaf(), edge.keeper(), whole)
+            del whole
 
     def _step(self, node: Any, needed: Any) -> Any:
         """Run one node; its output gradients are dropped."""

@@ -8,7 +8,18 @@ import importlib.util
 import sys
 from typing import Any
 
-from . import composites, device, dispatch, engine, indexing, operators, pylayer, saving, updates
+from . import (
+    compiled,
+    composites,
+    device,
+    dispatch,
+    engine,
+    indexing,
+    operators,
+    pylayer,
+    saving,
+    updates,
+)
 from .state import STATE, Unsupported
 from .tensor import Tensor
 
@@ -148,22 +159,10 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     STATE.backend = backend
     if backend != "cpu":
         device.install()
-    # What a decorator would turn into a program runs as the Python that it is where that holds
-    # as much.
-    paddle.jit.enable_to_static(False)
+    compiled.install(paddle)
     paddle.static.Executor.run = static_program
     paddle.jit.save = not_saved
     saving.install()
-    translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
-    plain = translator.StaticFunction._call_dygraph_function
-
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if STATE.has_grad():
-            # Measured: the program's backward holds the gradients of all its parameters at once.
-            raise Unsupported("a function under to_static is trained as a program")
-        return plain(self, *args, **kwargs)
-
-    translator.StaticFunction._call_dygraph_function = called
 
 
 def not_saved(*_: Any, **__: Any) -> None:

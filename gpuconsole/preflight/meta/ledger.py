@@ -15,11 +15,13 @@ KINDS = ("", "parameters", "gradients", "optimizer", "inputs", "waiting")
 class Block:
     """One allocation; released with the last reference to it."""
 
-    __slots__ = ("__weakref__", "index", "ledger", "nbytes")
+    __slots__ = ("__weakref__", "index", "ledger", "lent", "nbytes")
 
     def __init__(self, ledger: Any, nbytes: Any, name: Any, inside: Any = False) -> None:
         self.ledger = ledger
         self.nbytes = nbytes
+        self.lent = False
+        """Whether a program was given it, which does not write into it."""
         self.index = ledger.born(nbytes, name, inside)
 
     def __del__(self) -> None:

@@ -96,6 +96,8 @@ class State:
         """`where()` gives file and line of the script's own code that is running."""
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
+        self.program: Any = None
+        """The program whose Python runs, of a function that is compiled."""
         self.names: dict[str, int] = {}
         self.pause: float = math.inf
         """Calls of operators after which `paused()` is called."""
