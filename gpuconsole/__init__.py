@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpuconsole.core.incidents import Incident
     from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
     from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.core.training_curves import Compared, Curve, Curves, Point
     from gpuconsole.errors import (
         ConsoleError,
         EngineError,
@@ -58,9 +59,12 @@ __all__ = [
     "BlockingImages",
     "BlockingSession",
     "Candidate",
+    "Compared",
     "Comparison",
     "ConsoleError",
     "Copied",
+    "Curve",
+    "Curves",
     "Decision",
     "DemoOptions",
     "Device",
@@ -85,6 +89,7 @@ __all__ = [
     "Memory",
     "Mount",
     "Pin",
+    "Point",
     "PruneResult",
     "ReadOnlyError",
     "Recorded",
@@ -122,6 +127,7 @@ _HOMES = {
         ("gpuconsole.core.incidents", "Incident"),
         ("gpuconsole.core.jobs", "Attempt Job JobState Mount Task"),
         ("gpuconsole.core.observation", "HostCalibration"),
+        ("gpuconsole.core.training_curves", "Compared Curve Curves Point"),
         (
             "gpuconsole.errors",
             "ConsoleError EngineError JournalError ReadOnlyError RefusedError UnreachableError "

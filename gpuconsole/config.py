@@ -18,6 +18,7 @@ from gpuconsole.core.lab_rights import WRITABLE, Policy, Rights
 from gpuconsole.core.messages import KINDS, About, Kind
 from gpuconsole.core.places import CONFIG_VARIABLE, config_path, state_dir
 from gpuconsole.core.receivers import Receiver
+from gpuconsole.core.training_log import Template
 from gpuconsole.core.transfers import TransferLimits
 from gpuconsole.core.units import MIB, parse_time
 from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
@@ -321,6 +322,19 @@ class LimitsSection(Section):
     is an incident that a person decides on."""
 
 
+def _template(text: str) -> str:
+    Template(text)
+    return text
+
+
+class MetricsSection(Section):
+    """What is read of training in logs of jobs, beside the forms that are known."""
+
+    patterns: tuple[Annotated[Text, AfterValidator(_template)], ...] = Field((), max_length=16)
+    """Own forms of lines: `{name}` stands for a number, `*` for anything:
+    `after {step} updates * energy {energy}`. `{epoch}`, `{step}` and `{steps}` are counters."""
+
+
 _MAILBOX = r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}$"
 
 
@@ -537,6 +551,8 @@ class LabSettings(Section):
     """How `gpuconsole render --to kubernetes` writes jobs."""
     limits: LimitsSection = LimitsSection()
     """When jobs are ended without anybody asking."""
+    metrics: MetricsSection = MetricsSection()
+    """What is read of training in logs of jobs."""
     notify: NotifySection = NotifySection()
     """How you get messages about your jobs; also from the lab's service."""
     sendmail: Text = "/usr/sbin/sendmail"

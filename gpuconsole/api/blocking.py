@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gpuconsole.core.incidents import Incident
     from gpuconsole.core.jobs import Job, Task
     from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.core.training_curves import Compared, Curves
     from gpuconsole.placement import Candidate, Decision
     from gpuconsole.placement.elastic.prepull import Fetch
     from gpuconsole.placement.forecast.what_if import Comparison
@@ -387,6 +388,18 @@ class BlockingSession:
         console's own among them warns of a time limit.
         """
         return self._each(self._lab.logs(reference, follow=follow, rank=rank))
+
+    def curves(self, reference: str, attempt: int | None = None) -> Curves:
+        """Return what a job's log tells of its training: loss, accuracy, step time and others over
+        its steps, as far as the log is copied; of the latest attempt where none is named.
+
+        Of a job over several hosts the log of rank 0 is read. UsageError when the log cannot be.
+        """
+        return self._call(self._lab.curves(reference, attempt))
+
+    def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
+        """Return jobs side by side: parameters, curves, peak memory. A reference may be a sweep."""
+        return self._call(self._lab.compare(references))
 
     def follow(self, reference: str) -> Iterator[Update]:
         """Give what is new of a job, state and log lines, until it has ended.

@@ -58,6 +58,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                 "jobs logs wait why cancel preempt retry hold release priority fetch prune",
             ),
             ("forward", "forward"),
+            ("curves", "curves compare"),
             ("report", "report"),
             ("audit", "audit"),
             ("notify", "notify"),

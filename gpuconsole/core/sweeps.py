@@ -103,6 +103,34 @@ def with_option(args: Sequence[str], flags: Sequence[str], value: str) -> tuple[
     return (*made, f"{long}={value}") if value.startswith("-") else (*made, long, value)
 
 
+def parameters(commands: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """Return the options in which command lines differ, and the values of each line.
+
+    `--lr 0.1` and `--lr=0.1` are the same; an option without a value is `yes` where it stands.
+    """
+    read = [_options(words) for words in commands]
+    names = list(dict.fromkeys(name for options in read for name in options))
+    differ = tuple(name for name in names if len({options.get(name, "") for options in read}) > 1)
+    return differ, [{name: options.get(name, "") for name in differ} for options in read]
+
+
+def _options(words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            found[name] = value if equals else "yes"
+            name = "" if equals else name
+        elif re.fullmatch(r"-[A-Za-z]", word):
+            name = word[1:]
+            found[name] = "yes"
+        elif name:
+            found[name] = word
+            name = ""
+    return found
+
+
 def _name(base: str, values: str) -> str:
     room = NAME_LENGTH - len(values) - 2
     if room >= 8:

@@ -35,6 +35,7 @@ from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
+from gpuconsole.core.training_curves import Compared, Curves, compared
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
@@ -68,6 +69,7 @@ from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.noted import warning_line
 from gpuconsole.session.logs.tail import tail
+from gpuconsole.session.logs.training import TrainingLogs
 from gpuconsole.session.logs.updates import Update, updates
 from gpuconsole.session.messages.service import Messages
 from gpuconsole.session.metrics.collector import Metrics
@@ -187,6 +189,9 @@ class Session:
             owner,
             self._news.tell,
             self._each_second,
+        )
+        self._training = TrainingLogs(
+            lambda: self.settings.metrics.patterns, writable=not context.read_only
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
@@ -473,6 +478,35 @@ class Session:
     def _log_is_whole(self, job_id: str, rank: int) -> bool:
         path = self.log_path(job_id, rank=rank)
         return self._as_it_is(job_id).state.ended and not is_being_copied(path)
+
+    async def curves(self, reference: str, attempt: int | None = None) -> Curves:
+        """Return what a job's log tells of its training: loss, accuracy, step time and others over
+        its steps, as far as the log is copied; of the latest attempt where none is named.
+
+        Of a job over several hosts the log of rank 0 is read. UsageError when the log cannot be.
+        """
+        job = self.job(reference)
+        number = attempt or (job.attempt.number if job.attempt else 0)
+        if not number:
+            return Curves()
+        await self._log_copied(job, number)
+        path = self.log_path(job.id, number)
+        latest = job.attempt is not None and number == job.attempt.number
+        whole = (not latest or job.state.ended) and not is_being_copied(path)
+        try:
+            return await self._training.curves(job.id, number, path, whole=whole)
+        except OSError as error:
+            words = msg("{path} cannot be read ({why}).", path=path, why=error.strerror)
+            raise UsageError("Log cannot be read", words, "") from None
+
+    async def _log_copied(self, job: Job, attempt: int) -> None:
+        """Have a log here as far as there is one; the dispatcher copies it where the queue is."""
+
+    async def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
+        """Return jobs side by side: parameters, curves, peak memory. A reference may be a sweep."""
+        jobs = {job.id: job for one in references for job in self.group(one)}
+        curves = [await self.curves(job_id) for job_id in jobs]
+        return compared(tuple(jobs.values()), curves)
 
     async def follow(self, reference: str) -> AsyncIterator[Update]:
         """Give what is new of a job, state and log lines, until it has ended.

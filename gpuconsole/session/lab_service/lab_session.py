@@ -169,6 +169,9 @@ class LabQueueSession(Session):
         async for line in super().logs(job.id, follow=follow, rank=rank):
             yield line
 
+    async def _log_copied(self, job: Job, attempt: int) -> None:
+        await self._copies.now(job.id, attempt, 0)
+
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts: an operator sees all, others their own."""
         return await self.client.audit(limit)

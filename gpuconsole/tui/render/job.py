@@ -13,11 +13,12 @@ from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.training_log import Progress
 from gpuconsole.core.units import format_duration, format_mib, format_step
 from gpuconsole.core.wording import joined, msg
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.text_cells import Piece, bar, bullets, fit, labelled, wrapped
-from gpuconsole.tui.render.training_progress import Progress, foreseen_step_s, left_s
+from gpuconsole.tui.render.training_progress import foreseen_step_s, left_s
 from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]

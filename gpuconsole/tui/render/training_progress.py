@@ -1,68 +1,16 @@
-"""How far a job is and how fast it goes, read from its log."""
+"""How fast a job goes, from when its log told how far it is."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.training_log import Progress
 
-_COUNTED = re.compile(
-    r"\b(step|iter|iteration|batch|epoch)\b\s*[=:\[ ]\s*(\d{1,9})\s*/\s*(\d{1,9})", re.IGNORECASE
-)
-_BAR = re.compile(r"(?<!\d)(\d{1,9})/(\d{1,9}) \[\d+:\d\d")
-"""A progress bar as tqdm draws it."""
 WINDOW_S = 120.0
 """The pace is that of the last so many seconds."""
 _LEAST_S = 2.0
 """A pace of a shorter time would jump about."""
-
-
-class Progress(NamedTuple):
-    """Steps done of so many, and where the log tells, within which epoch of how many."""
-
-    word: str
-    at: int
-    end: int
-    epoch: int = 0
-    epochs: int = 0
-
-    @property
-    def done(self) -> float:
-        """The share of all, 0 to 1; with epochs that of all of them."""
-        share = self.at / self.end
-        return min(1.0, (self.epoch - 1 + share) / self.epochs) if self.epoch else share
-
-    @property
-    def left(self) -> int:
-        """Steps to come, in all epochs."""
-        return self.end - self.at + (self.epochs - self.epoch) * self.end
-
-
-def progress(lines: Sequence[str]) -> Progress | None:
-    """Find the newest `step=3/500` (or epoch, iter, batch, or a progress bar) among log lines."""
-    epoch: Progress | None = None
-    step: Progress | None = None
-    for line in reversed(lines):
-        for found in reversed(_counts(line[:500])):
-            if found.word == "epoch":
-                epoch = epoch or found
-            else:
-                step = step or found
-        if step is not None and epoch is not None:
-            break
-    if step is None or epoch is None or not epoch.at:
-        return step or epoch
-    return step._replace(epoch=epoch.at, epochs=epoch.end)
-
-
-def _counts(line: str) -> list[Progress]:
-    counted: list[tuple[str, str, str]] = _COUNTED.findall(line)
-    counted = counted or [("step", at, end) for at, end in _BAR.findall(line)]
-    found = [Progress(word.lower(), int(at), int(end)) for word, at, end in counted]
-    return [one for one in found if one.end and one.at <= one.end]
 
 
 class Pace:

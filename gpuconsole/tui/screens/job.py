@@ -15,6 +15,7 @@ from textual.widgets import Static
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.training_log import progress
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.core.wording import msg
@@ -32,7 +33,7 @@ from gpuconsole.tui.render.job import (
 from gpuconsole.tui.render.memory_plot import Bounds, memory_lines, until
 from gpuconsole.tui.render.queue import in_order
 from gpuconsole.tui.render.text_cells import text
-from gpuconsole.tui.render.training_progress import Pace, progress
+from gpuconsole.tui.render.training_progress import Pace
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens import job_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
