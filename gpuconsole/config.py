@@ -181,7 +181,7 @@ class Thresholds(Section):
     fault_for: Seconds = Field(3.0, ge=0, le=86400)
     """A lost device, an XID, memory errors, retired pages."""
     slowed_for: Seconds = Field(60.0, ge=0, le=86400)
-    """A device that slows itself, for heat or at its power supply's wish."""
+    """A device that slows itself, for heat or because its power supply asks for it."""
     memory_full: float = Field(97.0, gt=0, le=100)
     """Percent of a device's memory that are nearly all of it."""
     memory_full_for: Seconds = Field(120.0, ge=0, le=86400)
@@ -472,7 +472,7 @@ class LabSettings(Section):
     measure: Measure = "auto"
     """Whether a script whose memory cannot be read is run in a sandbox to measure it: `auto` at
     once on a host that has the image, `ask` once the user agrees, `never`. Of the user's, the lab's
-    and the task's wish the strictest counts."""
+    and the task's choice the strictest counts."""
     measure_limit: Seconds = Field(300.0, gt=0, le=86400)
     """Longest time that measuring may hold up a job before it is queued."""
     measure_on_device: bool = False
@@ -572,9 +572,9 @@ class LabSettings(Section):
     keys: dict[str, Text] = Field(default_factory=dict)
     """Keys by the id of what they do, such as `fleet.filter: ctrl+f`; the help lists the ids."""
 
-    def allowed_measure(self, wish: Measure | None, *, read_only: bool) -> Measure:
-        """Return whether a task may be measured that has this wish: it may only be stricter."""
-        return strictest("never" if read_only else None, self.measure, wish)
+    def allowed_measure(self, choice: Measure | None, *, read_only: bool) -> Measure:
+        """Return whether a task may be measured that has this choice: it may only be stricter."""
+        return strictest("never" if read_only else None, self.measure, choice)
 
 
 def load_settings(path: Path | None = None) -> LabSettings:

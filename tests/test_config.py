@@ -82,7 +82,7 @@ def test_the_lab_wins_key_by_key() -> None:
         ("measure: auto", "measure: never", "auto", "never"), ("", "", "never", "never"),
     ],
 )  # fmt: skip
-def test_the_strictest_wish_about_measuring_counts(
+def test_the_strictest_choice_about_measuring_counts(
     user: str, lab: str, task: Measure | None, counts: Measure
 ) -> None:
     joined = combined(parse(user, "u", LabSettings), parse(lab, "l", LabSettings))

@@ -45,7 +45,7 @@ def token_options(command: Command) -> Command:
 
 
 class Scraping:
-    """Where metrics are served and to whom; wrong wishes are refused before anything starts."""
+    """Where metrics are served and to whom; wrong settings are refused before anything starts."""
 
     def __init__(
         self,

@@ -132,7 +132,7 @@ class DeviceCount(_Parameter):
         return int(value)
 
 
-class Wish(_Parameter):
+class Change(_Parameter):
     """A change for the shipped copy: amp, recompute, accumulate or accumulate=N."""
 
     name = "change"
@@ -145,13 +145,13 @@ class Wish(_Parameter):
         if isinstance(value, tuple):
             return value[0], int(value[1])
         kind, equals, steps = str(value).partition("=")
-        if kind not in WISHES or (equals and (kind != "accumulate" or not steps.isdecimal())):
+        if kind not in CHANGES or (equals and (kind != "accumulate" or not steps.isdecimal())):
             self.fail(f"{value!r} is not one of amp, recompute, accumulate, accumulate=N",
                       parameter, context)  # fmt: skip
         return kind, int(steps or 0)
 
 
-WISHES = ("accumulate", "amp", "recompute")
+CHANGES = ("accumulate", "amp", "recompute")
 BATCH = click.IntRange(min=1)
 
 
@@ -200,7 +200,7 @@ def task_options(command: Command) -> Command:
 def apply_option(command: Command) -> Command:
     """Add the option for changes of the shipped copy."""
     return click.option(
-        "--apply", "wishes", type=Wish(), multiple=True, metavar="CHANGE",
+        "--apply", "changes", type=Change(), multiple=True, metavar="CHANGE",
         help="Change the shipped copy where the script's shape leaves no doubt: amp, "
         "recompute, accumulate or accumulate=N. Your file stays as it is.",
     )(command)  # fmt: skip

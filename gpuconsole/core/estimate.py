@@ -33,10 +33,10 @@ Measure = Literal["auto", "ask", "never"]
 agrees, or not at all."""
 
 
-def strictest(*wishes: Measure | None) -> Measure:
-    """Return the strictest of several wishes about measuring; `auto` where there is none."""
+def strictest(*choices: Measure | None) -> Measure:
+    """Return the strictest of several choices about measuring; `auto` where there is none."""
     order = get_args(Measure)
-    return max(filter(None, wishes), key=order.index, default="auto")
+    return max(filter(None, choices), key=order.index, default="auto")
 
 
 VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]

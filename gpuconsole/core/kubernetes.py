@@ -50,7 +50,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NodeRequirement:
     """What a label of a node must be: Kubernetes' `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`."""
 
     key: str
@@ -88,9 +88,9 @@ class Workload:
     code_claim: str = ""
     """Where it is not: the claim that holds it, unpacked, in a folder of the job's name."""
     folders: tuple[Folder, ...] = ()
-    required: tuple[Wish, ...] = ()
-    preferred: tuple[Wish, ...] = ()
-    """The first is wished for most."""
+    required: tuple[NodeRequirement, ...] = ()
+    preferred: tuple[NodeRequirement, ...] = ()
+    """The first is preferred most."""
     tolerated: tuple[str, ...] = ()
     """Keys of taints."""
     retries: int = 0
@@ -242,22 +242,22 @@ def _pod(work: Workload) -> Object:
 def _affinity(work: Workload) -> Object:
     found: Object = {}
     if work.required:
-        term = {"matchExpressions": [_expression(wish) for wish in work.required]}
+        term = {"matchExpressions": [_expression(requirement) for requirement in work.required]}
         found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
     if work.preferred:
         found["preferredDuringSchedulingIgnoredDuringExecution"] = [
             {
                 "weight": max(1, 100 - 10 * place),
-                "preference": {"matchExpressions": [_expression(wish)]},
+                "preference": {"matchExpressions": [_expression(requirement)]},
             }
-            for place, wish in enumerate(work.preferred)
+            for place, requirement in enumerate(work.preferred)
         ]
     return found
 
 
-def _expression(wish: Wish) -> Object:
-    made: Object = {"key": wish.key, "operator": wish.operator}
-    return {**made, "values": list(wish.values)} if wish.values else made
+def _expression(requirement: NodeRequirement) -> Object:
+    made: Object = {"key": requirement.key, "operator": requirement.operator}
+    return {**made, "values": list(requirement.values)} if requirement.values else made
 
 
 def _confined() -> Object:

@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _TASK = frozenset(
     parameter.name for parameter in planning.submit.params
 ) - {"inventory", "state", "read_only", "as_json", "sweep_axes", "hold", "yes",
-     "wishes"}  # fmt: skip
+     "changes"}  # fmt: skip
 _DIR = click.Path(file_okay=False, path_type=Path)
 
 

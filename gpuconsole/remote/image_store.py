@@ -126,7 +126,7 @@ class Feed:
 
     async def _next(self) -> bytes | None:
         if self._closed:
-            # The end came between the thread's wish and this turn of the loop: the source is not
+            # The end came between the thread's request and this turn of the loop: the source is not
             # ours any more, and may be closing.
             raise OSError(GIVEN_UP)
         self._reading = asyncio.current_task()

@@ -85,7 +85,7 @@ class ConsoleApp(TypeAhead):
 
     paused: reactive[bool] = reactive(False, init=False)
     locked: reactive[bool] = reactive(False, init=False)
-    """Read-only by the viewer's own wish; the session's own refusal stands above it."""
+    """Read-only by the viewer's own choice; the session's own refusal stands above it."""
 
     def __init__(self, session: Session, look: Look | None = None, *, opened: bool = False) -> None:
         self.look = look or Look()

@@ -76,7 +76,7 @@ def test_amd_and_hygon_differ_though_paddle_calls_both_dcu() -> None:
     assert amd.groups == ("video", "render")
     assert hygon.env["HIP_VISIBLE_DEVICES"] == amd.env["HIP_VISIBLE_DEVICES"] == "1"
     assert hygon.security == amd.security == ("seccomp=unconfined",)
-    # A maker of another back end is a mistake of somebody's, not a wish.
+    # A maker of another back end is a mistake of somebody's, not a choice.
     assert given("dcu", 1, vendor="ascend") == hygon
 
 

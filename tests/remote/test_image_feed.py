@@ -16,16 +16,16 @@ from gpuconsole.remote.image_store import Feed
 async def test_a_thread_that_was_about_to_read_does_not_after_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The thread has passed on its wish; before the loop comes to it the transfer is given up."""
+    """The thread has passed on its request; before the loop reads it the transfer ends."""
     loop = asyncio.get_running_loop()
-    wished, given = threading.Event(), 0
+    requested, given = threading.Event(), 0
     soon = loop.call_soon_threadsafe
 
     def noted(*args: Any, **options: Any) -> asyncio.Handle:
         try:
             return soon(*args, **options)
         finally:
-            wished.set()
+            requested.set()
 
     async def source() -> AsyncIterator[bytes]:
         nonlocal given
@@ -49,7 +49,7 @@ async def test_a_thread_that_was_about_to_read_does_not_after_the_end(
     thread = threading.Thread(target=read)
     thread.start()
     # The loop stands still meanwhile.
-    assert wished.wait(60)
+    assert requested.wait(60)
     async with contextlib.aclosing(chunks):  # type: ignore[type-var]
         await feed.close()
         monkeypatch.undo()

@@ -31,7 +31,7 @@ from gpuconsole.errors import UsageError
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-Wishes = tuple[tuple[EditKind, int], ...]
+Changes = tuple[tuple[EditKind, int], ...]
 _TIERS = ("static", "formula", *MEASURED_TIERS)
 _NOBODY = "No console starts jobs now: run `gpuconsole dispatch`, or leave one open."
 _FLEET_WAIT_S = 3.0
@@ -80,7 +80,7 @@ def preflight(
     assume: tuple[tuple[str, str], ...],
     measure: Measure | None,
     yes: bool,
-    wishes: Wishes,
+    changes: Changes,
     project: Path | None,
     tier: str | None,
     local: bool,
@@ -106,7 +106,9 @@ def preflight(
         script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend,
         measure=measure,
     )  # fmt: skip
-    from gpuconsole.cli import answers, applying, estimating
+    from gpuconsole.cli import answers, estimating
+    from gpuconsole.preflight.changes import applied
+    from gpuconsole.session.estimate.applying import question, steps_open, suggested_steps
     from gpuconsole.session.reading.background import AsyncReader
 
     state, writable = options().state, not options().read_only
@@ -118,8 +120,10 @@ def preflight(
             offline=offline, wait_s=_FLEET_WAIT_S, state=state, remembered=remembered,
             reader=reader,
         )  # fmt: skip
-        for wish in wishes:
-            task = applying.applied(task, *wish, reader, estimated, remembered)
+        for kind, steps in changes:
+            if steps_open(kind, steps):
+                steps = suggested_steps(estimated(task, tier=""))
+            task = applied(task, reader.ask(question(task, kind, steps, remembered)))
         if tier in MEASURED_TIERS:
             measuring.measure(task, tier, reader, local=local, host=host, yes=yes)
         ask = partial(estimated, task, explain=explain, curve=curve)
@@ -296,7 +300,7 @@ def submit(
     hold: bool,
     yes: bool,
     sweep_axes: tuple[str, ...],
-    wishes: Wishes,
+    changes: Changes,
     **said: Any,
 ) -> int:
     """Queue a script to run in a container where it fits.
@@ -310,8 +314,8 @@ def submit(
     if said["at_most"] is not None and not sweep_axes:
         raise UsageError("No sweep", "--at-most is for the jobs of a sweep.", "Add --sweep.")
     if sweep_axes:
-        return _submit_sweep(task, sweep_axes, wishes, force=force, hold=hold, yes=yes)
-    job, nobody, warnings = _queue(task, wishes, force=force, hold=hold, yes=yes)
+        return _submit_sweep(task, sweep_axes, changes, force=force, hold=hold, yes=yes)
+    job, nobody, warnings = _queue(task, changes, force=force, hold=hold, yes=yes)
     tiers = (job.estimate or {}).get("tiers", [])
     if options().as_json:
         more = {"estimate_mib": job.estimate_mib, "tiers": tiers, "warnings": list(warnings)}
@@ -340,7 +344,7 @@ def _note_edits(task: Task) -> None:
 def _submit_sweep(
     task: Task,
     axes: tuple[str, ...],
-    wishes: Wishes,
+    changes: Changes,
     *,
     force: bool,
     hold: bool,
@@ -353,7 +357,7 @@ def _submit_sweep(
 
     async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
-        changed = await _applied(session, task, wishes)
+        changed = await _applied(session, task, changes)
         with measuring.watching(yes=yes) as user:
             jobs = await session.queue.sweep(changed, crossed, force=force, hold=hold, user=user)
         return jobs, not session.dispatcher, session.warnings(jobs[0].id)
@@ -382,26 +386,21 @@ def _warn(warnings: Sequence[str]) -> None:
         note(joined(": ", ("Warning", warning)))
 
 
-async def _applied(session: Session, task: Task, wishes: Wishes) -> Task:
+async def _applied(session: Session, task: Task, changes: Changes) -> Task:
     """Return a task with changes made in its shipped copy."""
-    from gpuconsole.cli import applying
-
-    for kind, steps in wishes:
-        if kind == "accumulate" and not steps:
-            steps = applying.steps_of(await session.estimates.report(task))
-        applying.require_allowed(task, kind)
+    for kind, steps in changes:
         task = await session.estimates.applied(task, kind, steps)
     return task
 
 
 def _queue(
-    task: Task, wishes: Wishes, *, force: bool, hold: bool, yes: bool
+    task: Task, changes: Changes, *, force: bool, hold: bool, yes: bool
 ) -> tuple[Job, bool, tuple[str, ...]]:
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> tuple[Job, bool, tuple[str, ...]]:
         await session.first_frames(_FLEET_WAIT_S)
-        changed = await _applied(session, task, wishes)
+        changed = await _applied(session, task, changes)
         with measuring.watching(yes=yes) as user:
             job = await session.queue.submit(changed, force=force, hold=hold, user=user)
         return job, not session.dispatcher, session.warnings(job.id)

@@ -34,7 +34,7 @@ LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Wishes:
+class _Serving:
     port: int
     write: bool
     age_s: float
@@ -71,13 +71,13 @@ def serve(port: int, write: bool, token_age: float, revoke: bool, demo: bool) ->
     _require_parts()
     if write and options().read_only:
         raise UsageError("Wrong usage", "--write and --read-only contradict each other.", "")
-    wishes = _Wishes(port, write, token_age, "demo" if demo else "", state / TOKENS)
+    serving = _Serving(port, write, token_age, "demo" if demo else "", state / TOKENS)
     if demo:
-        return _serve_demo(wishes)
+        return _serve_demo(serving)
     options().read_only = not write
 
     async def work(session: Session) -> int:
-        return await _serve(session, state, wishes)
+        return await _serve(session, state, serving)
 
     return drive(work, dispatching=write)
 
@@ -94,19 +94,19 @@ def _revoke(tokens: Path) -> int:
     return 0
 
 
-def _serve_demo(wishes: _Wishes) -> int:
+def _serve_demo(serving: _Serving) -> int:
     from gpuconsole.cli.commands.lab import Laboratory, _fill
 
     async def run(lab: Laboratory) -> int:
         await _fill(lab)
         async with lab.session(dispatching=True) as session:
-            return await _serve(session, lab.state, wishes)
+            return await _serve(session, lab.state, serving)
 
     with tempfile.TemporaryDirectory(prefix="gpuconsole-serve-") as folder:
         return asyncio.run(run(Laboratory(6, 7, 1.0, Path(folder))))
 
 
-async def _serve(session: Session, state: Path, wishes: _Wishes) -> int:
+async def _serve(session: Session, state: Path, serving: _Serving) -> int:
     from gpuconsole.session.viewers.server import Share
     from gpuconsole.web.guard import issued
     from gpuconsole.web.server import ConsolePage, served
@@ -121,29 +121,29 @@ async def _serve(session: Session, state: Path, wishes: _Wishes) -> int:
         socket = Path(folder) / "session"
         viewer = [
             sys.executable, "-m", "gpuconsole.cli.viewer", str(socket), str(state),
-            "write" if wishes.write else "look",
+            "write" if serving.write else "look",
         ]  # fmt: skip
-        guard = tokens.enter_context(issued(wishes.tokens, wishes.age_s))
+        guard = tokens.enter_context(issued(serving.tokens, serving.age_s))
         page = ConsolePage(guard, viewer)
-        async with Share(session, socket, wishes.site), served(page, wishes.port) as port:
-            mode = "Serving with writing." if wishes.write else "Serving to look only."
+        async with Share(session, socket, serving.site), served(page, serving.port) as port:
+            mode = "Serving with writing." if serving.write else "Serving to look only."
             note(sentences(mode, "Open in a browser:"))
-            _announce(guard.address(port), wishes)
+            _announce(guard.address(port), serving)
             while not await _stopped(stop, guard):
                 note("The address above and its sessions have ended. The next one:")
-                guard = tokens.enter_context(issued(wishes.tokens, wishes.age_s))
+                guard = tokens.enter_context(issued(serving.tokens, serving.age_s))
                 await page.admit(guard)
-                _announce(guard.address(port), wishes)
+                _announce(guard.address(port), serving)
     return 0
 
 
-def _announce(address: str, wishes: _Wishes) -> None:
+def _announce(address: str, serving: _Serving) -> None:
     if options().as_json:
-        print_document({"address": address, "writable": wishes.write})
+        print_document({"address": address, "writable": serving.write})
         sys.stdout.flush()
     else:
         print(address, flush=True)
-    valid = format_duration(wishes.age_s)
+    valid = format_duration(serving.age_s)
     access = msg("Anyone with this address has access, for {time}.", time=valid)
     note(sentences(access, "Stop with Ctrl-C."))
 

@@ -64,7 +64,7 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     if code == "held":
         return _held(survey, spot)
     if code in ("exclusive", "unknown", "foreign"):
-        return msg(f"{_WISHES[code]}; {{used_text}}.", used_text=_occupied(device))
+        return msg(f"{_EMPTY_ONLY[code]}; {{used_text}}.", used_text=_occupied(device))
     if code == "aside" and (shun := made.shun(host.name)) is not None:
         return shun.sentence
     if code in ("host", "engine", "drained", "aside"):
@@ -97,7 +97,7 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     return "It is divided into MIG slices; only the slices take jobs."
 
 
-_WISHES = {
+_EMPTY_ONLY = {
     "exclusive": "The task wants a device to itself",
     "unknown": "The estimate is unknown, so only an empty device will do",
     "foreign": "The lab leaves devices alone on which others work",

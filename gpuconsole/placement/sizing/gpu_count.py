@@ -45,7 +45,7 @@ Groups = Mapping[tuple[str, int], Collection[Group]]
 """By back end and number of devices."""
 
 
-class Wish(NamedTuple):
+class DeviceCount(NamedTuple):
     """A number of devices, and why, as a sentence; "" where the task names it itself."""
 
     devices: int
@@ -82,7 +82,7 @@ def devices_wanted(
     work: Work | None = None,
     gradients_mib: float = 0.0,
     room: Room = Room(),  # noqa: B008
-) -> Wish:
+) -> DeviceCount:
     """Return how many devices a task gets; `most` is the lab's memory threshold.
 
     The task's own number wins. Left open (`auto`) it is the smallest of 1, 2, 4, 8, 16 on which
@@ -90,9 +90,9 @@ def devices_wanted(
     there is room, and while the speed-up that `work` and the links predict is worth it.
     """
     if task.devices is not None:
-        return Wish(task.devices, "")
+        return DeviceCount(task.devices, "")
     if need_mib is None:
-        return Wish(1, "1 device is taken, as its memory is unknown.")
+        return DeviceCount(1, "1 device is taken, as its memory is unknown.")
     threshold = task.threshold(most)
 
     def fitting(count: int) -> list[Group]:
@@ -105,9 +105,11 @@ def devices_wanted(
 
     least = next((count for count in STEPS if fitting(count)), None)
     if least is None:
-        return Wish(1, "1 device is taken: it fits on no number of them.")
+        return DeviceCount(1, "1 device is taken: it fits on no number of them.")
     if task.distributed_strategy not in SPREADING:
-        return Wish(least, f"{_number(least)} taken: the task names no way to train on several.")
+        return DeviceCount(
+            least, f"{_number(least)} taken: the task names no way to train on several."
+        )
     chosen, why, end = least, f"it fits on {'1' if least == 1 else f'no fewer than {least}'}", ""
     for count in STEPS[STEPS.index(least) + 1 :]:
         free = [group for group in fitting(count) if group.free]
@@ -120,7 +122,7 @@ def devices_wanted(
             end = f"{_gain(count, *gain)}, below the {LEAST_EFFICIENCY:.0%} that are asked"
             break
         chosen, why = count, _gain(count, *gain)
-    return Wish(chosen, f"{_number(chosen)} taken: {why}{f'; {end}' if end else ''}.")
+    return DeviceCount(chosen, f"{_number(chosen)} taken: {why}{f'; {end}' if end else ''}.")
 
 
 def _full(count: int, least: int, free: Sequence[Group], room: Room) -> str:

@@ -20,6 +20,7 @@ from gpuconsole.preflight.changes import Change, applied
 from gpuconsole.preflight.flags import Options
 from gpuconsole.preflight.ladder import NO_LIMIT_S, Means, Run, Site, is_settled
 from gpuconsole.session.context import Context
+from gpuconsole.session.estimate.applying import question, steps_open, suggested_steps
 from gpuconsole.session.estimate.history import History
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.measurement_run import Progress
@@ -34,7 +35,7 @@ from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Climb, Effects, Watching
 from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.reading.background import AsyncReader
-from gpuconsole.session.reading.questions import Applying, Declaring, Rebatching
+from gpuconsole.session.reading.questions import Declaring, Rebatching
 from gpuconsole.session.reading.recordings import Mode
 from gpuconsole.session.submit.validate import completed
 from gpuconsole.state import Assumptions
@@ -94,12 +95,17 @@ class Preflight:
         """Return how another batch size is put into a task; UsageError for no readable script."""
         return await self._reader.asked(Rebatching(task, size))
 
-    async def applied(self, task: Task, kind: EditKind, steps: int = 1) -> Task:
-        """Return a task with a change made in its shipped copy; `steps` is over how many batches
-        gradients are accumulated. UsageError for no readable script, RefusedError with what to
-        write by hand where its shape leaves doubt."""
-        known = preflight.with_remembered(task, self.assumptions(task.script))
-        return applied(task, await self._reader.asked(Applying(known, kind, steps)))
+    async def applied(self, task: Task, kind: EditKind, steps: int = 0) -> Task:
+        """Return a task with a change made in its shipped copy.
+
+        `steps` is over how many batches gradients are accumulated; 0 takes what preflight suggests.
+        UsageError for no readable script, for a change that the task forbids and where nothing is
+        suggested; RefusedError with what to write by hand where its shape leaves doubt.
+        """
+        if steps_open(kind, steps):
+            steps = suggested_steps(await self.report(task))
+        asked = question(task, kind, steps, self.assumptions(task.script))
+        return applied(task, await self._reader.asked(asked))
 
     async def options(self, script: Path) -> Options:
         """Return the options that a script declares; of one that cannot be read none."""

@@ -27,7 +27,14 @@ from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAcc
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
-from gpuconsole.core.kubernetes import RANK, Folder, Wish, Workload, pod_name, secret_name
+from gpuconsole.core.kubernetes import (
+    RANK,
+    Folder,
+    NodeRequirement,
+    Workload,
+    pod_name,
+    secret_name,
+)
 from gpuconsole.core.limits import time_limit
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.text import clean
@@ -241,26 +248,26 @@ class _Rendering:
             )  # fmt: skip
         return found
 
-    def _required(self, resource: str, devices: int) -> Iterator[Wish]:
+    def _required(self, resource: str, devices: int) -> Iterator[NodeRequirement]:
         task = self._task
         for key, value in task.labels.items():
             yield (
-                Wish(label_key(key), "In", (label_value(value),))
+                NodeRequirement(label_key(key), "In", (label_value(value),))
                 if value
-                else Wish(label_key(key), "Exists")
+                else NodeRequirement(label_key(key), "Exists")
             )
         for key, value in task.anti_labels.items():
             if value:
-                yield Wish(label_key(key), "NotIn", (label_value(value),))
+                yield NodeRequirement(label_key(key), "NotIn", (label_value(value),))
             else:
-                yield Wish(label_key(key), "DoesNotExist")
+                yield NodeRequirement(label_key(key), "DoesNotExist")
         if not task.checkpoint_dir:
             for key, value in self._cluster.interruptible.items():
-                yield Wish(key, "NotIn", (value,))
-        if wish := self._memory(resource, devices):
-            yield wish
+                yield NodeRequirement(key, "NotIn", (value,))
+        if requirement := self._memory(resource, devices):
+            yield requirement
 
-    def _memory(self, resource: str, devices: int) -> Wish | None:
+    def _memory(self, resource: str, devices: int) -> NodeRequirement | None:
         """Return what the estimate asks of a device."""
         estimate, task = self._job.estimate_mib, self._task
         if not resource:
@@ -278,9 +285,9 @@ class _Rendering:
                 " how much theirs have, so choose them by type."
             )
             return None
-        return Wish(MEMORY_LABELS[resource], "Gt", (str(needed - 1),))
+        return NodeRequirement(MEMORY_LABELS[resource], "Gt", (str(needed - 1),))
 
-    def _preferred(self, resource: str) -> Iterator[Wish]:
+    def _preferred(self, resource: str) -> Iterator[NodeRequirement]:
         wanted = self._task.preferred_devices
         label = self._cluster.type_label or TYPE_LABELS.get(resource, "")
         if wanted and resource and not label:
@@ -290,7 +297,7 @@ class _Rendering:
             )
         elif resource:
             for name in wanted:
-                yield Wish(label, "In", type_values(name, self._cluster.types))
+                yield NodeRequirement(label, "In", type_values(name, self._cluster.types))
 
     def _tolerated(self, resource: str) -> Iterator[str]:
         if resource:

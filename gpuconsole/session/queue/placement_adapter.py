@@ -34,7 +34,7 @@ from gpuconsole.placement.model import ANOTHER_CONSOLE, FREE, Rules, Shun
 from gpuconsole.placement.rules.fair_share import Usage
 from gpuconsole.placement.rules.quotas import Limits
 from gpuconsole.placement.rules.rules import LabRules, any_image, limits_of
-from gpuconsole.placement.sizing.gpu_count import Groups, Room, Wish, free_devices
+from gpuconsole.placement.sizing.gpu_count import DeviceCount, Groups, Room, free_devices
 from gpuconsole.preflight.cost import Work, recorded_work
 from gpuconsole.session.dispatch.device_sharing import pairs, willing
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
@@ -58,7 +58,7 @@ class Standing:
     policies: Mapping[str, Policy]
     lab: Policy
     rules: Rules
-    wishes: Mapping[str, Wish]
+    counts: Mapping[str, DeviceCount]
     held_back: Mapping[str, Why]
     """Queued jobs that must wait for others, and why."""
     usage: Usage
@@ -123,7 +123,7 @@ class Placer:
             _choice(
                 start.request.job,
                 start.candidate,
-                found.wishes[start.request.job],
+                found.counts[start.request.job],
                 self._note(start.request.task, start.candidate, situation.snapshot),
             )
             for start in outcome.started
@@ -147,13 +147,13 @@ class Placer:
                     held_back[job.id] = why
         grace = self._settings.lease_grace
         held = holders(situation, ledger, grace)
-        wishes = self._wishes(ready, snapshot, held, ledger)
+        counts = self._device_counts(ready, snapshot, held, ledger)
         faulty = [host for host in snapshot.hosts if host.faults]
         untried = bool(faulty) and not all(map(faults_of, ready))
         return Standing(
             [
                 _request_of(
-                    job, wishes[job.id].devices, ledger, self._shunned(job, faulty, now, untried)
+                    job, counts[job.id].devices, ledger, self._shunned(job, faulty, now, untried)
                 )
                 for job in ready
             ],
@@ -161,7 +161,7 @@ class Placer:
             {job.id: self._policies.of(job.task, snapshot) for job in ready},
             self._policies.lab(snapshot),
             self._rules([job.task for job in ready], snapshot, ledger, now),
-            wishes,
+            counts,
             held_back,
             ledger.usage,
         )
@@ -179,11 +179,11 @@ class Placer:
         need = None if memory is None else memory.high_mib
         asked = Job("", task, self._user, JobState.QUEUED, now, estimate_mib=need)
         room = Room(None, self._ceiling(asked, ledger))
-        wish = self._wish(asked, memory or Memory(), groups, work, room)
+        count = self._device_count(asked, memory or Memory(), groups, work, room)
         apart = self._shunned(asked, [host for host in snapshot.hosts if host.faults], now)
-        request = _request(asked, task, wish.devices, memory or Memory(), work, ledger, apart)
+        request = _request(asked, task, count.devices, memory or Memory(), work, ledger, apart)
         rules = self._rules([task], snapshot, ledger, now)
-        return _reasoned(decide(request, snapshot, held, policy, now, rules), wish)
+        return _reasoned(decide(request, snapshot, held, policy, now, rules), count)
 
     def refused(
         self, task: Task, user: str, jobs: Sequence[Job], fleet: FleetSnapshot, now: float
@@ -254,13 +254,13 @@ class Placer:
         host = snapshot.host(chosen.host)
         return "" if self._images is None or host is None else self._images.note(task, host)
 
-    def _wishes(
+    def _device_counts(
         self,
         ready: Sequence[Job],
         snapshot: FleetSnapshot,
         held: Mapping[str, Holder],
         ledger: Ledger,
-    ) -> dict[str, Wish]:
+    ) -> dict[str, DeviceCount]:
         """Return how many devices each job gets: a number that is left open grows into what is
         free and no other job waits for."""
         auto = any(job.task.devices is None for job in ready)
@@ -268,21 +268,21 @@ class Placer:
         spare = Counter(free_devices(snapshot, held)) if auto else Counter[str]()
         for job in ready:
             spare[job.task.backend] -= job.task.devices or 1
-        wishes = {}
+        counts = {}
         for job in ready:
             room = Room(max(0, spare[job.task.backend]), self._ceiling(job, ledger))
             work = recorded_work(job.estimate)
-            wishes[job.id] = self._wish(job, _memory_of(job), groups, work, room)
-        return wishes
+            counts[job.id] = self._device_count(job, _memory_of(job), groups, work, room)
+        return counts
 
     def _ceiling(self, job: Job, ledger: Ledger) -> int | None:
         """Return how many devices quotas leave to a job."""
         asks = Request(job.id, job.task, None, 1, 0.0, user=job.user)
         return None if self._limits == Limits() else self._limits.room(asks, ledger.use)
 
-    def _wish(
+    def _device_count(
         self, job: Job, memory: Memory, groups: Groups, work: Work | None, room: Room
-    ) -> Wish:
+    ) -> DeviceCount:
         return devices_wanted(
             job.task,
             job.estimate_mib,
@@ -405,25 +405,25 @@ def _memory_of(job: Job) -> Memory:
     return Memory(**known, high_mib=high)
 
 
-def _reasoned(decision: Decision, wish: Wish) -> Decision:
+def _reasoned(decision: Decision, count: DeviceCount) -> Decision:
     """Return the decision whose candidates say why they have so many devices."""
-    if not wish.reason or decision.chosen is None:
+    if not count.reason or decision.chosen is None:
         return decision
     told = tuple(
-        replace(candidate, reasons=(wish.reason, *candidate.reasons))
+        replace(candidate, reasons=(count.reason, *candidate.reasons))
         for candidate in decision.candidates
     )
     return replace(decision, chosen=told[0], candidates=told)
 
 
-def _choice(job: str, chosen: Candidate, wish: Wish, note: str) -> Choice:
+def _choice(job: str, chosen: Candidate, count: DeviceCount, note: str) -> Choice:
     first, *others = chosen.places
     return Choice(
         job,
         first.host,
         tuple(device.uuid for device in first.devices),
         tuple(device.index for device in first.devices),
-        tuple(filter(None, (wish.reason, *chosen.reasons, note))),
+        tuple(filter(None, (count.reason, *chosen.reasons, note))),
         tuple(others),
         chosen.shared,
     )

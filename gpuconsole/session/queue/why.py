@@ -83,7 +83,7 @@ def why_of(
         told = (msg("It runs on {place}.", place=host), *reasons, job.detail, steps, *more)
         return Why(state, sentences(*told))
     if job.state is JobState.UNKNOWN:
-        wish = "It will be stopped then." if job.cancel_requested else ""
+        after = "It will be stopped then." if job.cancel_requested else ""
         gang = attempt is not None and bool(attempt.members)
         lost = "Of {host} not all can be reached: one is" if gang else "{host} is"
         return Why(
@@ -91,7 +91,7 @@ def why_of(
             sentences(
                 msg(f"{lost} out of sight ({{detail_text}}).", host=host, detail_text=job.detail),
                 "The job may run on there; it is looked at as soon as the host is back.",
-                wish,
+                after,
             ),
             options=(
                 msg("Look at {host}.", host=host),

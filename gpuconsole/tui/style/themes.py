@@ -224,7 +224,7 @@ class State(documents.Section):
     fault: _Hex
     """`!`: lost, unreadable, an XID or memory errors."""
     throttled: _Hex
-    """`~`: it slows itself, for heat or at its power supply's wish."""
+    """`~`: it slows itself, for heat or because its power supply asks for it."""
     stale: _Hex
     """`?`: no news of late, or not connected yet."""
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState, PeerLink
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement.sizing.gpu_count import (
+    DeviceCount,
     Room,
-    Wish,
     closest_link,
     devices_wanted,
     free_devices,
@@ -40,7 +40,7 @@ def host(name: str, count: int, model: str = A100, link: str = "", gib: float = 
     return Host(name, HostState.UP, devices=devices)
 
 
-def wish(
+def count(
     *hosts: Host,
     held: frozenset[str] = frozenset(),
     need_gib: float | None = 10,
@@ -48,7 +48,7 @@ def wish(
     strategy: str = "ddp",
     spread: int = 1,
     room: Room = Room(),  # noqa: B008
-) -> Wish:
+) -> DeviceCount:
     groups = largest_groups(FleetSnapshot(1, 0.0, hosts), held)
     need = None if need_gib is None else need_gib * GIB
     task = Task("t", devices=None, distributed_strategy=strategy, hosts=spread)
@@ -57,7 +57,7 @@ def wish(
 
 def test_it_grows_while_the_gradients_hide_behind_the_backward_pass() -> None:
     # By PIX 120 MB take 10.03 ms for two and 17.85 ms for eight: all below 20 ms.
-    found = wish(host("a", 8, link="PIX"))
+    found = count(host("a", 8, link="PIX"))
     assert found.devices == 8
     assert found.reason == (
         f"8 devices are taken: 8 {A100} by PIX should train 8.0 times as fast as one (100% each);"
@@ -67,43 +67,43 @@ def test_it_grows_while_the_gradients_hide_behind_the_backward_pass() -> None:
 
 def test_it_stops_where_each_would_do_too_little() -> None:
     # A tenth of the work: 2 ms of backward pass against 10.03 ms for two: 3 / 11.03 = 27 %.
-    found = wish(host("a", 8, link="PIX"), work=Work(STEP_30_MS.flops / 10))
+    found = count(host("a", 8, link="PIX"), work=Work(STEP_30_MS.flops / 10))
     assert found.devices == 1
     assert found.reason == (
         f"1 device is taken: it fits on 1; 2 {A100} by PIX should train 0.5 times as fast as one"
         " (27% each), below the 80% that are asked."
     )
     # NVLink moves them in 0.53 ms.
-    assert wish(host("a", 8, link="NV12"), work=Work(STEP_30_MS.flops / 10)).devices == 8
+    assert count(host("a", 8, link="NV12"), work=Work(STEP_30_MS.flops / 10)).devices == 8
 
 
 def test_only_free_devices_make_it_grow() -> None:
     lab = host("a", 4, link="NV12")
-    assert wish(lab).devices == 4
-    found = wish(lab, held=frozenset({"a-1"}))
+    assert count(lab).devices == 4
+    found = count(lab, held=frozenset({"a-1"}))
     assert found.devices == 2
     assert found.reason.endswith("; 4 that fit are not free together.")
     busy = replace(lab.devices[0], processes=(DeviceProcess(1),))
-    assert wish(replace(lab, devices=(busy, *lab.devices[1:]))).devices == 2
-    assert wish(replace(lab, drained="moving")).devices == 1
-    assert wish(replace(lab, state=HostState.DOWN)).devices == 1
+    assert count(replace(lab, devices=(busy, *lab.devices[1:]))).devices == 2
+    assert count(replace(lab, drained="moving")).devices == 1
+    assert count(replace(lab, state=HostState.DOWN)).devices == 1
 
 
 def test_it_takes_nothing_that_others_wait_for() -> None:
     lab = host("a", 8, link="NV12")
-    assert wish(lab, room=Room(spare=7)).devices == 8
-    found = wish(lab, room=Room(spare=6))
+    assert count(lab, room=Room(spare=7)).devices == 8
+    found = count(lab, room=Room(spare=6))
     assert found.devices == 4
     assert found.reason.endswith("; other jobs wait for the rest.")
-    assert wish(lab, room=Room(spare=0)).devices == 1
+    assert count(lab, room=Room(spare=0)).devices == 1
 
 
 def test_it_stays_within_a_quota() -> None:
-    found = wish(host("a", 8, link="NV12"), room=Room(ceiling=3))
+    found = count(host("a", 8, link="NV12"), room=Room(ceiling=3))
     assert found.devices == 2
     assert found.reason.endswith("; a quota leaves no room for 4.")
     # Less than it needs at least: that it waits for its quota, the queue says.
-    assert wish(host("a", 8, link="NV12"), room=Room(ceiling=0)).devices == 1
+    assert count(host("a", 8, link="NV12"), room=Room(ceiling=0)).devices == 1
 
 
 def test_free_devices_are_counted_by_back_end() -> None:
@@ -117,20 +117,20 @@ def test_free_devices_are_counted_by_back_end() -> None:
 
 
 def test_what_cannot_be_told_does_not_make_it_grow() -> None:
-    assert wish(host("a", 4), need_gib=None) == Wish(
+    assert count(host("a", 4), need_gib=None) == DeviceCount(
         1, "1 device is taken, as its memory is unknown."
     )
-    assert wish(host("a", 4), work=None).reason == (
+    assert count(host("a", 4), work=None).reason == (
         "1 device is taken: it fits on 1; the gain of 2 is unknown."
     )
-    assert wish(host("a", 4, model="Unheard-of 9000"), work=STEP_30_MS).devices == 1
-    assert wish(host("a", 4), need_gib=99) == Wish(
+    assert count(host("a", 4, model="Unheard-of 9000"), work=STEP_30_MS).devices == 1
+    assert count(host("a", 4), need_gib=99) == DeviceCount(
         1, "1 device is taken: it fits on no number of them."
     )
 
 
 def test_a_script_that_cannot_spread_gets_one() -> None:
-    assert wish(host("a", 4, link="NV12"), strategy="") == Wish(
+    assert count(host("a", 4, link="NV12"), strategy="") == DeviceCount(
         1, "1 device is taken: the task names no way to train on several."
     )
 
@@ -138,18 +138,18 @@ def test_a_script_that_cannot_spread_gets_one() -> None:
 def test_several_hosts_only_where_the_task_allows_them() -> None:
     labs = [host(name, 1) for name in "abcd"]
     long = Work(STEP_30_MS.flops * 20)
-    assert wish(*labs, work=long).devices == 1
+    assert count(*labs, work=long).devices == 1
     # 600 ms of work: 120 MB at 1 GB/s hide behind 400 ms for any number of hosts.
-    found = wish(*labs, work=long, spread=2)
+    found = count(*labs, work=long, spread=2)
     assert found.devices == 2
     assert "2 NVIDIA A100-SXM4-40GB by network on 2 hosts" in found.reason
-    assert wish(*labs, work=long, spread=4).devices == 4
+    assert count(*labs, work=long, spread=4).devices == 4
 
 
 def test_a_threshold_of_memory_counts_for_every_group() -> None:
     # 24 GiB cards are too small at 0.85; the two large ones are what it may grow on.
     labs = [host("a", 8, RTX, "PIX", 24), host("b", 2, link="NV12")]
-    assert wish(*labs, need_gib=30).devices == 2
+    assert count(*labs, need_gib=30).devices == 2
 
 
 def test_the_closest_devices_decide_the_link() -> None:

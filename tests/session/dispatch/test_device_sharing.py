@@ -40,9 +40,9 @@ def job(
     state: JobState = JobState.RUNNING,
     **task: Any,
 ) -> Job:
-    wish = Task("train", script="/p/t.py", **{"share": True, **task})
+    asked = Task("train", script="/p/t.py", **{"share": True, **task})
     estimate = {"memory": {"context_mib": 500.5, "high_mib": need}}
-    return Job(name, wish, "ada", state, 1.0, None, (attempt,), estimate_mib=need,
+    return Job(name, asked, "ada", state, 1.0, None, (attempt,), estimate_mib=need,
                estimate=estimate)  # fmt: skip
 
 

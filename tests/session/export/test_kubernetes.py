@@ -153,7 +153,7 @@ def env(objects: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one.get("value", "") for one in container(objects)["env"]}
 
 
-def wishes(objects: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
+def requirements(objects: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
     affinity = pod(objects).get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
     (term,) = terms.get("nodeSelectorTerms", [{"matchExpressions": []}])
@@ -256,32 +256,32 @@ def test_a_cluster_may_call_devices_otherwise(write: Write, task: Task) -> None:
     )
     assert container(objects)["resources"]["limits"]["amd.com/gpu"] == "1"
     affinity = pod(objects)["affinity"]["nodeAffinity"]
-    (wish,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert wish["preference"]["matchExpressions"] == [
+    (requirement,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert requirement["preference"]["matchExpressions"] == [
         {"key": "amd.com/gpu.product-name", "operator": "In", "values": ["AMD_Instinct_MI300X_OAM"]}
     ]
 
 
 def test_the_estimate_chooses_nodes_with_enough_memory(write: Write, task: Task) -> None:
     objects, _ = write(task, 17000.0)
-    operator, (least,) = wishes(objects)["nvidia.com/gpu.memory"]
+    operator, (least,) = requirements(objects)["nvidia.com/gpu.memory"]
     assert operator == "Gt"
     assert (int(least) + 1) * MEMORY_THRESHOLD >= 17000.0 > int(least) * MEMORY_THRESHOLD
     assert env(objects)["GPUCONSOLE_ESTIMATE_MIB"] == "17000"
     strict, _ = write(replace(task, memory_threshold=0.5), 17000.0)
-    assert wishes(strict)["nvidia.com/gpu.memory"] == ("Gt", ["33999"])
+    assert requirements(strict)["nvidia.com/gpu.memory"] == ("Gt", ["33999"])
     unknown, notes = write(task, None)
-    assert "nvidia.com/gpu.memory" not in wishes(unknown)
+    assert "nvidia.com/gpu.memory" not in requirements(unknown)
     assert any("memory is unknown" in note for note in notes)
     other, notes = write(replace(task, backend="npu"), 17000.0)
-    assert "nvidia.com/gpu.memory" not in wishes(other)
+    assert "nvidia.com/gpu.memory" not in requirements(other)
     assert any("19.5 GiB or more" in note for note in notes)
     shared, notes = write(replace(task, devices=8, distributed_strategy="sharding"), 90000.0)
-    assert "nvidia.com/gpu.memory" not in wishes(shared)
+    assert "nvidia.com/gpu.memory" not in requirements(shared)
     assert any("share its memory" in note for note in notes)
 
 
-def test_preferred_types_are_wished_for_in_their_order(write: Write, task: Task) -> None:
+def test_preferred_types_are_preferred_in_their_order(write: Write, task: Task) -> None:
     objects, _ = write(replace(task, preferred_devices=("A100-SXM4-40GB", "RTX_3090")))
     affinity = pod(objects)["affinity"]["nodeAffinity"]
     first, second = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -294,10 +294,10 @@ def test_preferred_types_are_wished_for_in_their_order(write: Write, task: Task)
     assert not any("Ti" in value for value in expression["values"])
     own, _ = write(replace(task, preferred_devices=("A100",)), type_label="lab.example/card",
                    types={"A100": "ampere"})  # fmt: skip
-    (wish,) = pod(own)["affinity"]["nodeAffinity"][
+    (requirement,) = pod(own)["affinity"]["nodeAffinity"][
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]
-    assert wish["preference"]["matchExpressions"] == [
+    assert requirement["preference"]["matchExpressions"] == [
         {"key": "lab.example/card", "operator": "In", "values": ["ampere"]}
     ]
     assert type_values("Nobody's 9000", {}) == ("NVIDIA-Nobody-s-9000", "Nobody-s-9000")
@@ -307,7 +307,7 @@ def test_labels_of_hosts_become_labels_of_nodes(write: Write, task: Task) -> Non
     wanted = replace(
         task, labels={"pool": "train", "nvlink": ""}, anti_labels={"rack": "r7", "old": ""}
     )
-    found = wishes(write(wanted)[0])
+    found = requirements(write(wanted)[0])
     assert found["pool"] == ("In", ["train"])
     assert found["nvlink"] == ("Exists", [])
     assert found["rack"] == ("NotIn", ["r7"])
@@ -321,10 +321,10 @@ def test_only_jobs_with_checkpoints_go_where_nodes_may_be_taken_away(
     write: Write, task: Task
 ) -> None:
     plain, _ = write(task)
-    assert wishes(plain)["karpenter.sh/capacity-type"] == ("NotIn", ["spot"])
+    assert requirements(plain)["karpenter.sh/capacity-type"] == ("NotIn", ["spot"])
     assert [one["key"] for one in pod(plain)["tolerations"]] == ["nvidia.com/gpu"]
     resuming, _ = write(replace(task, checkpoint_dir="checkpoints"), claim="lab")
-    assert "karpenter.sh/capacity-type" not in wishes(resuming)
+    assert "karpenter.sh/capacity-type" not in requirements(resuming)
     tolerated = {one["key"] for one in pod(resuming)["tolerations"]}
     assert {"cloud.google.com/gke-spot", "nvidia.com/gpu"} <= tolerated
     own, _ = write(replace(task, checkpoint_dir="c"), claim="lab", interruptible={"spot": "yes"})
@@ -588,7 +588,7 @@ def test_the_command_takes_a_script(
     objects, _ = parsed(capsys.readouterr().out)
     assert container(objects)["command"][-2:] == ["--epochs", "3"]
     assert container(objects)["image"] == "lab/x:1"
-    assert "nvidia.com/gpu.memory" in wishes(objects), "preflight was asked"
+    assert "nvidia.com/gpu.memory" in requirements(objects), "preflight was asked"
     assert main(["render", "nothing", "--to", "kubernetes", "--state", str(tmp_path / "s")]) == 2
     assert main(["render", "--to", "kubernetes"]) == 2
     assert main(["render", "job", "--to", "kubernetes", "--image", "x"]) == 2
