@@ -106,7 +106,7 @@ def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> b
         told = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
         return bool(int(told["mode"]) & _LINK)
     except (KeyError, TypeError, ValueError):
-        raise docker.errors.APIError("what is mounted cannot be told", response=answer) from None
+        raise docker.errors.APIError("what is mounted is unknown", response=answer) from None
 
 
 def restore(

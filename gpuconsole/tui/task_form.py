@@ -105,10 +105,11 @@ def values_of(task: Task) -> dict[str, str]:
 def past(jobs: Iterable[Job], user: str) -> list[Job]:
     """Return the jobs of a user that were submitted from scripts, newest first; of those that were
     typed alike, and of a sweep, only the newest."""
-    found: dict[tuple[str, ...], Job] = {}
+    found: dict[tuple[object, ...], Job] = {}
     for job in sorted(jobs, key=lambda job: -job.submitted_at):
         if job.user == user and job.task.script:
-            alike = (job.task.sweep,) if job.task.sweep else tuple(values_of(job.task).values())
+            typed = (*values_of(job.task).values(), *job.task.edits)
+            alike = (job.task.sweep,) if job.task.sweep else typed
             found.setdefault(alike, job)
     return list(found.values())
 

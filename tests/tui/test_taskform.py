@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.tui.task_form import FormError, apply, build_task, values_of
 from gpuconsole.tui.widgets.form import completed
 from tests.tui.console import opened
-from tests.tui.fake import NOW, FakeSession, job
-from tests.tui.test_submit import asked, value
+from tests.tui.fake import NOW, FakeSession, job, report
+from tests.tui.test_submit import asked, form, value
 
 
 def test_completion(tmp_path: Path) -> None:
@@ -118,6 +119,51 @@ async def test_past_submissions_are_recalled_and_the_draft_is_kept() -> None:
         assert console.app.focused is console.app.screen.query_one("#field-script")
         await console.press("up", "enter")
         assert console.app.focused is console.app.screen.query_one("#field-args")
+
+
+async def test_a_recalled_job_brings_the_changes_of_its_copy() -> None:
+    loop = Edit("train.py", 20, "step()", "scaler.step()", "amp")
+    size = Edit("train.py", 3, "batch = 64", "batch = 16")
+    older, newest = past_jobs()[:2]
+    jobs = (
+        replace(newest, task=replace(newest.task, edits=(loop,))),
+        replace(newest, id="plain", submitted_at=NOW + 1.5),
+        replace(older, task=replace(older.task, edits=(loop, size))),
+    )
+    session = FakeSession(jobs_now=jobs)
+    async with opened(session) as console:
+        await console.press("4")
+        await console.type("train.py")
+        await console.press("up")
+        await console.until(lambda: asked(session).edits == (loop,))
+        await console.shows("shipped copy, mixed precision", "ctrl+z undoes the last change")
+        # The same was submitted without the change too.
+        await console.press("up")
+        await console.until(lambda: asked(session).edits == ())
+        await console.press("up")
+        await console.until(lambda: asked(session).edits == (loop, size))
+        assert value(console, "batch") == "32"
+        await console.press("ctrl+z")
+        await console.until(lambda: asked(session).edits == ())
+        assert value(console, "batch") == ""
+
+
+async def test_the_draft_has_its_own_changes_back_after_a_recall() -> None:
+    loop = Edit("train.py", 20, "step()", "scaler.step()", "amp")
+    mixed = Suggestion("amp", "O1", "Use mixed precision.", 900.0, edits=(loop,))
+    session = FakeSession(jobs_now=past_jobs(), answer=replace(report(), suggestions=(mixed,)))
+    async with opened(session) as console:
+        await form(console)
+        await console.shows("F2")
+        await console.press("f2")
+        await console.shows("Change the shipped copy so?")
+        await console.press("y")
+        await console.until(lambda: asked(session).edits == (loop,))
+        await console.press("ctrl+r")
+        await console.until(lambda: asked(session).args == ("--lr", "0.2"))
+        assert asked(session).edits == ()
+        await console.press("down")
+        await console.until(lambda: asked(session).edits == (loop,))
 
 
 async def test_nothing_to_recall_says_so() -> None:

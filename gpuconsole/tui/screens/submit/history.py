@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual import on
 
-from gpuconsole.core.jobs import Job
+from gpuconsole.core.jobs import Job, Task
 from gpuconsole.tui.screens.submit.measure import MeasuringScreen
 from gpuconsole.tui.task_form import Recall, past
 from gpuconsole.tui.widgets.form import Form
@@ -33,14 +33,21 @@ class RecallingScreen(MeasuringScreen):
             form.recalling, self._recall.at = False, 0
             self._entitle()
 
+    def recalled(self, task: Task | None, *, typed: bool) -> None:
+        """Take over what a form does not show of a task that it will be filled with; None is what
+        was typed before. With `typed` that is left now."""
+
     def action_recall(self, way: int) -> None:
         """Fill the form as it was for an older submission (`way` 1), or a newer one."""
-        form, found = self.query_one(Form), self.past_jobs()
-        values = self._recall.step([job.task for job in found], form.values, way)
+        form = self.query_one(Form)
+        found = [job.task for job in self.past_jobs()]
+        typed = not self._recall.holds(form.values)
+        values = self._recall.step(found, form.values, way)
         if values is None:
             self.tell("You submitted nothing before that." if found else "No job of yours yet.")
             return
         form.begin()
+        self.recalled(found[self._recall.at - 1] if self._recall.at else None, typed=typed)
         form.fill(values)
         form.recalling = self._recall.at > 0
         self._entitle()

@@ -39,7 +39,14 @@ from gpuconsole.tui.screens.dialogs.change import ChangeScreen
 from gpuconsole.tui.screens.submit.file_picker import PickerScreen
 from gpuconsole.tui.screens.submit.history import RecallingScreen
 from gpuconsole.tui.snapshot import Picture
-from gpuconsole.tui.task_form import FormError, applicable, apply, build_task, with_question
+from gpuconsole.tui.task_form import (
+    FormError,
+    applicable,
+    apply,
+    build_task,
+    values_of,
+    with_question,
+)
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.panel import Line, Panel
 
@@ -69,6 +76,20 @@ class Answer:
 
 
 @dataclass(slots=True)
+class Copy:
+    """How the shipped copy of a script is changed."""
+
+    edits: tuple[Edit, ...] = ()
+    """Its lines to change."""
+    script: str = ""
+    """The script that they are for."""
+    batch: str = ""
+    """The batch size that was typed when they were made."""
+    undo: list[tuple[tuple[Edit, ...], str, str]] = field(default_factory=list)
+    """For each change the edits, batch size and arguments before it."""
+
+
+@dataclass(slots=True)
 class Draft:
     """The state of one's typing against the last answer."""
 
@@ -77,16 +98,23 @@ class Draft:
     """Whether the answer has been waited for so long that it is worth a mark."""
     pane: str = "form"
     answer: Answer = field(default_factory=Answer)
-    edits: tuple[Edit, ...] = ()
-    """Lines to change in the shipped copy of the script."""
-    script: str = ""
-    """The script that they are for."""
+    copy: Copy = field(default_factory=Copy)
+    typed_copy: Copy = field(default_factory=Copy)
+    """That of the form as it was typed, while one is recalled."""
     awaited: tuple[Task, int] | None = None
     """The suggestion whose key was pressed before there was an answer, and for which task."""
-    batch: str = ""
-    """The batch size that was typed when they were made."""
-    undo: list[tuple[tuple[Edit, ...], str, str]] = field(default_factory=list)
-    """For each change the edits, batch size and arguments before it."""
+
+
+def recalled_copy(task: Task) -> Copy:
+    """Return the copy of a task that was submitted; one undo takes all its changes back, and a
+    batch size that went with them."""
+    if not task.edits:
+        return Copy()
+    values = values_of(task)
+    before = "" if of_batch(task.edits) else values["batch"]
+    made = Copy(task.edits, values["script"], values["batch"])
+    made.undo.append(((), before, values["args"]))
+    return made
 
 
 class SubmitScreen(RecallingScreen):
@@ -152,7 +180,7 @@ class SubmitScreen(RecallingScreen):
         none, nor is there one to answer where nothing was asked."""
         able = len(self._applicable)
         absent = {f"submit.{name}" for name in ("first", "second", "third", "fourth")[able:]}
-        if not self._draft.undo:
+        if not self._draft.copy.undo:
             absent.add("submit.undo")
         report = self._draft.answer.report
         if report is None or not report.estimate.asks:
@@ -209,10 +237,10 @@ class SubmitScreen(RecallingScreen):
         changed = apply(before, chosen)
         if changed is None:
             return
-        draft = self._draft
-        draft.undo.append((draft.edits, before["batch"], before["args"]))
-        draft.edits = with_edits(draft.edits, chosen.edits)
-        draft.script, draft.batch = before["script"], changed["batch"]
+        copy = self._draft.copy
+        copy.undo.append((copy.edits, before["batch"], before["args"]))
+        copy.edits = with_edits(copy.edits, chosen.edits)
+        copy.script, copy.batch = before["script"], changed["batch"]
         form.fill(changed)
         if changed == before:
             self._changed(changed, at_once=True)
@@ -235,15 +263,27 @@ class SubmitScreen(RecallingScreen):
 
     def action_undo(self) -> None:
         """Undo the last change of the shipped copy, and what it did to the form."""
-        draft, form = self._draft, self.query_one(Form)
-        if not draft.undo:
+        copy, form = self._draft.copy, self.query_one(Form)
+        if not copy.undo:
             return
-        draft.edits, draft.batch, args = draft.undo.pop()
+        copy.edits, copy.batch, args = copy.undo.pop()
         before = form.values
-        changed = {**before, "batch": draft.batch, "args": args}
+        changed = {**before, "batch": copy.batch, "args": args}
         form.fill(changed)
         if changed == before:
             self._changed(changed, at_once=True)
+
+    def recalled(self, task: Task | None, *, typed: bool) -> None:
+        """Change the shipped copy as it was changed for the job that is recalled."""
+        draft = self._draft
+        if typed:
+            draft.typed_copy = draft.copy
+        if task is None:
+            draft.copy = draft.typed_copy
+        else:
+            draft.copy = recalled_copy(task)
+        # Its form may be alike, so that nothing else asks for an answer.
+        self._changed(self.query_one(Form).values)
 
     def action_copy(self) -> None:
         """Copy the equivalent docker command, once it is known where the job would run."""
@@ -279,12 +319,12 @@ class SubmitScreen(RecallingScreen):
     def action_rerun(self) -> None:
         """Estimate again; after an error without changes of the shipped copy: the file may have
         changed."""
-        draft, form = self._draft, self.query_one(Form)
-        if draft.answer.error is not None and draft.edits:
+        copy, form = self._draft.copy, self.query_one(Form)
+        if self._draft.answer.error is not None and copy.edits:
             # As it was before the first of them: nothing else puts a batch size in.
             typed = form.values
-            was = draft.undo[0] if draft.undo else (draft.edits, typed["batch"], typed["args"])
-            draft.edits, draft.undo, draft.batch = (), [], was[1]
+            was = copy.undo[0] if copy.undo else (copy.edits, typed["batch"], typed["args"])
+            copy.edits, copy.undo, copy.batch = (), [], was[1]
             form.fill({**typed, "batch": was[1], "args": was[2]})
             self.tell("The changes of the shipped copy are undone.")
         self._changed(form.values, at_once=True)
@@ -389,15 +429,15 @@ class SubmitScreen(RecallingScreen):
             return None
         form.complain("", "")
         self._forget_edits(values)
-        return replace(task, edits=self._draft.edits)
+        return replace(task, edits=self._draft.copy.edits)
 
     def _forget_edits(self, values: Mapping[str, str]) -> None:
         """Leave out edits that are for another script, or for another batch size."""
-        draft = self._draft
-        if values["script"] != draft.script:
-            draft.edits, draft.undo = (), []
-        elif values["batch"] != draft.batch and (old := of_batch(draft.edits)):
-            draft.edits, draft.undo = draft.edits[: len(draft.edits) - len(old)], []
+        copy = self._draft.copy
+        if values["script"] != copy.script:
+            copy.edits, copy.undo = (), []
+        elif values["batch"] != copy.batch and (old := of_batch(copy.edits)):
+            copy.edits, copy.undo = copy.edits[: len(copy.edits) - len(old)], []
             self.tell("Another batch size was typed: the copy is not changed for the former one.")
 
     # -- submitting -------------------------------------------------------------------------
@@ -484,7 +524,7 @@ class SubmitScreen(RecallingScreen):
         elif answer.report is None:
             panel.put(invitation(ink, self.past_jobs(), self.picture.now, width))
         else:
-            panel.put(report_lines(ink, answer.report, answer.uuids, width, self._draft.edits))
+            panel.put(report_lines(ink, answer.report, answer.uuids, width, self._draft.copy.edits))
 
     def _freshness(self) -> str:
         answer = self._draft.answer
