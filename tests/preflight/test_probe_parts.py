@@ -881,6 +881,11 @@ def test_parts_of_a_checkpoint_that_is_not_here_hold_nothing(part: Any) -> None:
     assert (loaded["start_epoch"], loaded["best_acc"], loaded.get("epoch")) == (0, 0.0, None)
     assert "model" not in loaded
     assert not list(loaded)
+    counted = loaded["inter"]
+    assert (counted + 1, 2 - counted, list(range(counted, 2)), float(counted)) == (1, 2, [0, 1], 0)
+    assert counted < 1 <= 1 + counted
+    assert loaded["best"]["best_acc"] == 0.0
+    assert f"{counted:.1f}" == "0.0"
     made = part("probe_made")
     assert made.is_weights(pickle.loads(made.weights()))
     assert not made.is_weights({"a": 1})
@@ -915,6 +920,73 @@ def test_code_of_the_project_gives_pandas_by_place_what_it_takes_by_name_only(
     assert found["left"] == ("date", 1, 2)
     with pytest.raises(TypeError):
         frame.drop("date", 1)
+
+
+def test_code_of_the_project_reads_tables_with_options_that_are_no_more(
+    part: Any, tmp_path: Path
+) -> None:
+    class Frame:
+        def items(self) -> list[str]:
+            return ["column"]
+
+    def read(path: str, sep: str = ",", on_bad_lines: str = "error") -> tuple[str, str, str]:
+        return path, sep, on_bad_lines
+
+    pandas = types.SimpleNamespace(
+        DataFrame=Frame, Series=type("Series", (Frame,), {}), read_csv=read, read_table=read
+    )
+    part("probe_older")._older_pandas(pandas, str(tmp_path))
+    found: dict[str, Any] = {"pandas": pandas}
+    text = (
+        "left = pandas.read_csv('a', delim_whitespace=True, error_bad_lines=False)\n"
+        "names = pandas.DataFrame().iteritems()\n"
+    )
+    exec(compile(text, str(tmp_path / "x.py"), "exec"), found)
+    assert found["left"] == ("a", r"\s+", "skip")
+    assert found["names"] == ["column"]
+    with pytest.raises(TypeError):
+        pandas.read_csv("a", delim_whitespace=True)
+    with pytest.raises(AttributeError):
+        pandas.DataFrame().iteritems()
+
+
+class _Gym:
+    """What stands for `gym` of 0.26."""
+
+    __version__ = "0.26.2"
+
+    class Wrapper:
+        def __init__(self, env: Any) -> None:
+            self.env = env
+
+    class Env:
+        def reset(self, seed: int | None = None) -> tuple[str, dict[str, int | None]]:
+            return "seen", {"seed": seed}
+
+        def step(self, action: int) -> tuple[str, int, bool, bool, dict[str, int]]:
+            return "next", 1, False, action > 0, {}
+
+    def __init__(self) -> None:
+        self.make: Any = lambda name: self.Env()
+
+
+@pytest.mark.parametrize(
+    ("step", "seen"), [("a, b, done, _ = env.step(1)", "seen"), ("a, b, done, cut, _ = env.step(1)",
+                                                                ("seen", {"seed": None}))]
+)  # fmt: skip
+def test_environments_give_what_the_script_takes(
+    part: Any, tmp_path: Path, step: str, seen: Any
+) -> None:
+    gym: Any = _Gym()
+    part("probe_environments").older(gym, str(tmp_path))
+    script = tmp_path / "train.py"
+    script.write_text(f"env = gym.make('Cart')\nfirst = env.reset()\n{step}\n")
+    found: dict[str, Any] = {"gym": gym}
+    exec(compile(script.read_text(), str(script), "exec"), found)
+    assert found["first"] == seen
+    assert found["a"] == "next"
+    assert found["done"] is (seen == "seen")
+    assert type(gym.make("Cart")) is _Gym.Env
 
 
 def test_code_of_the_project_reads_bytes_with_fromstring(part: Any, tmp_path: Path) -> None:

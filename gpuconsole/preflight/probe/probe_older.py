@@ -14,6 +14,7 @@ import sys
 import types
 from typing import Any
 
+import probe_environments
 from probe_files import when_imported
 from probe_notes import note
 
@@ -62,6 +63,8 @@ def install(root: Any) -> None:
     _offer(numpy, {**kinds, **values, **functions, "compat": compat}, root)
     abstract = {name: getattr(collections.abc, name) for name in collections.abc.__all__}
     _offer(collections, abstract, root)
+    clocks = importlib.import_module("time")
+    _offer(clocks, {"clock": clocks.perf_counter}, root)
     _offer(inspect, {"getargspec": lambda f: inspect.getfullargspec(f)[:4]}, root)
     when_imported(
         "PIL.Image",
@@ -77,8 +80,9 @@ def install(root: Any) -> None:
     )
     when_imported("mmcv", lambda module: _moved(module, root))
     when_imported("yaml", lambda module: _load_without_loader(module, root))
-    when_imported("pandas", lambda module: _by_place(module, root))
+    when_imported("pandas", lambda module: _older_pandas(module, root))
     when_imported("scipy.linalg", lambda module: _idle(module, "solve_triangular", "debug", root))
+    probe_environments.install(root)
 
 
 def _moved(mmcv: Any, root: Any) -> None:
@@ -179,6 +183,67 @@ def _load_without_loader(yaml: Any, root: Any) -> None:
             continue
 
         setattr(yaml, name, _defaulted(old, yaml.FullLoader, inside))
+
+
+def _older_pandas(pandas: Any, root: Any) -> None:
+    """Let pandas be called as before its second and third version."""
+    _by_place(pandas, root)
+    inside = os.path.join(os.path.abspath(root), "")
+    for name in ("read_csv", "read_table"):
+        setattr(pandas, name, _separated(getattr(pandas, name), inside))
+
+    def append(self: Any, other: Any, ignore_index: Any = False, **_: Any) -> Any:
+        others = other if isinstance(other, (list, tuple)) else [other]
+        rows = [pandas.DataFrame([one]) if isinstance(one, (dict, pandas.Series)) else one
+                for one in others]  # fmt: skip
+        return pandas.concat([self, *rows], ignore_index=ignore_index)
+
+    for kind, name, method in (
+        (pandas.DataFrame, "append", append),
+        (pandas.DataFrame, "iteritems", pandas.DataFrame.items),
+        (pandas.Series, "iteritems", pandas.Series.items),
+    ):
+        if not hasattr(kind, name):
+            setattr(kind, name, _noted(method, name, inside))
+
+
+def _noted(method: Any, name: Any, inside: Any) -> Any:
+    """Return a method that is no more, for code of the project."""
+
+    @functools.wraps(method)
+    def called(self: Any, *given: Any, **options: Any) -> Any:
+        if not _asks(inside):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        note(f"pandas: {name} is no more in the version that is installed here; what it was in "
+             "older ones is in its place.")  # fmt: skip
+        return method(self, *given, **options)
+
+    return called
+
+
+def _separated(read: Any, inside: Any) -> Any:
+    """Return a reader of tables that takes the options of older versions too."""
+    known = set(inspect.signature(read).parameters)
+
+    @functools.wraps(read)
+    def called(*given: Any, **options: Any) -> Any:
+        dropped = OLD_OPTIONS & options.keys() - known
+        if dropped and _asks(inside):
+            note(f"pandas.{read.__name__} takes no {', '.join(sorted(dropped))} in the version "
+                 "that is installed here; it was taken as in older ones.")  # fmt: skip
+            old = {name: options.pop(name) for name in dropped}
+            if old.get("delim_whitespace"):
+                options["sep"] = r"\s+"
+            if old.get("error_bad_lines") is False:
+                options["on_bad_lines"] = "skip"
+        return read(*given, **options)
+
+    return called
+
+
+OLD_OPTIONS = {"delim_whitespace", "error_bad_lines", "warn_bad_lines", "infer_datetime_format",
+               "mangle_dupe_cols", "keep_date_col"}  # fmt: skip
+"""What `read_csv` took once and takes no more; but for the first two it changes no sizes."""
 
 
 def _by_place(pandas: Any, root: Any) -> None:

@@ -140,13 +140,46 @@ def _no_card(instead: Any) -> Any:
 
 class Nothing(dict):  # type: ignore[type-arg]
     """A checkpoint in which there is nothing: what a script takes for a part of it has nothing
-    either, and what it takes for a count or a score is 0."""
+    either, and what it takes for a count or a score is 0. Arithmetic takes it for 0 too."""
 
     def __missing__(self, key: Any) -> Any:
         word = str(key).lower()
         if any(one in word for one in ("epoch", "iter", "step")):
             return 0
-        return 0.0 if any(one in word for one in ("loss", "best", "acc", "score")) else Nothing()
+        scored = any(one in word for one in ("loss", "best_", "_best", "acc", "score"))
+        return 0.0 if scored else Nothing()
+
+    def __index__(self) -> int:
+        return 0
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __format__(self, form: Any) -> str:
+        return format(0, form) if form else str(self)
+
+    def __add__(self, other: Any) -> Any:
+        return 0 + other
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return 0 - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - 0
+
+    def __lt__(self, other: Any) -> Any:
+        return other > 0
+
+    def __le__(self, other: Any) -> Any:
+        return other >= 0
+
+    def __gt__(self, other: Any) -> Any:
+        return other < 0
+
+    def __ge__(self, other: Any) -> Any:
+        return other <= 0
 
 
 def _is_pointer(path: Any) -> Any:
