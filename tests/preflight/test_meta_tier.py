@@ -21,12 +21,14 @@ from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.onward import (
     AFTER,
+    AWAITED,
     CHEAP,
     EPOCHS,
     FAR,
     FIRST,
     LONGEST,
     MOST,
+    PASSED,
     PATIENCE,
     RISING,
     STEADY,
@@ -297,6 +299,7 @@ def test_a_training_that_cannot_be_left_ends_the_run_soon() -> None:
     for _ in range(STEADY + 1):
         onward.cycle(15, 5)
     assert onward.leaves(6, epochs=False)
+    assert not onward.passes(6, 0)
     for seen in range(PATIENCE):
         assert not onward.over(6 + seen)
         onward.cycle(15, 5)
@@ -310,10 +313,31 @@ def test_what_comes_after_a_training_may_do_so_much_and_no_more() -> None:
     for _ in range(STEADY + 1):
         onward.cycle(15, 5)
     assert onward.leaves(6, epochs=False)
+    assert not onward.passes(6, 0)
     work.done += AFTER
     assert not onward.spent
     work.done += 1
     assert onward.spent
+
+
+def test_epochs_of_a_training_that_is_left_are_passed_for_so_much_work() -> None:
+    work = _Work()
+    first = Onward(work)
+    work.done = CHEAP
+    for _ in range(STEADY + 1):
+        first.cycle(15, 5)
+    assert first.leaves(6, epochs=False)
+    for seen in range(7, 9):
+        work.done += PASSED // 2 - 1
+        assert first.passes(seen, PASSED)
+        first.cycle(15, 5)
+        assert not first.over(seen), "it is passed, not gone on with"
+    work.done += 2
+    assert not first.passes(9, PASSED)
+    assert not first.passes(10, AWAITED), "what was left is left"
+    alike = Onward(_Work(), until=12, way=first.way)
+    assert alike.leaves(6, epochs=False)
+    assert [alike.passes(seen, 0) for seen in (7, 8, 9)] == [True, True, False]
 
 
 def test_another_training_is_followed_like_the_first_but_not_any_number_of_them() -> None:

@@ -45,7 +45,14 @@ def _trained(loops: ModuleType, text: str) -> dict[str, Any]:
     def enough(is_so: bool = True) -> None:
         watch.leaving = is_so
 
+    def back() -> None:
+        watch.backwards += 1
+
+    def passing(is_so: bool) -> None:
+        watch.passing = is_so
+
     names: dict[str, Any] = {"step": step, "made": made, "enough": enough, "seen": []}
+    names |= {"back": back, "passing": passing}
     exec(loops.compiled(text, "train.py"), names)
     return names
 
@@ -54,6 +61,7 @@ EPOCHS = """
 optimizer = made()
 for epoch in range(100):
     for batch in range(100):
+        back()
         step(optimizer)
         seen.append((epoch, batch))
         if (epoch, batch) == (1, 2):
@@ -66,7 +74,7 @@ else:
 def test_loops_that_train_end_with_their_next_turn(loops: ModuleType) -> None:
     seen = _trained(loops, EPOCHS)["seen"]
     assert seen[-2:] == [(1, 2), "whole"]
-    assert loops.WATCH.ended == 2
+    assert loops.WATCH.ended == 3, "the first epoch ended by itself"
 
 
 def test_a_while_loop_ends_as_by_its_test(loops: ModuleType) -> None:
@@ -171,3 +179,41 @@ def test_annotations_of_a_script_are_what_they_are_in_python(loops: ModuleType) 
     """The probe's own `from __future__` is none of the script's."""
     text = "def train(epoch: int) -> None:\n    pass\n"
     assert _trained(loops, text)["train"].__annotations__ == {"epoch": int, "return": None}
+
+
+PASSED = """
+optimizer = made()
+def train():
+    {loop}
+        back()
+        for one in (optimizer,):  # its steps end no epoch
+            step(one)
+        seen.append("step")
+        enough()
+for epoch in range(100):
+    passing(epoch < 4)
+    train()
+    seen.append(epoch)
+seen.append("after")
+"""
+
+
+@pytest.mark.parametrize("loop", ["for batch in range(50):", "while len(seen) < 99:"])
+def test_epochs_are_passed_with_a_step_each(loops: ModuleType, loop: str) -> None:
+    seen = _trained(loops, PASSED.format(loop=loop))["seen"]
+    assert seen == [*(one for epoch in range(5) for one in ("step", epoch)), "after"]
+    assert loops.WATCH.turns == 4
+
+
+def test_a_reader_that_ends_by_itself_ends_an_epoch_too(loops: ModuleType) -> None:
+    """A reader is cut short while its epoch is passed."""
+    loop = "for batch in range(1):"
+    seen = _trained(loops, PASSED.format(loop=loop))["seen"]
+    assert seen == [*(one for epoch in range(5) for one in ("step", epoch)), "after"]
+
+
+def test_a_file_that_may_evaluate_is_noted(loops: ModuleType) -> None:
+    _trained(loops, "for epoch in range(3): print(end='')\n")
+    assert not loops.WATCH.evaluates
+    _trained(loops, "def test(net):\n    net.eval()\nfor epoch in range(3): print(end='')\n")
+    assert loops.WATCH.evaluates

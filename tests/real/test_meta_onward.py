@@ -85,6 +85,50 @@ def test_an_evaluation_stays_in_the_answer_though_training_holds_more(tmp_path: 
     assert hidden not in plain["sizes"]
 
 
+BY_COUNT = """
+import paddle
+net = paddle.nn.Sequential(paddle.nn.Linear(256, 512), paddle.nn.Tanh(), paddle.nn.Linear(512, 8))
+adams = [paddle.optimizer.Adam(parameters=net.parameters())]
+rows = lambda count: paddle.io.TensorDataset([paddle.randn([count, 256])])
+train = paddle.io.DataLoader(rows(16000), batch_size=16)
+test = paddle.io.DataLoader(rows(1024), batch_size=512)
+batches = []
+
+def train_epoch():
+    for _ in range(len(train)):
+        try:
+            (x,) = next(batches[-1])
+        except Exception:
+            batches.append(iter(train))
+            (x,) = next(batches[-1])
+        net(x).square().mean().backward()
+        for one in adams:
+            one.step()
+            one.clear_grad()
+
+for epoch in range(1, 61):
+    train_epoch()
+    if epoch % {every} == 0 and epoch >= {first}:
+        net.eval()
+        for (x,) in test: loss = net(x).square().mean()
+        net.train()
+"""
+
+
+@pytest.mark.parametrize(("every", "first"), [(30, 0), (1, 25)])
+def test_an_evaluation_in_a_later_epoch_is_seen(tmp_path: Path, every: int, first: int) -> None:
+    """However its batches are counted: epochs are passed with a step each until it comes."""
+    (never, *_) = _answer(tmp_path, "", "", "", BY_COUNT.format(every=61, first=0))["document"][
+        "runs"
+    ]
+    runs = _answer(tmp_path, "", "", "", BY_COUNT.format(every=every, first=first))["document"][
+        "runs"
+    ]
+    assert [one["batch"] for one in runs] == [16, 32]
+    for one in runs:
+        assert _peak(one) > _peak(never) + HIDDEN, "the evaluation's own size stays"
+
+
 def test_a_larger_batch_that_is_evaluated_after_some_steps_is_seen(tmp_path: Path) -> None:
     within = f"""held.append(0)
         if len(held) == {FIRST - 1}:
@@ -303,7 +347,7 @@ def test_an_epoch_that_is_cut_holds_no_batch_though_its_iterator_is_held(tmp_pat
         adam.step()
         adam.clear_grad()
     """
-    answer = _answer(tmp_path, "pass", "break", endless)
+    answer = _answer(tmp_path, "pass", "break", endless, SCRIPT.replace("test = ", "# "))
     runs = answer["document"]["runs"]
     assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2, runs[0]["notes"]
 
@@ -336,7 +380,7 @@ def test_a_run_whose_first_steps_are_alike_goes_on_for_few_more(tmp_path: Path) 
     left; runs of other sizes make the first steps alone."""
     steps = tmp_path / "steps"
     within = f"open({str(steps)!r}, 'a').write(f'{{x.shape[0]}}\\n')"
-    _answer(tmp_path, "pass", within, "pass")
+    _answer(tmp_path, "pass", within, "pass", SCRIPT.replace("test = ", "# "))
     made = steps.read_text().split()
     assert request.STEPS + EPOCHS < made.count("16") <= FIRST + 2 + FAR
     assert made.count("32") == request.STEPS

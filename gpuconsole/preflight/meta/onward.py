@@ -4,7 +4,8 @@ Steps without data cost little. They go on until the peak has stood for some and
 epochs are cut short, so that what follows them (an evaluation with larger batches, layers that are
 trained from then on, a network that is saved) is seen too. Lists and queues that grow with each
 step are followed for as long. Then the loops that train are left, for what comes after them: the
-last evaluation, or a training of other networks, which is followed as the first one was.
+last evaluation, or a training of other networks, which is followed as the first one was. While an
+evaluation is awaited that no epoch has brought, further epochs are passed first, with a step each.
 
 What bounds it is counted, not timed: how far a script is followed hangs on no processor.
 """
@@ -28,6 +29,10 @@ CHEAP = 80_000
 block of memory that comes or goes; an idle processor does some forty thousand in a second."""
 LONGEST = 160_000
 """Work for steps of one training after the first ones."""
+PASSED = 40_000
+"""Work for epochs that are passed with a step each, where an evaluation may be ahead."""
+AWAITED = 160_000
+"""The same where a loader was made that gave no batch yet."""
 AFTER = 80_000
 """Work for what comes after a training, until the next one steps or the script ends."""
 MOST = 100
@@ -66,6 +71,8 @@ class Onward:
         self.trainings = 1
         self.leaving = False
         """Whether the loops of this training are being left."""
+        self.passing = False
+        """Whether epochs of it are passed first."""
         self.left = 0
         """Cycles since then."""
         self.held: list[Any] = []
@@ -78,7 +85,7 @@ class Onward:
         else:
             self.quiet += 1
         self.cycles += 1
-        self.left += self.leaving
+        self.left += self.leaving and not self.passing
         self.held.append(held)
 
     def cuts(self, batches: Any, seen: Any = 0) -> bool:
@@ -110,7 +117,19 @@ class Onward:
         else:
             self.way.append(("leave", seen))
         self.leaving, self.left, self.began = True, 0, self.work()
+        self.passing = True
         return True
+
+    def passes(self, seen: Any, most: Any) -> bool:
+        """Tell whether further epochs of a training that is left are passed, after some cycles of
+        the run: as long as that takes no more than `most` work."""
+        if self.told is not None:
+            if self.passing and self._as_told("passed", seen):
+                self.passing, self.began = False, self.work()
+        elif self.passing and self.work() - self.began >= most:
+            self.passing, self.began = False, self.work()
+            self.way.append(("passed", seen))
+        return self.passing
 
     def over(self, seen: Any) -> bool:
         """Tell whether the run ends after so many cycles: another has ended there, or a training
@@ -126,14 +145,15 @@ class Onward:
             return False
         self.trainings += 1
         self.began, self.quiet, self.epochs, self.cycles = self.work(), -1, 0, 0
-        self.leaving, self.left = False, 0
+        self.leaving, self.passing, self.left = False, False, 0
         self.held.clear()
         return True
 
     @property
     def spent(self) -> bool:
         """Whether the work for this training, or for what comes after it, was done."""
-        return bool(self.work() - self.began > (AFTER if self.leaving else 2 * LONGEST))
+        after = self.leaving and not self.passing
+        return bool(self.work() - self.began > (AFTER if after else 2 * LONGEST))
 
     def _as_told(self, what: Any, seen: Any) -> bool:
         # An epoch that was cut there may have ended by itself here.

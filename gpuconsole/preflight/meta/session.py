@@ -19,7 +19,7 @@ import probe_loader
 import probe_loops
 
 from .ledger import Block
-from .onward import Onward, rises
+from .onward import AWAITED, PASSED, Onward, rises
 from .state import REFUSED, STATE, Unsupported
 from .values import MOST_PLACES, chosen
 
@@ -101,6 +101,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Readers that were trained on, an epoch each."""
         self.early: set[Any] = set()
         """Readers that gave batches in the first steps."""
+        self.evaluations = 0
+        """Networks that were run to evaluate them, once something was trained."""
         self.at_end = False
         """Whether the script came to its end."""
         self.by_itself = False
@@ -112,6 +114,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Hook Paddle and begin to record."""
         super().install()
         self._fits()
+        probe_loops.WATCH.on_left = self.loop_left
 
     def work(self) -> int:
         """Return how much was done since the run began."""
@@ -162,6 +165,35 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             probe_loops.WATCH.leaving = True
             for one in self.fitted:
                 one.stop_training = True
+        if self.onward.leaving:
+            passes = self.onward.passes(self.cycles.seen, self.awaited)
+            probe_loops.WATCH.passing = passes
+
+    def loop_left(self) -> None:
+        """A loop that trains is left: its readers are where its end would have left them."""
+        for one in self.cycles.training:
+            reader = self.open_readers.get(one)
+            if reader is not None:
+                reader.drained()
+
+    @property
+    def awaited(self) -> int:
+        """The work that may be done for later epochs, because an evaluation may come in one."""
+        if self.unread:
+            return AWAITED
+        return PASSED if probe_loops.WATCH.evaluates and not self.evaluations else 0
+
+    def called(self, training: Any, bare: Any = False) -> None:
+        """A layer outside any other was run: a network that is evaluated is noted."""
+        evaluates = not bare and not (training and self.paddle.is_grad_enabled())
+        if evaluates and self.cycles.all_steps:
+            self.evaluations += 1
+        super().called(training, bare)
+
+    def went_back(self) -> None:
+        """A backward pass is made: loops are told."""
+        super().went_back()
+        probe_loops.WATCH.backwards += 1
 
     def begin_onward(self) -> None:
         """Answer for the first steps; whatever becomes of the rest of the run, that stands."""

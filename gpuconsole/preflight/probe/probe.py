@@ -330,7 +330,9 @@ def as_asked(request: Any, answer: Any, out: Any) -> Any:
         return beside_its_own(request, runs[0], size, out)
     if runs[0]["events"] == runs[-1]["events"]:
         return answer
-    more = run(dict(runs[-1]["request"], size=size), stages(out, size, 0, 1))
+    # It goes its own way: an epoch is another number of its batches.
+    own_way = dict(runs[-1]["request"], size=size, until=None, way=None)
+    more = run(own_way, stages(out, size, 0, 1))
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
 
 
@@ -426,6 +428,7 @@ def document(request: Any, runs: Any) -> Any:
         one.pop("counted", None)
         one.pop("whole", None)
         one.pop("way", None)
+        one.pop("trains", None)
         one.pop("by_itself", None)
         one.pop("drawn", None)
         one.pop("loaders", None)

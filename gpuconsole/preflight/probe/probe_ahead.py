@@ -155,9 +155,9 @@ def told_of(run: Any) -> Any:
 
 def alike(run: Any) -> Any:
     """Return what makes a run like another: that it goes as far, where that told of more than its
-    first steps (`until`, 0 for these alone) and which loops it ended (`way`), and how that made its
-    batches (`whole`, `drawn`)."""
-    made = {"whole": run.get("whole"), "drawn": run.get("drawn"), "way": run.get("way")}
+    first steps (`until`, 0 for these alone) and which loops it ended (`way`), how that made its
+    batches (`whole`, `drawn`), and the sizes of those that train (`trains`)."""
+    made = {name: run.get(name) for name in ("whole", "drawn", "way", "trains")}
     return {"until": run.get("until") or 0, **made}
 
 

@@ -206,7 +206,7 @@ def _cells(path: Any) -> Any:
 
 _OWN = "gpuconsole_own_batch"
 _SIZES: dict[Any, Any] = {}
-"""What batch sizes of loaders are replaced by, as `value` and `size` of the request."""
+"""What batch sizes of loaders are replaced by, as `value`, `size` and `trains` of the request."""
 
 _REACHED: list[Any] = []
 """The script's own batch sizes of all loaders that were made."""
@@ -220,7 +220,8 @@ def _settle() -> None:
     if _ASKED:
         probe_ahead.reached()
         (request,) = _ASKED
-        _SIZES.update(value=request["batch"].get("value"), size=request["size"])
+        value, trains = request["batch"].get("value"), request.get("trains")
+        _SIZES.update(value=value, size=request["size"], trains=trains)
 
 
 _MAKING: list[Any] = []
@@ -261,10 +262,11 @@ def replaced(given: Any) -> Any:
     """Return the batch size of this run for a loader that has `given` in the script.
 
     The one that is put in where the script's own is known and this is it; in proportion to the
-    others; the one that is put in where nothing is known.
+    others that train; its own where it has another number and another run has shown that nothing
+    trains on it; the one that is put in where nothing is known.
     """
-    own, size = _SIZES.get("value"), _SIZES.get("size")
-    if given is None or size is None:
+    own, size, trains = _SIZES.get("value"), _SIZES.get("size"), _SIZES.get("trains")
+    if given is None or size is None or (trains and given not in trains):
         return given
     return size if own is None else max(1, round(size * given / own))
 
@@ -272,8 +274,8 @@ def replaced(given: Any) -> Any:
 def share(given: Any) -> Any:
     """Return what a batch of this run's would be if samples could be parted, in its samples: the
     proportion of a small batch to others is rounded."""
-    own, size = _SIZES.get("value"), _SIZES.get("size")
-    if not given or not own or size is None:
+    own, size, trains = _SIZES.get("value"), _SIZES.get("size"), _SIZES.get("trains")
+    if not given or not own or size is None or (trains and given not in trains):
         return 1.0
     return (size * given / own) / replaced(given)
 

@@ -70,6 +70,9 @@ class Session:
         self.left_early: list[Any] = []
         """What is said of them."""
         self.readers: dict[Any, Any] = {}
+        self.open_readers: Any = weakref.WeakValueDictionary()
+        self.unread: Any = weakref.WeakSet()
+        """Loaders that were made and have given no batch."""
         self.shapes: dict[Any, Any] = {}
         self.seen: set[Any] = set()
         self.widest_conv = 0
@@ -160,6 +163,7 @@ class Session:
             "untrained": bool(self.cycles.optimizers and not self.cycles.all_steps),
             "own_batch": self.own_batch(),
             "trained_on": self.trained_on(),
+            "trains": sorted({self.own[one] for one in self.cycles.training if self.own.get(one)}),
             "how": self.request["batch"]["how"],
             "loaders": probe_batch.reached(),
             "options": probe_batch.options(self.own_batch()),
@@ -246,18 +250,23 @@ class Session:
             finally:
                 session.inside -= 1
                 if not session.inside:
-                    # A loss has a mode too, which says nothing: nobody changes it.
-                    session.called(not self.training or has_nothing_to_train(self))
+                    session.called(self.training, has_nothing_to_train(self))
 
         cls.__init__, cls.__call__ = init, call
 
-    def called(self, evaluating: Any) -> None:
-        """A network outside any other was run."""
-        self.closed_if(self.cycles.called(evaluating or not self.paddle.is_grad_enabled()))
+    def called(self, training: Any, bare: Any = False) -> None:
+        """A layer outside any other was run, in the mode of training or not; a `bare` one, such as
+        a loss, has nothing to train: its mode, which nobody changes, says nothing."""
+        evaluating = not training or bare or not self.paddle.is_grad_enabled()
+        self.closed_if(self.cycles.called(evaluating))
+
+    def went_back(self) -> None:
+        """A backward pass is made."""
+        self.cycles.went_back()
 
     def _backward(self) -> None:
         """Note each backward pass, however it is asked for."""
-        went_back = self.cycles.went_back
+        went_back = self.went_back
         autograd = self.paddle.autograd
         for owner, name in ((self.paddle.Tensor, "backward"), (autograd, "backward"),
                             (self.paddle, "grad")):  # fmt: skip
@@ -273,7 +282,7 @@ class Session:
             try:
                 return old_run(self, *args)
             finally:
-                session.called(True)
+                session.called(False)
 
         def reshape(self: Any, shape: Any) -> Any:
             session.seen.update(list(shape)[:1])

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import math
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,7 @@ def install(paddle: Any, session: Any) -> None:
         bound.arguments.pop("persistent_workers", None)
         bound.arguments.pop("worker_init_fn", None)
         old_init(*bound.args, **bound.kwargs)
+        session.unread.add(self)
 
     def iterate(self: Any) -> Any:
         number = next(numbers)
@@ -80,6 +82,7 @@ class Watched:
         self.inner = inner
         self.session = session
         self.number = number
+        self.loader = weakref.ref(loader)
         self.length = dict(lengths(loader), own=probe_batch.own_of(loader), **ahead(loader))
         self.open = False
         self.taken = 0
@@ -100,6 +103,8 @@ class Watched:
             self.open = True
             session.record.mark("open", self.number)
             session.readers[self.number] = self.length
+            session.open_readers[self.number] = self
+            session.unread.discard(self.loader())
         session.record.mark("fetch", session.record.count + 1)
         try:
             batch = next(self.inner)
@@ -122,6 +127,13 @@ class Watched:
             self.open = False
             # Of an epoch that is cut the last batch would stay, as long as this is held.
             self.inner = iter(())
+            self.session.record.mark("close", self.number)
+            self.session.left(self.number)
+
+    def drained(self) -> None:
+        """Its epoch is taken for gone through: no batch waits, until it is asked for another."""
+        if self.open:
+            self.open = False
             self.session.record.mark("close", self.number)
             self.session.left(self.number)
 

@@ -5,6 +5,9 @@ another training with other networks) from being seen. Its loops are compiled wi
 training is left, the next turn of a loop that has trained with an optimizer made before it is its
 end, as if nothing were left to walk over. A loop that makes an optimizer in each turn trains
 something else in each, and goes on.
+
+A loop over epochs, in whose last turn another that trains has ended, may go on for a while: each of
+its turns then takes a step alone, on the way to what comes only in a later epoch.
 """
 
 from __future__ import annotations
@@ -17,9 +20,13 @@ import re
 from typing import Any
 
 FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
-"""Names in the compiled code: what walks, what a `while` notes before it, and what it asks."""
+DONE = "__gpuconsole_done__"
+"""Names in the compiled code: what walks, what a `while` notes before it, what it asks before each
+turn, and what it tells when its test has failed."""
 TRAINS = re.compile(r"epoch|\.step\(|\.minimize\(|backward\(|train|\.fit\(|\brun\(", re.IGNORECASE)
 """What is found in the text of a file whose loops may train; others are compiled as they are."""
+EVALUATES = re.compile(r"\.eval\(\)")
+"""What is found in the text of a file that may evaluate."""
 
 _ROOT: list[str] = []
 
@@ -34,21 +41,51 @@ class Watch:
         """Optimizers that were made."""
         self.steps = 0
         """Steps that were made."""
+        self.backwards = 0
+        """Backward passes that were made."""
         self.latest = 0
         """Which of the optimizers made the last step, counted from 1."""
+        self.passing = False
+        """Whether epochs of what is left go on, a step each."""
         self.ended = 0
-        """Loops that were ended."""
+        """Loops that have gone back and stepped, and ended: by themselves, or here."""
+        self.evaluates = False
+        """Whether a file that was compiled has an evaluation in it."""
+        self.turns = 0
+        """Turns of loops over epochs that went on though they were to be left."""
+        self.on_left: Any = lambda: None
+        """Called where a loop is ended here."""
 
     def begun(self) -> Any:
         """Return what is to be known of the beginning of a loop."""
-        return self.made, self.steps
+        return Mark(self)
 
     def left(self, mark: Any) -> bool:
-        """Tell whether a loop that began so ends here."""
-        made, steps = mark
-        ends = self.leaving and self.steps > steps and 0 < self.latest <= made
-        self.ended += ends
-        return bool(ends)
+        """Tell whether a loop that began so ends here; else its next turn begins."""
+        epochs, mark.ended = self.ended > mark.ended, self.ended
+        if not self.leaving or not 0 < self.latest <= mark.made or self.steps == mark.steps:
+            return False
+        if epochs and self.passing:
+            self.turns += 1
+            return False
+        self.on_left()
+        return True
+
+    def done(self, mark: Any) -> bool:
+        """A loop that began so has ended; what a `while` does with the answer changes nothing."""
+        # A loop over optimizers alone has no backward pass.
+        self.ended += self.steps > mark.steps and self.backwards > mark.backwards
+        return False
+
+
+class Mark:
+    """What was when a loop began, and how many had ended when its last turn did."""
+
+    __slots__ = ("backwards", "ended", "made", "steps")
+
+    def __init__(self, watch: Any) -> None:
+        self.made, self.steps, self.backwards = watch.made, watch.steps, watch.backwards
+        self.ended = watch.ended
 
 
 WATCH = Watch()
@@ -67,17 +104,22 @@ class Walk:
         return self
 
     def __next__(self) -> Any:
-        # Asked first: a reader of batches that ends by itself lets go of those it has ready.
-        item = next(self.inner)
-        if WATCH.leaving and WATCH.left(self.mark):
-            raise StopIteration
+        try:
+            # Asked first: a reader of batches that ends by itself lets go of those it has ready.
+            item = next(self.inner)
+            if WATCH.left(self.mark):
+                raise StopIteration
+        except StopIteration:
+            WATCH.done(self.mark)
+            raise
         return item
 
 
 def install(root: Any) -> None:
     """Watch loops of the code below a folder that is compiled from now on."""
     _ROOT[:] = [os.path.join(os.path.realpath(root), "")]
-    for name, value in ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left)):
+    called = ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left), (DONE, WATCH.done))
+    for name, value in called:
         setattr(builtins, name, value)
     loader: Any = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
@@ -107,6 +149,7 @@ def compiled(text: Any, name: Any) -> Any:
 
 def _may_train(text: Any) -> bool:
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    WATCH.evaluates = WATCH.evaluates or bool(EVALUATES.search(words))
     return bool(TRAINS.search(words))
 
 
@@ -124,15 +167,16 @@ class Rewritten(ast.NodeTransformer):
         return node
 
     def visit_While(self, node: Any) -> Any:
-        """`while test` asks before its test whether it is left."""
+        """`while test` asks before its test whether it is left, and tells when that fails."""
         self.generic_visit(node)
         if not _calls(node.body):
             return node
         self.count += 1
         name = f"__gpuconsole_{self.count}__"
         mark = ast.Assign([ast.Name(name, ast.Store())], _called(BEGUN, [], node))
-        stays = ast.UnaryOp(ast.Not(), _called(LEFT, [ast.Name(name, ast.Load())], node.test))
-        node.test = ast.copy_location(ast.BoolOp(ast.And(), [stays, node.test]), node.test)
+        left, done = (_called(one, [ast.Name(name, ast.Load())], node.test) for one in (LEFT, DONE))
+        goes_on = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), left), node.test])
+        node.test = ast.copy_location(ast.BoolOp(ast.Or(), [goes_on, done]), node.test)
         return [ast.copy_location(mark, node), node]
 
 
