@@ -45,6 +45,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "image dockerfile": ("train.py",),
     "preflight": ("train.py", "--offline"),
     "submit": ("train.py", "--force"),
+    "containers": ("--host", "gone"),
+    "exec": ("gone:theirs",),
     "what-if": ("drain", "gone"),
     "simulate": ("--policy", "fifo_strict", "--window-days", "0.01"),
     "learn": ("--minutes", "0.1"),
@@ -79,9 +81,10 @@ REFUSED = {
     "fetch": 1,
     "prune": 3,
     "takeover": 3,
+    "exec": 2,
 }
 """Those that have to say no here, with their exit code: no host answers, there is no backup."""
-NO = {"check": 1, "image list": 3, "image pull": 3, "preflight": 1}
+NO = {"check": 1, "containers": 3, "image list": 3, "image pull": 3, "preflight": 1}
 """Those whose answer is itself a no."""
 UNTIL_STOPPED = {"dispatch", "serve", "metrics"}
 """They run until they are stopped. `serve` and `metrics` print where they are at once, `dispatch`

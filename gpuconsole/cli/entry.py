@@ -39,6 +39,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("recording", "record replay"),
             ("incidents", "incidents"),
             ("images", "image"),
+            ("containers", "containers exec"),
         ),
     ),
     (

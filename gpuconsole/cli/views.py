@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.core.acts import Act
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.host_containers import HostContainers
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
@@ -141,3 +142,35 @@ def acts(listed: Sequence[Act], now: float) -> RenderableType:
         refused = text(clean(act.refused, 200), "red")
         shown.add_row(ago, *(text(clean(word, 200)) for word in row), refused)
     return shown
+
+
+# --- containers ---------------------------------------------------------------------------------
+
+
+def containers(found: Sequence[HostContainers], now: float) -> Iterator[RenderableType]:
+    """Draw the containers host by host, with the reason where a host could not be asked."""
+    shown = table("CONTAINER", "IMAGE", "STATE", "SINCE", "GPU", "WHO", "COMMAND")
+    for host in found:
+        for each in host.containers:
+            since = "" if each.created_at is None else format_duration(now - each.created_at)
+            style = "green" if each.state == "running" else ""
+            who = msg("job {id}", id=each.job) if each.job else ", ".join(each.users)
+            shown.add_row(
+                text(each.key),
+                text(each.image),
+                text(each.state, style),
+                text(since),
+                text(",".join(map(str, each.devices))),
+                text(who),
+                text(each.command),
+            )
+        if host.error:
+            shown.add_row(
+                text(f"{host.host}:", "bold red"), *(text(""),) * 5, said(host.error, "red")
+            )
+        elif not host.containers:
+            shown.add_row(text(f"{host.host}:", "bold"), *(text(""),) * 5, said("none", "dim"))
+        if host.left_out:
+            words = msg("{n} older ones are not shown.", n=host.left_out)
+            shown.add_row(text(f"{host.host}:", "bold"), *(text(""),) * 5, said(words))
+    yield shown

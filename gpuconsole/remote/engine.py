@@ -51,6 +51,7 @@ from gpuconsole.remote import (
     network,
 )
 from gpuconsole.remote.docker_calls import DockerCalls
+from gpuconsole.remote.docker_containers import DockerContainers
 from gpuconsole.remote.docker_empty import is_lease
 from gpuconsole.remote.docker_errors import answer_of, image_error, no_registry_has, status_of
 from gpuconsole.remote.docker_images import (
@@ -100,6 +101,7 @@ class DockerEngine:
         self._folders = JobFolders(link, host)
         self._calls = DockerCalls(link, host, socket_path)
         self.images = DockerImageStore(self._calls, host, road)
+        self.containers = DockerContainers(self._calls)
         self._lease_grace_s = lease_grace_s
         self._interface = interface
 

@@ -42,6 +42,7 @@ from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.preflight.cost import work_of
 from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.containers.service import Containers
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.cleanup import prune_hosts
 from gpuconsole.session.dispatch.dependants import Dependants
@@ -174,6 +175,7 @@ class Session:
         self.queue = self.queue_of(context.user)
         self.processes = Processes(self._context, self.queue.cancel)
         self.forwards = Forwards(self._context)
+        self.containers = Containers(self._context)
         self._forgetting = Forgetting(self._context)
         self.messages = Messages(self._context)
         self._limits = Limits(self._context, self.triage.incidents)

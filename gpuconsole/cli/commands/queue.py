@@ -17,7 +17,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import UnreachableError
+from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.containers import ResultFile
@@ -64,9 +64,12 @@ def jobs(job: str | None, show_all: bool) -> int:
 
 
 @click.command()
-@click.argument("job", shell_complete=completing.jobs())
+@click.argument("job", metavar="JOB|HOST:CONTAINER", shell_complete=completing.jobs())
 @click.option("-f", "--follow", is_flag=True, help="Follow the log until the job ends.")
 @click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Last N lines only.")
+@click.option(
+    "--search", default="", metavar="TEXT", help="Only lines that contain TEXT; `a|b` is either."
+)
 @click.option(
     "--rank",
     type=click.IntRange(min=0),
@@ -75,27 +78,33 @@ def jobs(job: str | None, show_all: bool) -> int:
     help="Of a gang: the number of the host.",
 )
 @common
-def logs(job: str, follow: bool, tail: int | None, rank: int) -> int:
-    """Print the log of a job's latest attempt."""
-    as_json = options().as_json
+def logs(job: str, follow: bool, tail: int | None, search: str, rank: int) -> int:
+    """Print the log of a job's latest attempt, or of any container.
 
-    async def work(session: Session) -> tuple[str, list[str]]:
-        from collections import deque
+    A job comes first where both have the name. Of a container, HOST:CONTAINER, the engine's own
+    log is read, with the rights of your account there.
+    """
+    from gpuconsole.cli import container_logs
 
-        found = session.job(job)
-        said = session.logs(job, follow=follow, rank=rank)
-        if as_json or (tail is not None and not follow):
-            return found.id, list(deque([line async for line in said], maxlen=tail))
-        async for line in said:
-            print(line, flush=follow)
-        return found.id, []
+    async def known(session: Session) -> str:
+        try:
+            return session.job(job).id
+        except UsageError:
+            if ":" in job:
+                return ""
+            raise
 
-    job_id, lines = drive(work, fleet=follow)
-    if as_json:
-        print_document({"job": job_id, "lines": lines})
-    else:
-        for line in lines:
-            print(line)
+    job_id = drive(known, fleet=False)
+    if not job_id:
+        return container_logs.print_log(job, follow=follow, tail=tail, search=search)
+
+    async def work(session: Session) -> None:
+        lines = session.logs(job_id, follow=follow, rank=rank)
+        await container_logs.print_lines(
+            lines, {"job": job_id}, follow=follow, tail=tail, search=search
+        )
+
+    drive(work, fleet=follow)
     return 0
 
 

@@ -83,6 +83,10 @@ class Teletype:
         """Send keys."""
         os.write(self._master, keys)
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the window's size, of which its program hears."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def hang_up(self) -> None:
         """Take the terminal away, as a window that is closed."""
         os.close(self._slave)

@@ -1,0 +1,142 @@
+"""Every container of every host: listed, and commands run in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli import completing
+from gpuconsole.cli.options import ScriptCommand, common, options, script_args
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.sessions import drive
+from gpuconsole.core.host_containers import split_reference
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.core.host_containers import HostContainers
+    from gpuconsole.core.processes import Process
+    from gpuconsole.session.session import Session
+
+_PICTURE_S = 5.0
+"""How long frames are waited for, which say who uses which devices."""
+MOST_OUTPUT = 4 * 2**20
+"""Bytes of each output in a document."""
+SHELL = ("sh",)
+"""What is run where no command is named."""
+NOT_BEGUN = (126, 127)
+"""Codes of a program that may not be run or is not there; engines of some versions say 126 of
+both."""
+
+
+@click.command()
+@click.option(
+    "--host", "hosts", multiple=True, metavar="HOST", shell_complete=completing.hosts,
+    help="Only those of this host; may be repeated.",
+)  # fmt: skip
+@click.option("-a", "--all", "stopped", is_flag=True, help="Show those that do not run too.")
+@common
+def containers(hosts: tuple[str, ...], stopped: bool) -> int:
+    """List the containers on every host, of all users.
+
+    What your account may see on each host, asked now. A host that cannot be asked is listed with
+    the reason, and changes nothing for the others.
+    """
+
+    async def work(session: Session) -> tuple[tuple[HostContainers, ...], float]:
+        await session.first_frames(_PICTURE_S, hosts[0] if len(hosts) == 1 else "")
+        return await session.containers.listing(hosts, stopped=stopped), session.now()
+
+    found, now = drive(work, own_queue=True)
+    if options().as_json:
+        print_document({"hosts": [each.as_json() for each in found]})
+    else:
+        from gpuconsole.cli import views
+
+        show(*views.containers(found, now))
+    if hosts and all(each.error for each in found):
+        if options().as_json:
+            return UnreachableError.exit_code
+        raise UnreachableError("No host could be asked", found[0].error, found[0].hint)
+    return 0
+
+
+@click.command("exec", cls=ScriptCommand)
+@click.argument("container", metavar="HOST:CONTAINER")
+@click.option("-i", "--interactive", is_flag=True, help="Hand on what is typed, or piped in.")
+@click.option("-t", "--tty", is_flag=True, help="Give it a terminal, where there is one here.")
+@click.option("-u", "--user", default="", metavar="USER", help="As whom it runs in the container.")
+@common
+def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
+    """Run a command in a running container of any host.
+
+    Its words stand after `--` and go to no shell; without any, `sh` is run on your terminal. With a
+    terminal every key goes to the command, Ctrl-C too; Ctrl-P Ctrl-Q leaves it running. Without one
+    its output and errors stay apart. Its exit code is handed on. Every command is recorded:
+    `gpuconsole audit`. With --json the document has the exit code and both outputs.
+    """
+    from gpuconsole.local_terminal import Ends, converse
+
+    ends, words = Ends(), script_args()
+    as_json = options().as_json
+    if not words:
+        if as_json or not ends.are_terminal:
+            raise UsageError(
+                "No command", "Without a terminal a command is needed.",
+                "Write it after --, such as: gpuconsole exec HOST:CONTAINER -- nvidia-smi",
+            )  # fmt: skip
+        words, interactive, tty = SHELL, True, True
+    terminal = tty and ends.are_terminal and not as_json
+    host, wanted = split_reference(container)
+
+    async def work(session: Session) -> int | None:
+        found = await session.containers.find(host, wanted)
+        process = await session.containers.run(
+            found, words, terminal=terminal, typing=interactive and not as_json,
+            user=user, size=ends.size if terminal else None,
+        )  # fmt: skip
+        try:
+            if as_json:
+                return await _documented(process)
+            left = await converse(process, terminal=terminal, typing=interactive, ends=ends)
+            return None if left else await process.exit_code()
+        finally:
+            await process.close()
+
+    code = drive(work, links=False, own_queue=True)
+    if as_json:
+        return code or 0
+    if code is None:
+        note(msg("The command runs on in {name}.", name=container))
+        return 0
+    _explain(code, words)
+    return code
+
+
+exec = exec_
+"""The command by its name."""
+
+
+async def _documented(process: Process) -> int | None:
+    """Print what a command writes as one document, and return its exit code."""
+    outputs = {False: bytearray(), True: bytearray()}
+    while (said := await process.read()) is not None:
+        kept = outputs[said.error]
+        kept += said.data[: max(0, MOST_OUTPUT - len(kept))]
+    code = await process.exit_code()
+    texts = (kept.decode("utf-8", "replace") for kept in outputs.values())
+    print_document({"exit_code": code, **dict(zip(("stdout", "stderr"), texts, strict=True))})
+    return code
+
+
+def _explain(code: int, words: Sequence[str]) -> None:
+    """Say what the codes mean by which shells and Docker report a program that did not begin."""
+    if code not in NOT_BEGUN:
+        return
+    note(msg("Exit code {n}: a program was not found in the container, or may not be run.", n=code))
+    if words[:1] != SHELL:
+        note("Most images have a shell: gpuconsole exec HOST:CONTAINER -it -- sh")
+    else:
+        note("An image without `sh` has no shell to enter; its log can still be read.")

@@ -1,0 +1,228 @@
+"""A command in a running container, through the engine's exec: terminal, streams, exit code.
+
+The engine hands over the connection on which it was asked to start (`Upgrade: tcp`): with a
+terminal the bytes of it, without one frames that say which output they are of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import docker
+
+from gpuconsole.core.processes import Said
+from gpuconsole.core.text import clean
+from gpuconsole.errors import ConsoleError, EngineError
+from gpuconsole.remote.docker_calls import CALL_TIMEOUT_S, DockerCalls
+from gpuconsole.remote.docker_errors import translated, unreachable
+from gpuconsole.remote.docker_logs import HEADER
+from gpuconsole.remote.docker_transport import ERROR_BYTES
+from gpuconsole.waiting import within
+
+CHUNK = 32 * 1024
+LEAVE = "ctrl-^,ctrl-^"
+"""Keys by which the engine itself would let go, instead of its Ctrl-P Ctrl-Q: until the second
+comes it holds the first back, and Ctrl-P is the line before in every shell."""
+_STDERR = 2
+_SETTLE_TRIES, _SETTLE_S = 50, 0.1
+"""How often, and after which pause, an engine is asked again that does not know yet how a command
+ended whose output has ended, or of a terminal that is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A command that an engine has made ready."""
+
+    id: str
+    version: str
+    """Of the engine's API."""
+
+
+def made(
+    client: docker.APIClient,
+    container: str,
+    words: tuple[str, ...],
+    terminal: bool,
+    typing: bool,
+    user: str,
+) -> Made:
+    """Make a command ready; nothing runs yet."""
+    found = client.exec_create(
+        container, list(words), stdin=typing, tty=terminal, user=user, detach_keys=LEAVE
+    )
+    return Made(str(found["Id"]), str(client.api_version))
+
+
+class DockerCommand:
+    """A command in a container. Implements `core.host_containers.Command`."""
+
+    def __init__(self, calls: DockerCalls, made: Made, *, terminal: bool) -> None:
+        self._calls = calls
+        self._made = made
+        self._terminal = terminal
+        self._doing = f"running a command ({made.id[:12]})"
+        self._frames = _Frames()
+        self._waiting: list[Said] = []
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def start(self, size: tuple[int, int] | None = None) -> None:
+        """Begin; with a terminal, of so many columns and rows."""
+        reader, writer = await self._calls.connection(self._doing)
+        try:
+            writer.write(self._request(size))
+            head = await within(CALL_TIMEOUT_S, reader.readuntil(b"\r\n\r\n"))
+            if int(head.split(b" ", 2)[1]) not in (101, 200):
+                said = await within(CALL_TIMEOUT_S, reader.read(ERROR_BYTES))
+                raise translated(_reason(said), self._calls.host, self._doing)
+        except (EngineError, asyncio.CancelledError):
+            writer.close()
+            raise
+        except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError) as error:
+            writer.close()
+            raise unreachable(self._calls.host, self._doing, error) from error
+        except (ValueError, IndexError) as error:
+            writer.close()
+            raise EngineError(
+                "Docker's answer cannot be read", f"{self._calls.host}, while {self._doing}."
+            ) from error
+        self._reader, self._writer = reader, writer
+        if size is not None:
+            # Before any input: what is typed ahead runs in a window of the right size.
+            await self.resize(*size)
+
+    async def read(self) -> Said | None:
+        """Return what it says next; None at the end, and also where the way broke: `exit_code`
+        tells."""
+        while not self._waiting:
+            chunk = await self._chunk()
+            if not chunk:
+                return None
+            self._waiting = [Said(chunk)] if self._terminal else list(self._frames.feed(chunk))
+        return self._waiting.pop(0)
+
+    async def write(self, data: bytes) -> None:
+        """Send it input; returns once there is room for more."""
+        if self._writer is not None:
+            with contextlib.suppress(OSError):
+                self._writer.write(data)
+                await self._writer.drain()
+
+    async def write_eof(self) -> None:
+        """Say that there is no more input."""
+        if self._writer is not None:
+            with contextlib.suppress(OSError):
+                self._writer.write_eof()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Tell its terminal a new size."""
+        if not self._terminal:
+            return
+        for _ in range(_SETTLE_TRIES):
+            try:
+                await self._calls.run(
+                    self._doing, _resize, self._made.id, max(1, columns), max(1, rows)
+                )
+            except EngineError:
+                # It has not begun yet, or it has ended.
+                if await self._ended():
+                    return
+                await asyncio.sleep(_SETTLE_S)
+            else:
+                return
+
+    async def exit_code(self) -> int | None:
+        """Return how it ended; None where it goes on without an output. UnreachableError where
+        the host went away meanwhile."""
+        for _ in range(_SETTLE_TRIES):
+            code = await self._calls.run(self._doing, _code, self._made.id)
+            if code is not None:
+                return code
+            await asyncio.sleep(_SETTLE_S)
+        return None
+
+    async def close(self) -> None:
+        """Leave it. Docker ends no command because its terminal went away."""
+        if self._writer is not None:
+            self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
+
+    async def _chunk(self) -> bytes:
+        try:
+            return await self._reader.read(CHUNK) if self._reader is not None else b""
+        except OSError:
+            return b""
+
+    async def _ended(self) -> bool:
+        try:
+            return await self._calls.run(self._doing, _code, self._made.id) is not None
+        except ConsoleError:
+            return True
+
+    def _request(self, size: tuple[int, int] | None) -> bytes:
+        wanted: dict[str, object] = {"Detach": False, "Tty": self._terminal}
+        if self._terminal and size is not None:
+            wanted["ConsoleSize"] = [size[1], size[0]]
+        body = json.dumps(wanted).encode()
+        lines = (
+            f"POST /v{self._made.version}/exec/{self._made.id}/start HTTP/1.1",
+            "Host: docker",
+            "Content-Type: application/json",
+            "Connection: Upgrade",
+            "Upgrade: tcp",
+            f"Content-Length: {len(body)}",
+        )
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class _Frames:
+    """Takes framed output apart; holds no more than a header, whatever that claims."""
+
+    def __init__(self) -> None:
+        self._header = bytearray()
+        self._left = 0
+        self._error = False
+
+    def feed(self, chunk: bytes) -> Iterator[Said]:
+        """Give the pieces in this chunk, in their order."""
+        at = 0
+        while at < len(chunk):
+            if self._left:
+                piece = chunk[at : at + self._left]
+                at += len(piece)
+                self._left -= len(piece)
+                yield Said(piece, self._error)
+                continue
+            take = chunk[at : at + HEADER - len(self._header)]
+            at += len(take)
+            self._header += take
+            if len(self._header) == HEADER:
+                self._error = self._header[0] == _STDERR
+                self._left = int.from_bytes(self._header[4:], "big")
+                self._header.clear()
+
+
+def _resize(client: docker.APIClient, command: str, columns: int, rows: int) -> None:
+    client.exec_resize(command, height=rows, width=columns)
+
+
+def _code(client: docker.APIClient, command: str) -> int | None:
+    found: Mapping[str, Any] = client.exec_inspect(command)
+    code = found.get("ExitCode")
+    return code if isinstance(code, int) and not found.get("Running") else None
+
+
+def _reason(body: bytes) -> str:
+    """Return an engine's reason."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    reason = found.get("message") if isinstance(found, Mapping) else None
+    return clean(str(reason or body.decode(errors="replace")), 500)

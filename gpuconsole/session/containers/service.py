@@ -1,0 +1,194 @@
+"""Every container that the account may see, on every host: listed, its log read, entered.
+
+Hosts are asked only when somebody looks, and each for itself: one that is slow or away changes
+nothing for the others. What the account may do there is the engine's to say; each command that is
+run in a container stands in the audit of this console's queue before it begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import shlex
+from collections.abc import AsyncGenerator, Sequence
+
+from gpuconsole.core.acts import Act
+from gpuconsole.core.containers import Engine
+from gpuconsole.core.host_containers import (
+    Command,
+    ContainerAccess,
+    HostContainer,
+    HostContainers,
+    find,
+    jobs_by_container,
+    joined,
+)
+from gpuconsole.core.processes import Process
+from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
+from gpuconsole.session.context import Context
+from gpuconsole.waiting import within
+
+ANSWER_S = 15.0
+"""How long a host may take to list its containers."""
+PARALLEL = 16
+"""Hosts asked at once."""
+EXEC = "exec"
+"""The verb of a command in a container, in the audit."""
+_LONGEST = 500
+"""Letters of what the audit says of a command."""
+
+
+class Containers:
+    """The containers of a session's hosts."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._asking = asyncio.Semaphore(PARALLEL)
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the names of the hosts that may have containers: all but clusters."""
+        return tuple(host.name for host in self._context.hosts.snapshot().hosts if not host.cluster)
+
+    async def listing(
+        self, hosts: Sequence[str] = (), *, stopped: bool = False
+    ) -> tuple[HostContainers, ...]:
+        """List the containers of some hosts or of all; of a host that cannot be asked, why."""
+        asked = hosts or self.hosts()
+        return tuple(await asyncio.gather(*(self.of(host, stopped=stopped) for host in asked)))
+
+    async def of(self, host: str, *, stopped: bool = False) -> HostContainers:
+        """List the containers of one host, or say why that cannot be done."""
+        try:
+            async with self._asking:
+                return await within(ANSWER_S, self._listed(host, stopped))
+        except asyncio.TimeoutError:
+            error = msg("{host} has not answered for {s} s.", host=host, s=f"{ANSWER_S:g}")
+            return HostContainers(host, error=error)
+        except ConsoleError as error:
+            return HostContainers(host, error=error.message, hint=error.hint)
+
+    async def find(self, host: str, wanted: str) -> HostContainer:
+        """Return a container by its name, its id or the beginning of one; UsageError where that
+        means none or several, and what a host refuses."""
+        try:
+            listed = await within(ANSWER_S, self._listed(host, stopped=True))
+        except asyncio.TimeoutError:
+            raise UnreachableError(
+                "The host does not answer",
+                msg("{host} has not answered for {s} s.", host=host, s=f"{ANSWER_S:g}"),
+            ) from None
+        return find(listed.containers, host, wanted)
+
+    async def log(
+        self, container: HostContainer, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Give a container's output as bytes, or its last lines; with `follow` until it ends.
+
+        RefusedError where it is removed meanwhile, UnreachableError where the way to it breaks.
+        """
+        engine = await self._context.hosts.engine(container.host)
+        access = _access(engine, container.host)
+        async with contextlib.aclosing(
+            access.log(container.id, follow=follow, tail=tail)
+        ) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        if not follow:
+            return
+        found = await engine.inspect(container.id)
+        if found is None or found.state == "removing":
+            raise RefusedError(
+                "The container is gone",
+                msg("{name} was removed while its log was read.", name=container.key),
+            )
+        if found.state == "running":
+            raise UnreachableError(
+                "The log broke off",
+                msg("{name} runs on; the connection to its log ended.", name=container.key),
+                "Read it again.",
+            )
+
+    async def run(
+        self,
+        container: HostContainer,
+        words: Sequence[str],
+        *,
+        terminal: bool,
+        typing: bool,
+        user: str = "",
+        size: tuple[int, int] | None = None,
+    ) -> Process:
+        """Run a command in a running container, as the engine's exec does, and return it.
+
+        It is recorded first. ReadOnlyError in a read-only session; RefusedError where the container
+        does not run; what the engine refuses is recorded too. `words` go to no shell.
+        """
+        self._context.require_writable("Running a command in a container")
+        detail = shlex.join(words) + (f" (as {user})" if user else "")
+        try:
+            command = await self._made(container, words, terminal, typing, user)
+        except ConsoleError as error:
+            self._record(container, detail, error.message)
+            raise
+        try:
+            self._record(container, detail)
+            await command.start(size)
+        except BaseException as error:
+            await command.close()
+            if isinstance(error, ConsoleError):
+                self._record(container, detail, error.message)
+            raise
+        return command
+
+    async def _listed(self, host: str, stopped: bool) -> HostContainers:
+        hosts = self._context.hosts
+        engine = await hosts.engine(host)
+        listed = await _access(engine, host).list(stopped=stopped)
+        jobs = jobs_by_container(self._context.journal.jobs())
+        seen = joined(listed.containers, hosts.snapshot().host(host), jobs)
+        return HostContainers(host, seen, listed.left_out)
+
+    async def _made(
+        self,
+        container: HostContainer,
+        words: Sequence[str],
+        terminal: bool,
+        typing: bool,
+        user: str,
+    ) -> Command:
+        if not container.runs:
+            raise RefusedError(
+                "The container does not run",
+                msg("{name} is {state}.", name=container.key, state=container.state),
+                "Its log can be read all the same.",
+            )
+        engine = await self._context.hosts.engine(container.host)
+        access = _access(engine, container.host)
+        return await access.command(
+            container.id, words, terminal=terminal, typing=typing, user=user
+        )
+
+    def _record(self, container: HostContainer, detail: str, refused: str = "") -> None:
+        context = self._context
+        words = (container.key, f"{container.id[:12]}: {detail}", str(refused))
+        subject, what, why = (clean(text, _LONGEST) for text in words)
+        context.journal.record(
+            Act(
+                context.clock.now(), context.user, os.getuid(), platform.node(), EXEC, subject,
+                what, why,
+            )
+        )  # fmt: skip
+
+
+def _access(engine: Engine, host: str) -> ContainerAccess:
+    """Return the containers behind an engine; RefusedError where it has none."""
+    found: ContainerAccess | None = getattr(engine, "containers", None)
+    if found is None:
+        raise RefusedError(
+            "There are no containers", msg("{host} has no container engine.", host=host)
+        )
+    return found
