@@ -57,6 +57,14 @@ _KNOWN = (
         Blame.PLACE,
     ),
     _Known(
+        r"are you trying to mount a directory onto a file"
+        r"|(not a directory|is a directory|file exists|too many levels of symbolic links"
+        r"|file name too long)" + _END,
+        "A mount cannot be made",
+        "Mount folders at paths that are folders in the image, or none at all.",
+        Blame.PLACE,
+    ),
+    _Known(
         r"executable file not found|exec: .*(no such file or directory|permission denied)",
         "The image lacks the program",
         "Choose an image that has Python and Paddle.",

@@ -17,13 +17,15 @@ from typing import IO, Any
 
 import docker
 
+from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import Blame, EngineError, UsageError
 from gpuconsole.remote.archives import Intake, Readable, packed
 from gpuconsole.remote.packed_project import require_harmless
 from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
 
+_JOB = LABEL_PREFIX + "job"
 _LINK = 1 << 27
 """The bit of a link in a file's mode, as Go writes modes down."""
 
@@ -81,11 +83,15 @@ def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[P
     """Return the folders of a created container that are folders of the host.
 
     UsageError where a writable one is reached through a link of the image: nobody could tell then
-    what else of the container is the host's.
+    what else of the container is the host's. The job's own folders are not looked at.
     """
     mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "bind"]
-    folders = {PurePosixPath(one["Destination"]): bool(one.get("RW")) for one in mounts}
-    for folder in (folder for folder, writable in folders.items() if writable):
+    job = ((found.get("Config") or {}).get("Labels") or {}).get(_JOB, "")
+    own = {job, f"{job}.checkpoint"}
+    for mount in mounts:
+        folder = PurePosixPath(mount["Destination"])
+        if not mount.get("RW") or PurePosixPath(mount.get("Source", "")).name in own:
+            continue
         for part in (folder, *folder.parents[:-1]):
             if _is_link(client, str(found["Id"]), part):
                 raise UsageError(
@@ -94,7 +100,7 @@ def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[P
                     "would be mounted elsewhere.",
                     "Mount it at a path that is none in the image.",
                 )
-    return set(folders)
+    return {PurePosixPath(one["Destination"]) for one in mounts}
 
 
 def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> bool:
@@ -106,7 +112,13 @@ def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> b
         told = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
         return bool(int(told["mode"]) & _LINK)
     except (KeyError, TypeError, ValueError):
-        raise docker.errors.APIError("what is mounted is unknown", response=answer) from None
+        # An answer without words: the engine cannot open a container with these mounts.
+        raise EngineError(
+            "A mount cannot be made",
+            f"The engine cannot tell what {clean(str(path), 200)} of the container is.",
+            "Mount folders at paths that are folders in the image, or none at all.",
+            blame=Blame.PLACE,
+        ) from None
 
 
 def restore(

@@ -56,6 +56,8 @@ def test_users_over_ssh_share_one_queue_and_act_on_their_own(service: Service) -
         ("cy", "priority", True),
         ("ada", "priority", True),
         ("bob", "drain", True),
+        ("bob", "results", True),
+        ("bob", "log", True),
     }
     assert all(act["from"].startswith("sshd") for act in acts)
     assert {act["user"] for act in service.json("bob", "audit")["acts"]} == {"bob"}

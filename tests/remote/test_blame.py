@@ -87,6 +87,21 @@ def answered(status: int, words: str) -> Exception:
             Blame.PLACE,
         ),
         (
+            500,
+            "lstat /var/lib/docker/overlay2/4a/merged/etc/hosts/x: not a directory",
+            "A mount cannot be made",
+            Blame.PLACE,
+        ),
+        (
+            500,
+            RUNC + 'error during container init: error mounting "/data" to rootfs at "/etc/hosts":'
+            " mount /data:/etc/hosts (via /proc/self/fd/6), flags: 0x5000: not a directory: unknown:"
+            " Are you trying to mount a directory onto a file (or vice-versa)? Check if the"
+            " specified host path exists and is the expected type",
+            "A mount cannot be made",
+            Blame.PLACE,
+        ),
+        (
             400,
             'invalid mount config for type "bind": bind source path does not exist: /data',
             "A mounted folder is missing",
@@ -138,6 +153,7 @@ def test_an_answer_of_the_engine(status: int, words: str, title: str, blame: Bla
         RUNC + r'exec: "a\": nvidia-container-cli: ": permission denied: unknown',
         "No such image: lab/nvidia-container-cli:1",
         "invalid volume: no space left on device/x is no absolute path",
+        "mkdir /var/lib/docker/merged/x: input/output error/aaa: file name too long",
         "Error processing tar file(exit status 1): open /workspace/no space left on device: is a"
         " directory",
     ],
