@@ -95,7 +95,7 @@ def answered(status: int, words: str) -> Exception:
         (
             500,
             RUNC + 'error during container init: error mounting "/data" to rootfs at "/etc/hosts":'
-            " mount /data:/etc/hosts (via /proc/self/fd/6), flags: 0x5000: not a directory: unknown:"
+            " mount /data:/etc/hosts, flags: 0x5000: not a directory: unknown:"
             " Are you trying to mount a directory onto a file (or vice-versa)? Check if the"
             " specified host path exists and is the expected type",
             "A mount cannot be made",
