@@ -22,6 +22,7 @@ from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.remote.vendors import describe as vendors
 from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.triage.describe import page
+from gpuconsole.tui.keymap import registry
 from gpuconsole.tui.style.themes import Colors, State, ThemeDocument, load, shipped_folder
 
 TARGET = Path(__file__).with_name("cli.md")
@@ -143,6 +144,7 @@ def theme_reference() -> str:
 API = Path(__file__).with_name("api.md")
 MAN = Path(__file__).with_name("gpuconsole.1")
 SETTINGS = Path(__file__).with_name("settings.md")
+KEYS = Path(__file__).with_name("keys.md")
 
 
 if __name__ == "__main__":
@@ -162,4 +164,5 @@ if __name__ == "__main__":
     METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
     API.write_text(apipage.page(API.read_text(encoding="utf-8")), encoding="utf-8")
     SETTINGS.write_text(settingspage.page(), encoding="utf-8")
+    KEYS.write_text(registry.markdown(), encoding="utf-8")
     MAN.write_text(manpage.page(), encoding="utf-8")

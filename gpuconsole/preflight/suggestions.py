@@ -123,9 +123,9 @@ def by_hand(made: Rewrite, script: str, kind: EditKind, steps: int = 1, size: in
     else:
         write = msg(_WRITE_SOMEWHERE[kind], n=steps, all=steps, size=size)
     if not made.why_line:
-        return sentences(write, msg("It is not done for you: {why_text}.", why_text=made.why))
+        return sentences(write, msg("Not applied automatically: {why_text}.", why_text=made.why))
     place = f"{_short(made.why_file, script)}:{made.why_line}"
-    why = msg("It is not done for you: {why_text} ({place}).", why_text=made.why, place=place)
+    why = msg("Not applied automatically: {why_text} ({place}).", why_text=made.why, place=place)
     return sentences(write, why)
 
 
@@ -322,7 +322,7 @@ class _Asked:
                 continue
             best, fits = max(best, saves), self.fits(changed)
             enough = enough or fits
-            tail = "then it fits" if fits else "which alone is not enough"
+            tail = "this makes it fit" if fits else "not enough alone"
             text = msg(way.text + ": {end_text}.", end_text=tail)
             kind = _REWRITTEN.get(way.value)
             made = Rewrite()

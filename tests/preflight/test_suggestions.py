@@ -80,7 +80,7 @@ def test_what_is_enough_is_said(analysis: Analysis) -> None:
     half = analysis.estimate(variant=Variant(amp="O1")).memory
     assert half is not None
     enough = half.high_mib / 0.85 / 1024
-    assert "then it fits" in helpful(analysis, card(enough * 1.01))["amp:O1"].text
+    assert "this makes it fit" in helpful(analysis, card(enough * 1.01))["amp:O1"].text
     assert "not enough" in helpful(analysis, card(enough * 0.99))["amp:O1"].text
 
 
@@ -241,6 +241,6 @@ def test_what_is_not_certain_is_to_be_written_by_hand(tmp_path: Path) -> None:
     assert one.by_hand == (
         f"By hand: before train.py:{backward} put the forward pass and the loss under "
         "`with paddle.amp.auto_cast():`, and scale the loss there with a paddle.amp.GradScaler. "
-        "It is not done for you: something stands between backward and step "
+        "Not applied automatically: something stands between backward and step "
         f"(train.py:{backward + 1})."
     )

@@ -173,7 +173,7 @@ async def test_help_begins_with_what_has_the_focus_and_tells_the_thresholds_in_f
     session.settings = session.settings.model_copy(update={"memory_threshold": 0.7})
     async with opened(session) as console:
         await console.press("question_mark")
-        await console.shows("Moving on the map (it has the focus)", "One to the left")
+        await console.shows("Moving on the map (focused)", "One to the left")
         box = console.app.screen.query_one(VerticalScroll)
         box.scroll_end(animate=False)
         await console.shows("an estimate may fill 70 % of a device", "throttled by heat")

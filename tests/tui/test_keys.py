@@ -204,5 +204,5 @@ async def test_help_lists_the_keys_of_its_screen() -> None:
 
 
 def test_the_key_sheet_is_current() -> None:
-    again = "python -m gpuconsole.tui.keymap.registry > docs/keys.md"
+    again = "python docs/generate.py"
     assert DOCS.read_text(encoding="utf-8") == markdown(), f"stale; run {again}"

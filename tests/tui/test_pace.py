@@ -86,10 +86,15 @@ def plotted(symbols: str, what: Series, bounds: Bounds) -> list[str]:
 def test_the_plot_shows_bound_and_limit_and_what_goes_over() -> None:
     rows = plotted("ascii", series(1000, 8000, 21000, 21000), Bounds(20000.0, 30000.0))
     assert [row[:10].strip() for row in rows[:-1]] == ["29.3 GiB", "", "19.5 GiB", "", "", ""]
-    assert rows[0].count("-") == 30
-    assert rows[2].startswith("19.5 GiB  ---------------###")
+    assert rows[0].startswith("29.3 GiB  limit ------------------------")
+    assert rows[2].startswith("19.5 GiB  predicted -----###")
     assert "peak 20.5 GiB (105%)" in rows[-1]
     assert {len(row) for row in rows} == {40}
+
+
+def test_a_curve_is_not_hidden_by_the_name_of_a_line() -> None:
+    rows = plotted("ascii", series(21000, 21000, 21000, 21000), Bounds(20000.0, 30000.0))
+    assert rows[2].startswith("19.5 GiB  ####")
 
 
 def test_nothing_held_and_nothing_predicted_is_an_empty_plot() -> None:

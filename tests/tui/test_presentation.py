@@ -117,6 +117,15 @@ def test_the_frame_fits_the_width(width: int) -> None:
         assert "help" in line[-1][0]
 
 
+def test_where_one_is_stays_when_there_is_room_for_part_of_the_way() -> None:
+    crumbs = "Fleet > a100-01 > gpu 3"
+    roomy = "".join(text for text, _ in nav_line(INK, Picture(), "fleet", crumbs, 120))
+    narrow = "".join(text for text, _ in nav_line(INK, Picture(), "fleet", crumbs, 70))
+    assert roomy.endswith("Fleet > a100-01 > gpu 3 ")
+    assert narrow.endswith(" a100-01 > gpu 3 ")
+    assert "Fleet >" not in narrow
+
+
 def test_a_device_told_by_a_tool_says_how_old_its_reading_is_and_what_the_tool_calls_it() -> None:
     session = FakeSession()
     now = session.now()

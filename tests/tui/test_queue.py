@@ -288,11 +288,11 @@ async def test_what_other_queues_hold_is_told() -> None:
         session.held_elsewhere = 3
         session.revision += 1
         await console.beat()
-        await console.shows("3 devices are held from other queues, not seen here")
+        await console.shows("3 devices held by other queues")
         session.held_elsewhere = 1
         session.revision += 1
         await console.beat()
-        await console.shows("1 device is held from other queues")
+        await console.shows("1 device held by other queues")
 
 
 async def test_no_jobs() -> None:

@@ -180,7 +180,7 @@ LOOP = (
          "amp", "f" * 64),
 )  # fmt: skip
 MIXED = Suggestion(
-    "amp", "O1", "Use automatic mixed precision (O1): then it fits.", 900.0, edits=LOOP
+    "amp", "O1", "Use automatic mixed precision (O1): this makes it fit.", 900.0, edits=LOOP
 )
 
 

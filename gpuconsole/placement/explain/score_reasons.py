@@ -114,7 +114,9 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
         "fit": "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused.",
         "balance": in_use,
         "pack": in_use,
-        "fragments": f"Leaves {rest} free together there." if rest else "Leaves no odd rest there.",
+        "fragments": f"Leaves {rest} more free on the same host."
+        if rest
+        else "Leaves none of its kind free on the host.",
         "preferred": ""
         if view.rank is None
         else f"Number {view.rank + 1} of {len(names)} preferred devices.",

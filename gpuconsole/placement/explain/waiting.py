@@ -89,8 +89,8 @@ def waiting(survey: Survey, refused: Refused) -> Waiting:
 
 
 _OTHER_QUEUES = (
-    "Who waits for these devices in other queues is not seen here, and priorities do not hold "
-    "between queues; `gpuconsole dispatch --lab` serves one queue to all."
+    "Jobs that wait for these devices in other queues are not visible here, and priorities do "
+    "not hold between queues; `gpuconsole dispatch --lab` serves one queue to all."
 )
 _SWEPT = ("Wait until one of its jobs ends.",)
 _RULED = ("Wait, or ask the lab's operators to raise the limit.", "Ask for fewer devices.")

@@ -14,8 +14,8 @@ from gpuconsole.tui.keymap.screen_keys import SCREENS
 
 AREAS = {
     "app": "Anywhere",
-    "go": "On every screen but a form",
-    "time": "Looking back, on every screen but a form",
+    "go": "On every screen except forms",
+    "time": "Looking back, on every screen except forms",
     "fleet": "Fleet",
     "map": "Moving on the map",
     "host": "Host",

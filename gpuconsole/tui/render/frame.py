@@ -23,6 +23,8 @@ WIDE = 100
 MOST_SIZES = 4
 _COUNTED = {"queue": "{} waiting", "job": "{} active", "triage": "{} open"}
 """What the numbers of the tabs count."""
+_INTO = " > "
+"""Between a place and one inside of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,17 @@ def nav_line(
             words = f"[{words[1:-1]}]"
         left += [(words, (ink.here if here else ink.muted) + go), (" ", ink.text)]
     room = width - sum(cell_len(text) for text, _ in left) - 2
+    crumbs = _nearest(crumbs, room)
     crumb = fit(crumbs, min(cell_len(crumbs), max(0, room)))
     return _ends(ink, left, [(crumb + " ", ink.muted)], width)
+
+
+def _nearest(crumbs: str, room: int) -> str:
+    """Leave out places from the first, until what is left fits."""
+    places = crumbs.split(_INTO)
+    while len(places) > 1 and cell_len(_INTO.join(places)) > room:
+        del places[0]
+    return _INTO.join(places)
 
 
 def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> list[Piece]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.history import Series, downsample
@@ -62,7 +63,7 @@ def memory_lines(ink: Ink, series: Series, bounds: Bounds, width: int, height: i
 def _across(bounds: Bounds, top: float, rows: int) -> dict[int, tuple[str, float]]:
     """Return the rows with a line across: what it is, and its size."""
     found: dict[int, tuple[str, float]] = {}
-    for name, size in (("limit", bounds.limit), ("bound", bounds.predicted)):
+    for name, size in (("limit", bounds.limit), ("predicted", bounds.predicted)):
         if size:
             row = min(rows - 1, max(0, rows - 1 - int(size / top * rows)))
             both = row in found
@@ -84,7 +85,9 @@ def _row(
     lined = ink.bad if name == "limit" else ink.warn
     pieces: list[Piece] = [(fit(_label(across), LABELS), lined if across else ink.muted)]
     blank = (("-" if ink.ascii else "┄") if across else " ", lined if across else ink.text)
-    for size in columns:
+    words = _named(ink, name, columns, top, rows, level)
+    pieces += [(words, lined)] if words else []
+    for size in columns[cell_len(words) :]:
         eighths = 0 if size is None else round(max(0.0, size / top * rows - level) * 8)
         over = predicted is not None and size is not None and size > predicted
         style: Style = ink.bad if over else ink.heat[6]
@@ -95,6 +98,16 @@ def _row(
         else:
             pieces.append((_EIGHTHS[min(8, eighths)], style))
     return _joined(pieces)
+
+
+def _named(
+    ink: Ink, name: str, columns: Sequence[float | None], top: float, rows: int, level: int
+) -> str:
+    """Return what a line across is, where the curve leaves room for the word at the left."""
+    words = f"{ink.say(name)} " if name else ""
+    under = columns[: cell_len(words)]
+    clear = all(size is None or size / top * rows <= level for size in under)
+    return words if clear and cell_len(words) <= len(columns) // 2 else ""
 
 
 def _label(across: tuple[str, float] | None) -> str:

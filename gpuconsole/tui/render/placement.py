@@ -44,7 +44,7 @@ def decision_lines(ink: Ink, decision: Decision, docker: str, now: float, width:
         lines += bullets(ink, waiting.options, width)
     refused = refusals(decision.rejections, ink.say)
     if refused:
-        lines += [[], [(ink.say("not these"), ink.title)]]
+        lines += [[], [(ink.say("excluded"), ink.title)]]
         lines += bullets(ink, refused[:MOST_REFUSALS], width)
         if len(refused) > MOST_REFUSALS:
             more = ink.say(f"    and for {len(refused) - MOST_REFUSALS} more reasons")

@@ -78,7 +78,7 @@ class HelpScreen(Dialog[None]):
         shared = ("app",) if about.FORM else ("go", "time", "app")
         focused = areas_of(about.focused)
         say = ink.say
-        title = {area: f"{say(AREAS[area])} {say('(it has the focus)')}" for area in focused}
+        title = {area: f"{say(AREAS[area])} {say('(focused)')}" for area in focused}
         lines: list[list[Piece]] = []
         for area in dict.fromkeys((about.AREA, *focused, *about.WIDGET_AREAS, *shared)):
             lines += [[(title.get(area, say(AREAS[area])), ink.title)]]

@@ -360,5 +360,5 @@ def _same(one: object, other: object) -> bool:
 
 
 def _unseen(devices: int) -> str:
-    held = "1 device is" if devices == 1 else f"{devices:,} devices are"
-    return f"{held} held from other queues, not seen here"
+    count = "1 device" if devices == 1 else f"{devices:,} devices"
+    return f"{count} held by other queues"

@@ -72,8 +72,8 @@ def test_only_what_helps_is_advised_about_the_claim_of_another_console() -> None
     mine = "Raise its priority to be next, or cancel a job that holds a device."
     ask = "Ask bob to cancel a job that holds a device: only its owner can."
     unseen = (
-        "Who waits for these devices in other queues is not seen here, and priorities do not hold "
-        "between queues; `gpuconsole dispatch --lab` serves one queue to all."
+        "Jobs that wait for these devices in other queues are not visible here, and priorities do "
+        "not hold between queues; `gpuconsole dispatch --lab` serves one queue to all."
     )
 
     def theirs(*uuids: str, since: float) -> dict[str, tuple[Lease, ...]]:
