@@ -1,7 +1,8 @@
 """An estimate held against devices: verdicts and the largest batch.
 
 A verdict compares the estimate's upper bound with the device's limit: `fits`, or `tight` when
-less than a tenth of the limit is left, or `will-not-fit`. So `fits` and `tight` always mean that
+less than a tenth of the limit is left, or `will-not-fit`; or `unknown` where only what was not
+reached would go beyond it. So `fits` and `tight` always mean that
 the batch is not above `max_batch_size`.
 """
 
@@ -20,6 +21,7 @@ from gpuconsole.preflight import chance
 from gpuconsole.preflight.batch import MAX_BATCH
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.cost import step_range
+from gpuconsole.preflight.footprint import MARGINS
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 TIGHT_SHARE = 0.10
@@ -102,9 +104,18 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
     if memory is None:
         reason = estimate.unknowns[0].reason if estimate.unknowns else "the memory is unknown"
         return _verdict(card, "unknown", reason, limit=limit, largest=None)
+    seen = memory.total_mib + memory.context_spread_mib
+    seen += MARGINS.get(estimate.tier, 0.0) * memory.reserved_mib
     memory = held(memory, card, estimate.flags)
     headroom = limit - memory.high_mib
-    if headroom < 0:
+    if headroom < 0 and chance.UNREACHED in estimate.flags and seen <= limit:
+        # Neither is shown: that it needs so much, nor that it does not.
+        word = "unknown"
+        reason = (
+            f"what was not reached may need up to {format_mib(memory.high_mib)}, "
+            f"{format_mib(max(0.0, limit))} may be used"
+        )
+    elif headroom < 0:
         word = "will-not-fit"
         reason = (
             f"needs up to {format_mib(memory.high_mib)}, {format_mib(max(0.0, limit))} may be used"
@@ -148,9 +159,9 @@ def held(memory: Memory, card: Card, flags: Collection[str]) -> Memory:
     """Return the memory as it is held against a card's limit: `high_mib` is what counts.
 
     Of a card that exists only in a question that is the estimate as it is, with an allowance where
-    runs of one script differ among themselves.
+    runs of one script differ among themselves, or where some of it was not reached.
     """
-    if not card.exact:
+    if not card.exact or chance.UNREACHED in flags:
         return memory
     total = memory.total_mib
     return replace(memory, low_mib=total, high_mib=total * _allowance(card, flags))
@@ -186,7 +197,8 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
     # Range and context do not depend on the batch: take them off once.
     spread = memory.context_spread_mib
     room = card.limit_mib - memory.context_mib - (0.0 if card.exact else spread)
-    factor = _allowance(card, estimate.flags) if card.exact else 1.0 + memory.upper_share
+    whole = not card.exact or chance.UNREACHED in estimate.flags
+    factor = 1.0 + memory.upper_share if whole else _allowance(card, estimate.flags)
 
     def fits(batch: int) -> bool:
         need = reserved(batch)

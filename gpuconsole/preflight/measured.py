@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from gpuconsole.core.estimate import (
@@ -17,7 +18,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight import allocator
+from gpuconsole.preflight import allocator, chance
 from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.backends import terms, unproven
 from gpuconsole.preflight.batch import MOST_BATCH, require_batch_size
@@ -47,7 +48,35 @@ UNREACHED = (
     "evaluation that holds as much beside a step, and for a copy of what is saved."
 )
 """Said of a run that was followed for some steps alone."""
+AWAITED = (
+    "The script may evaluate later, which was not reached: the upper end of the range allows for "
+    "batches of {n} beside a step."
+)
+AWAITED_ALIKE = (
+    "The script may evaluate later, which was not reached: the upper end of the range allows for "
+    "an evaluation that holds as much beside a step."
+)
+UNSEEN = "unreached"
+"""Flag of an estimate that allows for what was not reached."""
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
+
+
+@dataclass(frozen=True, slots=True)
+class Awaits:
+    """An evaluation that no run has reached: the samples of its batches by those of training, as
+    the runs had them; 0 where nothing tells."""
+
+    samples: Mapping[int, int]
+
+    def at(self, batch: int) -> int:
+        """Return the samples of its batches; as many as train where nothing tells. A loader keeps
+        its own size, or the proportion to the one that trains, as it did in the runs."""
+        known = {run: samples for run, samples in self.samples.items() if samples}
+        if not known or not batch:
+            return batch
+        if len({*known.values()}) == 1 and len(known) > 1:
+            return max(known.values())
+        return ceil(max(batch * samples / run for run, samples in known.items() if run) or batch)
 
 
 @dataclass(slots=True)
@@ -72,6 +101,8 @@ class Measured:
     """Share of the peak that is left where lengths that only data gives are nothing."""
     unreached: bool = False
     """Whether neither the end of an epoch nor that of the script was seen."""
+    awaits: Awaits | None = None
+    """The evaluation that may come and was not reached; None where there is none."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
     def estimate(
@@ -87,17 +118,22 @@ class Measured:
         asked = Question(self.script, batch_size, self.own_batch, backend, variant)
         memory, reason = self._memory(asked.batch, backend, context_mib, variant)
         return measured_estimate(
-            asked, self.tier, memory, reason, notes=self._notes(backend),
+            asked, self.tier, memory, reason, notes=self._notes(backend, asked.batch),
             flags=self._flags(asked.batch), analysis=self.analysis,
         )  # fmt: skip
 
     def _flags(self, batch: int | None) -> tuple[str, ...]:
         recording = self.recording
-        bent = recording is not None and not recording.only and recording.straight is None
-        if recording is None or not bent or batch is None:
+        if recording is None:
             return self.flags
+        flags = {*self.flags}
+        if self.unreached or self.awaits is not None:
+            flags.add(chance.UNREACHED)
+        bent = not recording.only and recording.straight is None
         ran = {recording.largest, *(start for start, _ in recording.parts)}
-        return self.flags if batch in ran else tuple(sorted({*self.flags, "bound"}))
+        if bent and batch is not None and batch not in ran:
+            flags.add("bound")
+        return tuple(sorted(flags))
 
     def follows(self, backend: str) -> bool:
         """Tell whether what was measured is what a device of this kind does: a CPU mixes no
@@ -141,11 +177,11 @@ class Measured:
 
         return replayed
 
-    def _trace(self, batch: int, backend: Backend) -> Trace:
+    def _trace(self, batch: int, backend: Backend, waiting: int | None = None) -> Trace:
         assert self.recording is not None
-        own = terms(backend)
+        ready = terms(backend).waiting_batches if waiting is None else waiting
         recording = self.recording.at(batch)
-        return recording.trace(batch, own.waiting_batches, kernels=backend == "cpu")
+        return recording.trace(batch, ready, kernels=backend == "cpu")
 
     def _workspace(self, batch: int, backend: Backend) -> float:
         if backend == "cpu" or self.recording is None:
@@ -192,9 +228,21 @@ class Measured:
         reserved = tensors * self._factor(backend) + workspace
         footprint = Footprint(parts, tensors + workspace, reserved)
         memory = as_memory(footprint, backend, self.tier, context_mib)
-        low = max(0.0, memory.low_mib - (1.0 - self.least) * reserved)
-        high = memory.high_mib + (_unseen(parts, backend) if self.unreached else 0.0)
-        return replace(memory, low_mib=low, high_mib=high), ""
+        # Where samples take longer than steps, no batches are ready.
+        unready = found.total - peak(self._trace(batch, backend, waiting=0)).total
+        low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
+        high = memory.high_mib + self._unseen(parts, batch, backend)
+        return replace(memory, low_mib=max(0.0, low), high_mib=high), ""
+
+    def _unseen(self, parts: Mapping[str, float], batch: int, backend: Backend) -> float:
+        """Return the MiB that what was not reached may take beside a step: an evaluation whose
+        last graph is held while the next is made, and what saving copies, in a CPU's own memory."""
+        if not self.unreached and self.awaits is None:
+            return 0.0
+        samples = batch if self.awaits is None else self.awaits.at(batch)
+        evaluated = (parts["activations"] + parts["inputs"]) * (samples / batch if batch else 1.0)
+        saved = self.unreached and backend == "cpu"
+        return evaluated + (parts["parameters"] + parts["optimizer"] if saved else 0.0)
 
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
@@ -222,7 +270,7 @@ class Measured:
             "other batch size has a bound."
         ]
 
-    def _notes(self, backend: Backend) -> tuple[str, ...]:
+    def _notes(self, backend: Backend, batch: int | None) -> tuple[str, ...]:
         notes = [
             msg(
                 "Method: measured beside Paddle {version} on a CPU, {how_text}.",
@@ -233,6 +281,10 @@ class Measured:
         notes += self._bends()
         if self.unreached:
             notes.append(msg(UNREACHED))
+        if self.awaits is not None and any(self.awaits.samples.values()) and batch:
+            notes.append(msg(AWAITED, n=self.awaits.at(batch)))
+        elif self.awaits is not None and not self.unreached:
+            notes.append(msg(AWAITED_ALIKE))
         if self.least < 1.0:
             notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
@@ -251,13 +303,6 @@ class Measured:
                     "that a device's fused kernels would not keep."
                 )
         return (*notes, *filter(None, [unproven(backend)]), *self.notes)
-
-
-def _unseen(parts: Mapping[str, float], backend: Backend) -> float:
-    """Return the MiB that the end of an epoch may take beside a step: an evaluation whose last
-    graph is held while the next is made, and what saving copies, in a CPU's own memory."""
-    saved = ("parameters", "optimizer") if backend == "cpu" else ()
-    return sum(parts[kind] for kind in ("activations", "inputs", *saved))
 
 
 def _named(batch: int) -> str:
@@ -325,6 +370,7 @@ def load(
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
         unreached=unreached,
+        awaits=_awaits(document["runs"]) if recording is not None else None,
         notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
@@ -334,6 +380,16 @@ def _is_series(runs: Sequence[Run]) -> bool:
     if len(runs) == 1:
         return runs[0].fixed
     return bool(runs) and runs[0].batch > 0 and all(a.batch < b.batch for a, b in pairwise(runs))
+
+
+def _awaits(runs: Sequence[Mapping[str, Any]]) -> Awaits | None:
+    """Return the evaluation that runs did not reach; None where one of those that went on beyond
+    their first steps says that there is none."""
+    told = [one for one in runs if "awaits" in one]
+    sizes = [one["awaits"] for one in told]
+    if not told or any(not isinstance(one, int) or not 0 <= one <= MOST_BATCH for one in sizes):
+        return None
+    return Awaits({int(one["batch"]): one["awaits"] for one in told})
 
 
 def _least(runs: Sequence[Mapping[str, Any]]) -> float:

@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import measured
-from gpuconsole.preflight.advice import largest_batch
+from gpuconsole.preflight.advice import judge, largest_batch
 from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.recording import Size, Unusable, combine, grown, read_run, ready
@@ -83,6 +83,50 @@ class TestReach:
         assert found is not None
         beside = plain.activations_mib + plain.inputs_mib
         assert found.high_mib - plain.high_mib == pytest.approx(beside)
+
+    @pytest.mark.parametrize(
+        ("awaits", "samples"),
+        [((0, 0), 4), ((64, 64), 64), ((16, 32), 32), ((None, 64), None), ((64,), 128)],
+    )
+    def test_the_range_reaches_up_to_an_evaluation_that_may_come(
+        self, awaits: tuple[int | None, ...], samples: int | None
+    ) -> None:
+        """With batches of its own size, or in proportion, or as large as those that train."""
+        told = [run(size, reached="end") for size in (2, 4)]
+        plain = measured.load(document(*told, mode="meta")).estimate(4).memory
+        for one, size in zip(told, awaits, strict=False):
+            one["awaits"] = size
+        found = measured.load(document(*told, mode="meta")).estimate(4)
+        assert plain is not None
+        assert found.memory is not None
+        assert found.memory.low_mib == plain.low_mib
+        more = (plain.activations_mib + plain.inputs_mib) * (samples or 0) / 4
+        assert found.memory.high_mib - plain.high_mib == pytest.approx(more)
+        assert ("unreached" in found.flags) == (samples is not None)
+        assert any("was not reached" in note for note in found.notes) == (samples is not None)
+
+    def test_neither_fits_nor_does_not_fit_what_only_an_evaluation_takes_beyond_the_card(
+        self,
+    ) -> None:
+        told = [run(size, reached="end", awaits=64) for size in (2, 4)]
+        made = measured.load(document(*told, mode="meta"))
+        found = made.estimate(4, context_mib=0.0)
+        assert found.memory is not None
+        for room, word in ((found.memory.high_mib * 1.2, "fits"),
+                           (found.memory.high_mib * 0.99, "unknown"),
+                           (found.memory.tensors_peak_mib * 1.05, "will-not-fit")):  # fmt: skip
+            card = Card("x", "", "gpu", room, threshold=1.0, context_mib=0.0)
+            verdict = judge(found, card, None)
+            assert verdict.verdict == word, (room, verdict)
+
+    def test_batches_that_wait_may_be_fewer(self) -> None:
+        """Where samples take longer than steps, none is ready."""
+        made = measured.load(document(run(2), run(4), mode="meta"))
+        for backend, waiting in (("cpu", 5), ("gpu", 2)):
+            memory = made.estimate(4, backend=backend, context_mib=0.0).memory
+            assert memory is not None
+            lower = memory.total_mib - 0.1 * memory.reserved_mib - memory.low_mib
+            assert lower * MIB == pytest.approx(waiting * 4 * 100)
 
 
 class TestReplay:

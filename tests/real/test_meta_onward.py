@@ -129,6 +129,20 @@ def test_an_evaluation_in_a_later_epoch_is_seen(tmp_path: Path, every: int, firs
         assert _peak(one) > _peak(never) + HIDDEN, "the evaluation's own size stays"
 
 
+def test_an_evaluation_that_is_not_reached_is_told(tmp_path: Path) -> None:
+    """With the size of its batches, where a loader for it was made; else with none."""
+    never = BY_COUNT.format(every=10**5, first=0).replace("range(1, 61)", "range(1, 10**6)")
+    runs = _answer(tmp_path, "", "", "", never)["document"]["runs"]
+    assert {one["awaits"] for one in runs if "awaits" in one} == {512}
+    within = never.replace("in test:", "in paddle.io.DataLoader(rows(1024), batch_size=512):")
+    within = within.replace("test = ", "# ")
+    runs = _answer(tmp_path, "", "", "", within)["document"]["runs"]
+    assert {one["awaits"] for one in runs if "awaits" in one} == {0}
+    plain = within.replace("net.eval()", "pass").replace("net.train()", "pass")
+    runs = _answer(tmp_path, "", "", "", plain)["document"]["runs"]
+    assert {one["awaits"] for one in runs if "awaits" in one} == {None}
+
+
 def test_a_larger_batch_that_is_evaluated_after_some_steps_is_seen(tmp_path: Path) -> None:
     within = f"""held.append(0)
         if len(held) == {FIRST - 1}:

@@ -12,6 +12,7 @@ import time
 import weakref
 from typing import Any
 
+import probe_batch
 import probe_collate
 import probe_hooks
 import probe_line
@@ -183,6 +184,15 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             return AWAITED
         return PASSED if probe_loops.WATCH.evaluates and not self.evaluations else 0
 
+    @property
+    def awaits(self) -> int | None:
+        """The samples of a batch of an evaluation that may come and was not reached, 0 where
+        nothing tells them; None where there is nothing to come."""
+        if self.by_itself and not self.onward.way:
+            return None
+        sizes = [probe_batch.size_of(one) for one in self.unread]
+        return max(sizes) if sizes else None if not self.awaited else 0
+
     def called(self, training: Any, bare: Any = False) -> None:
         """A layer outside any other was run: a network that is evaluated is noted."""
         evaluates = not bare and not (training and self.paddle.is_grad_enabled())
@@ -205,6 +215,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if until == 0:
             # It is held against a run that told of its first steps alone.
             self.channel.end({"run": self.first})
+        self.first["awaits"] = self.awaits
         self.channel.say({"run": self.first})
         self.onward = Onward(self.work, until, self.request.get("way"))
         self.answered_at = time.process_time()
@@ -279,6 +290,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
         else:
             run = dict(self.first, reached=run["reached"])
+        run["awaits"] = self.awaits
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})

@@ -238,6 +238,11 @@ def own_of(loader: Any) -> Any:
     return None
 
 
+def size_of(loader: Any) -> Any:
+    """Return the batch size that a loader has in this run, 0 where it has none of its own."""
+    return replaced(own_of(loader)) or 0
+
+
 def reached() -> Any:
     """Tell whether the script made a loader, whose batch size is this run's."""
     return bool(_REACHED)

@@ -63,14 +63,13 @@ def install(paddle: Any, session: Any) -> None:
         session.unread.add(self)
 
     def iterate(self: Any) -> Any:
-        number = next(numbers)
         sparing: Any = list
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
                               session.flags)  # fmt: skip
         dynamic = paddle.in_dynamic_mode()
         inner = batches(paddle, self, sparing) if dynamic else iter(old_iter(self))
-        return Watched(inner, session, number, self)
+        return Watched(inner, session, numbers, self)
 
     cls.__init__, cls.__iter__, cls.__call__ = init, iterate, iterate
 
@@ -78,10 +77,11 @@ def install(paddle: Any, session: Any) -> None:
 class Watched:
     """An iterator over batches that tells the session of each."""
 
-    def __init__(self, inner: Any, session: Any, number: Any, loader: Any) -> None:
+    def __init__(self, inner: Any, session: Any, numbers: Any, loader: Any) -> None:
         self.inner = inner
         self.session = session
-        self.number = number
+        self.numbers = numbers
+        self.number = next(numbers)
         self.loader = weakref.ref(loader)
         self.length = dict(lengths(loader), own=probe_batch.own_of(loader), **ahead(loader))
         self.open = False
@@ -131,11 +131,13 @@ class Watched:
             self.session.left(self.number)
 
     def drained(self) -> None:
-        """Its epoch is taken for gone through: no batch waits, until it is asked for another."""
+        """Its epoch is taken for gone through: no batch waits, and the next that it is asked for is
+        as of another reader."""
         if self.open:
             self.open = False
             self.session.record.mark("close", self.number)
             self.session.left(self.number)
+            self.number = next(self.numbers)
 
     def __del__(self) -> None:
         if self.open and self.kept:
