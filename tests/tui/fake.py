@@ -38,6 +38,7 @@ from gpuconsole.core.history import Series
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.training_curves import Curves
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
@@ -48,6 +49,7 @@ from gpuconsole.preflight.ladder import Run, Site
 from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.images.service import HostImages
+from gpuconsole.session.logs.training import TrainingLog
 from gpuconsole.session.ports.forwards import ForwardInfo
 from gpuconsole.session.queue.forecast import Change
 from gpuconsole.session.report.model import Query, Sums, UsageReport
@@ -537,6 +539,13 @@ class FakeSession:
         if not path.exists():
             path.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
         return path
+
+    async def curves(self, reference: str, attempt: int | None = None) -> Curves:
+        """What the lines of the log report, all of it read again."""
+        log = TrainingLog(self.log_path(reference, attempt))
+        while log.read_on():
+            pass
+        return log.curves
 
     async def results(self, reference: str) -> tuple[ResultFile, ...]:
         self._record("results", reference)

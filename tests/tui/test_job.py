@@ -456,3 +456,54 @@ async def test_no_job_yet() -> None:
             await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "W", "i", "R", "T")
             await console.press("ampersand", "number_sign", "5", "enter")
             await console.told("The log is empty.")
+
+
+TRAINED = tuple(
+    line
+    for epoch in range(1, 6)
+    for line in (
+        *(f"epoch {epoch} step {at}/50 loss: {3 / (epoch * 50 + at):.4f} 20ms/step"
+          for at in range(10, 51, 10)),
+        f"epoch {epoch} val_loss: {0.5 / epoch:.3f} val_acc: {epoch / 10}",
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [*SIZES, (200, 60)])
+async def test_what_training_says_is_plotted_in_turn(size: tuple[int, int]) -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=TRAINED)
+    async with opened(session, size) as console:
+
+        async def gone(words: str) -> None:
+            await console.until(lambda: words not in console.text, f"{words} is gone")
+
+        await job_screen(console, len(TRAINED))
+        if size == NARROW:
+            await gone("val_loss 0.1")
+            await console.press("m")
+            await console.shows("loss val_loss", "log")
+        elif size[0] < 160:
+            await console.shows("device memory against the prediction")
+            await console.press("m")
+            await gone("device memory against the prediction")
+        else:
+            await console.shows("device memory against the prediction")
+        await console.shows("val_loss 0.1", "m next")
+        assert any("\u2800" < letter < "\u2900" for letter in console.text), "dots of braille"
+        await console.press("m")
+        await console.shows("val_acc 0.5")
+        await console.press("m")
+        await console.shows("step_s 20 ms")
+        while "use of the device" not in console.text:
+            await console.press("m")
+        await console.press("m")
+        await gone("use of the device")
+        assert all(len(line) == size[0] for line in console.text.splitlines())
+
+
+async def test_a_log_without_reports_is_said_when_a_plot_is_asked_for() -> None:
+    session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),), lines=("hello",) * 3)
+    async with opened(session) as console:
+        await job_screen(console, 3)
+        await console.press("m")
+        await console.shows("reports nothing of training")

@@ -170,7 +170,8 @@ class LabQueueSession(Session):
             yield line
 
     async def _log_copied(self, job: Job, attempt: int) -> None:
-        await self._copies.now(job.id, attempt, 0)
+        if not self._copies.is_followed(job.id, attempt, 0):
+            await self._copies.now(job.id, attempt, 0)
 
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts: an operator sees all, others their own."""

@@ -48,6 +48,10 @@ class LogCopies:
         if over:
             self._whole.add(key)
 
+    def is_followed(self, job_id: str, attempt: int, rank: int) -> bool:
+        """Tell whether a log is being copied as it grows."""
+        return (job_id, attempt, rank) in self._running
+
     def is_whole(self, job_id: str, attempt: int, rank: int) -> bool:
         """Tell whether a log is here to its end, or never will be."""
         key = (job_id, attempt, rank)

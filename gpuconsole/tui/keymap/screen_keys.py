@@ -402,6 +402,14 @@ SCREENS: tuple[Key, ...] = (
         "The log of the attempt before",
         footer=True,
     ),
+    Key(
+        "job.metric",
+        "m",
+        "metric",
+        "metric",
+        "Plot the next figure: memory and use of the device, or loss, accuracy, step time",
+        footer=True,
+    ),
     Key("job.go_to", "number_sign", "go_to", "go to", "Go to a line, a share or a time of the log"),
     Key("job.save", "S", "save", "save log", "Save the whole log to a file"),
     Key(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
@@ -15,6 +15,7 @@ from textual.widgets import Static
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.training_curves import Curves
 from gpuconsole.core.training_log import progress
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.core.units import MIB, format_duration, format_mib
@@ -33,6 +34,8 @@ from gpuconsole.tui.render.job import (
 from gpuconsole.tui.render.memory_plot import Bounds, memory_lines, until
 from gpuconsole.tui.render.queue import in_order
 from gpuconsole.tui.render.text_cells import text
+from gpuconsole.tui.render.time_plot import Scale, plot_lines
+from gpuconsole.tui.render.training_curves import curve_lines, drawn_with, plots_of
 from gpuconsole.tui.render.training_progress import Pace
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens import job_actions
@@ -43,13 +46,15 @@ from gpuconsole.tui.screens.job_log import LogScreen
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.input_bar import FilterBar
 from gpuconsole.tui.widgets.log_view import LogLines
-from gpuconsole.tui.widgets.panel import Panel
+from gpuconsole.tui.widgets.panel import Panel, SizedPanel
 
 LOOK_BACK = 60
 """Lines at the end of the log in which progress is looked for."""
 LONGEST_S = 4 * 3600.0
 """How much of a job's past is plotted at most: so much is remembered."""
 SHORTEST_S = 60.0
+MEMORY, USE = "memory", "use"
+"""What is plotted of the device, beside metrics of the log."""
 MOST_RESULTS = 12
 """Fetched files that are named."""
 
@@ -69,6 +74,12 @@ class JobScreen(LogScreen):
         self._going: Going | None = None
         self._docker = ""
         self._docker_of: tuple[str, Attempt | None] = ("", None)
+        self._curves = Curves()
+        self._curves_of: tuple[str, int] = ("", 0)
+        """The job and the attempt whose curves these are."""
+        self._reading = False
+        self._plotted = ""
+        """What the key has chosen to plot; "" where it has not."""
         self._results: dict[str, Sequence[str]] = {}
         """What ended jobs have left, or where it was copied to, by job."""
 
@@ -76,9 +87,12 @@ class JobScreen(LogScreen):
         """Head above; log at the left, memory and facts at the right."""
         yield Panel(id="job-head")
         with Horizontal(id="job-main"):
-            yield LogLines(id="log")
+            with Vertical(id="job-left"):
+                yield SizedPanel(id="job-plot")
+                yield LogLines(id="log")
             with Vertical(id="job-side"):
-                yield Panel(id="job-memory")
+                yield SizedPanel(id="job-memory")
+                yield SizedPanel(id="job-curves")
                 yield Panel(id="job-facts")
         yield Static("", id="job-empty", classes="panel empty", markup=False)
         yield FilterBar(search=True, id="filter")
@@ -110,7 +124,7 @@ class JobScreen(LogScreen):
             self._results[job.id] = ()
             aside(self, partial(self._ask_results, job.id), group="results")
         self._draw_head(job)
-        self._draw_memory(job)
+        self._draw_plots(job)
         self._draw_facts(job)
         self.draw_log_title()
 
@@ -140,6 +154,27 @@ class JobScreen(LogScreen):
         return [key for key in found if key.id not in absent]
 
     # -- actions ----------------------------------------------------------------------------
+
+    def action_metric(self) -> None:
+        """Plot the next figure: the device's memory and use, then what the log reports."""
+        job = self.job
+        if job is None:
+            return
+        choices = self._choices()
+        # Before the key is pressed the first of them is what is seen.
+        at = choices.index(self._plotted) if self._plotted in choices else 0
+        self._plotted = choices[(at + 1) % len(choices)]
+        self.set_class(bool(self._plotted), "-plotted")
+        if not plots_of(self._curves):
+            self.tell("Its log reports nothing of training in a form that is known.")
+        self.call_after_refresh(lambda: self.show(self.picture))
+
+    def _choices(self) -> list[str]:
+        """What can be plotted, in the order of the key; "" on a narrow screen is the log alone."""
+        names = plots_of(self._curves)
+        if self.has_class("-huge"):
+            return [*names, USE]
+        return ["", *names, MEMORY, USE] if self.has_class("-narrow") else [MEMORY, *names, USE]
 
     def action_facts(self) -> None:
         """Show or hide the facts."""
@@ -225,12 +260,86 @@ class JobScreen(LogScreen):
         super().on_resize(event)
         self.call_after_refresh(lambda: self.show(self.picture))
 
+    @on(SizedPanel.Sized)
+    def _plot_sized(self) -> None:
+        job = self.job
+        if job is not None and self.ready:
+            self._draw_plots(job)
+
     # -- drawing ----------------------------------------------------------------------------
 
     def log_grew(self) -> None:
         """The job may be further."""
         if self.job is not None and self.ready:
             self._draw_head(self.job)
+            self._read_curves(self.job)
+
+    def _read_curves(self, job: Job) -> None:
+        """Have what is new in the log read for its curves, one look at a time."""
+        attempt = self.shown_attempt(job)
+        if attempt is not None and not self._reading:
+            self._reading = True
+            aside(self, partial(self._take_curves, job.id, attempt.number), group="curves")
+
+    async def _take_curves(self, job_id: str, attempt: int) -> None:
+        try:
+            found = await self.session.curves(job_id, attempt)
+        except ConsoleError:
+            # The log's own box says that it cannot be read.
+            return
+        finally:
+            self._reading = False
+        job = self.job
+        if job is not None and job.id == job_id and self.ready:
+            self._curves = found
+            self._curves_of = (job_id, attempt)
+            self._draw_plots(job)
+
+    def _draw_plots(self, job: Job) -> None:
+        """Draw what is plotted now, where it stands at this size."""
+        attempt = self.shown_attempt(job)
+        shown = (job.id, attempt.number if attempt else 0)
+        if shown != self._curves_of:
+            self._curves, self._curves_of = Curves(), shown
+            self._read_curves(job)
+        memory, curves = self.query_one("#job-memory", Panel), self.query_one("#job-curves", Panel)
+        if self.has_class("-huge"):
+            self._draw_memory(job, memory)
+            chosen = self._plotted if self._plotted in self._choices() else self._choices()[0]
+            self._draw_plot(job, chosen, curves)
+            return
+        above = self.query_one("#job-plot", Panel)
+        self._draw_plot(job, self._plotted or MEMORY, above if above.display else memory)
+        if above.display and memory.display:
+            self._draw_memory(job, memory)
+
+    def _draw_plot(self, job: Job, chosen: str, panel: Panel) -> None:
+        if not panel.display or not panel.size.width:
+            return
+        attempt = self.shown_attempt(job)
+        if chosen == MEMORY or attempt is None:
+            self._draw_memory(job, panel)
+        elif chosen == USE:
+            self._draw_use(job, attempt, panel)
+        else:
+            with_val = " ".join(curve.name for curve in drawn_with(self._curves, chosen))
+            panel.entitle(with_val or chosen, "m next")
+            width, height = panel.inner_width, panel.size.height
+            panel.put(curve_lines(self.ink, self._curves, chosen, width, height))
+
+    def _draw_use(self, job: Job, attempt: Attempt, panel: Panel) -> None:
+        """Plot the use of the fullest device of an attempt."""
+        device = self._fullest(attempt)
+        uuid = device.uuid if device else attempt.device_uuids[0] if attempt.device_uuids else ""
+        end = attempt.ended_at or self.picture.now
+        began = attempt.started_at or self.picture.now
+        span = min(LONGEST_S, max(SHORTEST_S, self.picture.now - began))
+        series = self.session.history.device(uuid, "utilization", span)
+        if attempt.ended_at is not None and end > series.start:
+            series = until(series, end)
+        panel.entitle("use of the device", "m next")
+        scale = Scale(100.0, lambda value: f"{value:.0f}%")
+        panel.put(plot_lines(self.ink, series, scale, panel.inner_width, panel.size.height))
 
     def _draw_head(self, job: Job) -> None:
         head = self.query_one("#job-head", Panel)
@@ -247,8 +356,7 @@ class JobScreen(LogScreen):
         width = self.size.width - (2 if short else 4)
         head.put((short_head if short else head_lines)(self.ink, going, width))
 
-    def _draw_memory(self, job: Job) -> None:
-        panel = self.query_one("#job-memory", Panel)
+    def _draw_memory(self, job: Job, panel: Panel) -> None:
         if not panel.display or not panel.size.width:
             return
         attempt = self.shown_attempt(job)

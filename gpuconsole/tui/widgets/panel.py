@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len, chop_cells
 from textual.content import Content
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -91,6 +92,17 @@ class Panel(ScrollView, can_focus=False):
         row = y + self.scroll_offset.y
         lines = self._lines or ()
         return strip(lines[row] if row < len(lines) else (), self.size.width, ink.text)
+
+
+class SizedPanel(Panel):
+    """A box whose lines depend on its height too: the screen hears when it has another size."""
+
+    class Sized(Message):
+        """Its room has changed: what it shows is to be drawn again."""
+
+    def on_resize(self) -> None:
+        """Ask for new lines."""
+        self.post_message(self.Sized())
 
 
 def _broken(line: list[Piece], width: int) -> Iterator[Pieces]:
