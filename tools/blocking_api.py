@@ -25,6 +25,7 @@ FACES = {
 """What is written: the class of the face, and whose it is."""
 NOT_CALLED = {
     "Session.elsewhere": "of no use once the session is open",
+    "Session.attach": "a terminal is used from the event loop",
     "Session.queue_of": "only the lab's service acts for others",
     "Session.store": "only the lab's service queues what others have packed",
     "Session.first_frames": "`status` does it",

@@ -464,6 +464,32 @@ class BlockingSession:
         """
         return self._call(self._lab.forward(reference, port, local_port=local_port, rank=rank))
 
+    def shell(
+        self,
+        *,
+        memory_mib: float | None = None,
+        idle_stop_s: float | None = None,
+        until: float | None = None,
+        workspace: str = "",
+        **options: Unpack[TaskOptions],
+    ) -> Job:
+        """Queue a session: a shell on leased devices, which outlives whoever looks at it.
+
+        It takes `memory_mib` of each device, or all of it where None. `project` is a folder that is
+        copied there, `workspace` the name of one that is kept on its host. It ends with its shell,
+        at `until` (s since the epoch), or once for `idle_stop_s` nothing was typed and no device
+        used; `attach` uses it. UsageError for what cannot be.
+        """
+        return self._call(
+            self._lab.shell(
+                memory_mib=memory_mib,
+                idle_stop_s=idle_stop_s,
+                until=until,
+                workspace=workspace,
+                **options,
+            )
+        )
+
     def close_forward(self, local_port: int) -> ForwardInfo:
         """End a forward, and what is open through it; UsageError where there is none."""
         return self._call(self._lab.close_forward(local_port))

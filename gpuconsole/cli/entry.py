@@ -47,6 +47,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("planning", "preflight submit"),
             ("foreseeing", "what-if"),
+            ("shell", "shell"),
             ("simulating", "simulate"),
             ("learning", "learn"),
         ),

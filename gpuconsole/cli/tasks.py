@@ -231,7 +231,7 @@ def build_task(
     if project is not None:
         said["project"] = str(project)
     task = _described(script, task_file, said)
-    plain, secrets = _variables(task, env_file, env)
+    plain, secrets = variables(env, env_file, task)
     return dataclasses.replace(
         task,
         # 0 says `auto`, which a task writes as None.
@@ -255,12 +255,12 @@ def secrets_in(files: Sequence[Path]) -> dict[str, str]:
     return found
 
 
-def _variables(
-    task: Task, files: Sequence[Path], said: Sequence[tuple[str, str | None]]
+def variables(
+    said: Sequence[tuple[str, str | None]], files: Sequence[Path] = (), task: Task | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the plain and the secret variables of a task: what files say goes before the task
     file, and what the command line says before both."""
-    plain, secrets = dict(task.env), dict(task.secrets)
+    plain, secrets = (dict(task.env), dict(task.secrets)) if task is not None else ({}, {})
     for name, value in secrets_in(files).items():
         plain.pop(name, None)
         secrets.pop(name, None)

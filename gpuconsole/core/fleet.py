@@ -161,6 +161,10 @@ class HostFacts:
     """What produced the frame: `agent`, `nvidia-smi`, `simulated`."""
 
 
+HOST_LABEL = "host"
+"""The label by which a task asks for one host by its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """A host and what was last heard from it."""
@@ -202,8 +206,9 @@ class Host:
 
     def has_labels(self, wanted: Mapping[str, str], unwanted: Mapping[str, str]) -> bool:
         """Tell whether it carries all labels of the one kind and none of the other; an unwanted
-        value of "" stands for any."""
-        return all(self.labels.get(key) == value for key, value in wanted.items()) and not any(
+        value of "" stands for any. `host` is its name, unless a label is called so."""
+        own = {HOST_LABEL: self.name, **self.labels}
+        return all(own.get(key) == value for key, value in wanted.items()) and not any(
             key in self.labels and value in ("", self.labels[key])
             for key, value in unwanted.items()
         )

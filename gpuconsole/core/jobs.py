@@ -165,6 +165,12 @@ class Task:
     hidden_size: int | None = None
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Answers to preflight's questions, name to value."""
+    idle_stop_s: float | None = None
+    """Of a session: how long nothing may be typed and its devices be unused before it is ended."""
+    until: float | None = None
+    """Of a session: when it is ended (s since the epoch)."""
+    workspace: str = ""
+    """Of a session: the folder kept on its host that it works in, by its name; "" for none."""
     measure: Measure | None = None
     """Whether it is measured where its memory cannot be read; None means as the lab says, whose
     setting may be stricter."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.moments import clock_words
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import UsageError
@@ -20,10 +21,14 @@ class TimeLimit:
 
     seconds: float
     lab: bool
+    until: float | None = None
+    """The moment at which it is over (s since the epoch), where it was asked for as one."""
 
     @property
     def words(self) -> str:
         """The limit for a sentence."""
+        if self.until is not None:
+            return f"the time until which it was wanted, {clock_words(self.until, self.until)},"
         return f"the {'lab' if self.lab else 'job'}'s limit of {format_duration(self.seconds)}"
 
     def warns_at(self, before_s: float) -> float:
@@ -31,12 +36,20 @@ class TimeLimit:
         return self.seconds - min(before_s, WARNING_SHARE * self.seconds)
 
 
-def time_limit(task: Task, lab_s: float | None) -> TimeLimit | None:
-    """Return what holds for a task where the lab's limit is `lab_s`; None for no limit."""
-    own = task.time_limit_s
-    if own is not None and (lab_s is None or own <= lab_s):
-        return TimeLimit(own, lab=False)
-    return None if lab_s is None else TimeLimit(lab_s, lab=True)
+def time_limit(
+    task: Task, lab_s: float | None, started_at: float | None = None
+) -> TimeLimit | None:
+    """Return what holds for a task where the lab's limit is `lab_s`; None for no limit.
+
+    A task that is wanted until a moment has a limit once it is known when it has started.
+    """
+    own, until = task.time_limit_s, task.until
+    limits = [TimeLimit(own, lab=False)] if own is not None else []
+    if until is not None and started_at is not None:
+        limits.append(TimeLimit(max(0.0, until - started_at), lab=False, until=until))
+    if lab_s is not None:
+        limits.append(TimeLimit(lab_s, lab=True))
+    return min(limits, key=lambda limit: limit.seconds, default=None)
 
 
 def require_time_limit(task: Task, lab_s: float | None) -> None:

@@ -44,6 +44,27 @@ def parse_moment(text: str, at: float, latest: float) -> float:
         raise ValueError(_EXPECTED) from None
 
 
+def coming(text: str, now: float) -> float:
+    """Return a moment that is still to come: `18:00` is today's or tomorrow's, `+2h` and `2h` are
+    from now on, else a date and a time. ValueError, worded for a person, for any other."""
+    words = text.strip().lower().lstrip("+")
+    if _AGO.fullmatch(words.replace(" ", "")):
+        return now + sum(
+            float(number) * _UNITS[unit] for number, unit in _PART.findall(words.replace(" ", ""))
+        )
+    of_day = _OF_DAY.fullmatch(words)
+    if of_day is not None and not of_day.group(1):
+        last = datetime.fromtimestamp(_last_at(of_day, now))
+        return (last + timedelta(days=1)).timestamp()
+    try:
+        at = parse_time(text)
+    except ValueError:
+        raise ValueError("expected a time such as `18:00`, `+2h` or `2030-01-31T18:00`") from None
+    if at <= now:
+        raise ValueError("that time is past")
+    return at
+
+
 def _last_at(of_day: re.Match[str], latest: float) -> float:
     yesterday, *figures = of_day.groups()
     hour, minute, second = (int(figure or 0) for figure in figures)

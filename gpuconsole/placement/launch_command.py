@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.terminals import PROGRAM, SESSION, SOCKET
+
+TERMINAL = (
+    "/bin/sh",
+    "-c",
+    'for python in python3 python; do command -v "$python" >/dev/null 2>&1 &&'
+    ' exec "$python" -IS "$@"; done; echo "The image has no Python."; exit 127',
+    "sh",
+    PROGRAM,
+    SOCKET,
+)
+"""What keeps the terminal of a session, whatever the image calls its Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,8 @@ def launch_command(
     count from 0, whatever their numbers on the host. The launcher is told its host's address:
     by itself it looks up the host's name, which many systems answer with 127.0.1.1.
     """
+    if task.kind == SESSION:
+        return TERMINAL
     script = _inside(task)
     if devices <= 1 and meeting is None:
         return (python, script, *task.args)

@@ -90,6 +90,19 @@ def make_bundle(
     return Bundle(target, files, size / MIB, script_name, digest, tuple(map(clean, walk.skipped)))
 
 
+def make_folder_bundle(project: Path | None, target: Path, *, limit_mib: float) -> Bundle:
+    """Pack a folder that has no script, or nothing at all, into `target` (tar.gz).
+
+    UsageError as `make_bundle`.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpuconsole-") as nothing:
+        walk = Walk(Path(nothing) if project is None else _folder(project))
+        entries = sorted(_bounded(walk, limit_mib), key=lambda entry: entry.name)
+        files, size = _write(entries, target, walk, "", {})
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    return Bundle(target, files, size / MIB, "", digest, tuple(map(clean, walk.skipped)))
+
+
 def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, bytes]:
     """Return the new content of edited files by their name in the archive."""
     made: dict[str, bytes] = {}
@@ -118,7 +131,7 @@ def _existing(script: Path) -> Path:
     return resolved
 
 
-def _given(project: Path, script: Path) -> Path:
+def _folder(project: Path) -> Path:
     root = project.resolve()
     if not root.is_dir():
         raise UsageError("The project is not a folder", f"{project}", "Check the path.")
@@ -128,6 +141,11 @@ def _given(project: Path, script: Path) -> Path:
             f"{root} holds more than one project.",
             "Put the project into a folder of its own and name that.",
         )
+    return root
+
+
+def _given(project: Path, script: Path) -> Path:
+    root = _folder(project)
     if not script.is_relative_to(root):
         raise UsageError(
             "The script is outside the project",

@@ -67,6 +67,9 @@ from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging, silent
+from gpuconsole.session.interactive.attached import AttachedTerminal
+from gpuconsole.session.interactive.idle_stop import IdleStop
+from gpuconsole.session.interactive.shells import Shells
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.noted import warning_line
 from gpuconsole.session.logs.tail import tail
@@ -92,7 +95,7 @@ from gpuconsole.session.report.service import report as make_report
 from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import FetchedResults, fetch_results, list_results
-from gpuconsole.session.submit.runnable import Runnable, task_of
+from gpuconsole.session.submit.runnable import Runnable, session_task, task_of
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Prepared, Submitting, store
 from gpuconsole.session.triage.service import Triage
@@ -176,6 +179,8 @@ class Session:
         self.processes = Processes(self._context, self.queue.cancel)
         self.forwards = Forwards(self._context)
         self.containers = Containers(self._context)
+        self.shells = Shells(self._context, lambda: self.queue)
+        self._idle_stop = IdleStop(self._context)
         self._forgetting = Forgetting(self._context)
         self.messages = Messages(self._context)
         self._limits = Limits(self._context, self.triage.incidents)
@@ -590,6 +595,34 @@ class Session:
         job = await self._reached(reference)
         return (await self.forwards.open(job, port, local_port, rank)).info
 
+    async def shell(
+        self,
+        *,
+        memory_mib: float | None = None,
+        idle_stop_s: float | None = None,
+        until: float | None = None,
+        workspace: str = "",
+        **options: Unpack[TaskOptions],
+    ) -> Job:
+        """Queue a session: a shell on leased devices, which outlives whoever looks at it.
+
+        It takes `memory_mib` of each device, or all of it where None. `project` is a folder that is
+        copied there, `workspace` the name of one that is kept on its host. It ends with its shell,
+        at `until` (s since the epoch), or once for `idle_stop_s` nothing was typed and no device
+        used; `attach` uses it. UsageError for what cannot be.
+        """
+        task = session_task(options)
+        task = replace(task, idle_stop_s=idle_stop_s, until=until, workspace=workspace)
+        return await self.shells.open(task, memory_mib)
+
+    async def attach(
+        self, reference: str, columns: int = 80, rows: int = 24, *, watch: bool = False
+    ) -> AttachedTerminal:
+        """Look at the terminal of a session, in a window of so many cells, and type into it unless
+        `watch` is set. RefusedError where the job is no session, or does not run."""
+        job = await self._reached(reference)
+        return await self.shells.attach(job.id, columns, rows, watch=watch)
+
     async def close_forward(self, local_port: int) -> ForwardInfo:
         """End a forward, and what is open through it; UsageError where there is none."""
         found = self.forwards.at(local_port)
@@ -794,6 +827,7 @@ class Session:
         self._forgetting.look()
         self.messages.look()
         self._limits.look(epoch)
+        self._idle_stop.look(epoch)
         self._dependants.look(epoch)
         self.waking.look()
         self._meter.look(epoch)
@@ -803,6 +837,7 @@ class Session:
         try:
             await cancel_all(tasks)
             await self.forwards.close()
+            await self._idle_stop.close()
             self._meter.close()
             await self._backing.close()
             await self.waking.close()

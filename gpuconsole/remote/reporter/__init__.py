@@ -26,24 +26,33 @@ gpuconsole_reporter.start(os.path.dirname(os.path.abspath(__file__)))
 
 def pack_reporter(target: Path) -> None:
     """Write a tar of the reporter, to be unpacked into FOLDER. OSError when it cannot."""
-    _pack(target, {"sitecustomize.py": _SITE, "gpuconsole_reporter.py": _source("hook.py")})
+    pack(target, {"sitecustomize.py": _SITE, "gpuconsole_reporter.py": _source("hook.py")})
 
 
 def pack_probe(target: Path) -> None:
     """Write a tar of the script that calibrates a card, to be unpacked into FOLDER."""
-    _pack(target, {PROBE: _source("probe.py")})
+    pack(target, {PROBE: _source("probe.py")})
 
 
 def pack_file(target: Path, name: str) -> None:
     """Write a tar of one empty file."""
-    _pack(target, {name: ""})
+    pack(target, {name: ""})
+
+
+def pack_own_folder(target: Path) -> None:
+    """Write a tar of nothing but the folder into which it is unpacked."""
+    with tarfile.open(target, "w") as tar:
+        entry = tarfile.TarInfo(".")
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(entry)
 
 
 def _source(name: str) -> str:
     return resources.files(__name__).joinpath(name).read_text("utf-8")
 
 
-def _pack(target: Path, files: dict[str, str]) -> None:
+def pack(target: Path, files: dict[str, str]) -> None:
+    """Write a tar of files by their names and texts."""
     with tarfile.open(target, "w") as tar:
         for name, text in files.items():
             content = text.encode()

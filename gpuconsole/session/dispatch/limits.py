@@ -51,7 +51,8 @@ class Limits:
         if jobs is not self._looked:
             self._looked, self._running = jobs, [job for job in jobs if _may_be_ended(job)]
         for job in self._running:
-            limit = time_limit(job.task, settings.time_limit)
+            started = job.attempt.started_at if job.attempt is not None else None
+            limit = time_limit(job.task, settings.time_limit, started)
             if limit is not None:
                 with contextlib.suppress(JobMovedError):
                     self._hold_to(job, limit, epoch)

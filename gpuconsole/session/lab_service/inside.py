@@ -18,6 +18,7 @@ from aiohttp import WSMsgType, web
 from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.terminals import SESSION, SOCKET
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
@@ -58,7 +59,7 @@ class Inside:
         job = self._running_job(container, query.get("host", ""))
         try:
             self._rights.require_own(caller, job)
-            _require_target(target)
+            _require_target(job, target)
             if self._running.of(caller.uid) >= MOST_AT_ONCE:
                 raise RefusedError(
                     "Too many connections at once",
@@ -95,8 +96,10 @@ class Inside:
             self._recorded[key] = now
 
 
-def _require_target(target: str) -> None:
-    """Raise UsageError for what is no port."""
+def _require_target(job: Job, target: str) -> None:
+    """Raise UsageError for what is no port, nor the terminal of a session."""
+    if target == SOCKET and job.task.kind == SESSION:
+        return
     if not (target.isascii() and target.isdigit() and 0 < int(target[:6]) <= 65535):
         raise UsageError("No such port", f"{clean(target, 40)!r} is no port.")
 

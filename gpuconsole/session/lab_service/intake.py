@@ -17,6 +17,7 @@ from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
+from gpuconsole.core.terminals import SESSION, WORKSPACE
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
@@ -218,7 +219,9 @@ def _require_form(task: Task) -> None:
     """Raise UsageError for a task that no console of ours would send."""
     if not _NAME.fullmatch(task.name):
         raise UsageError("Wrong name", "A job's name has 1 to 128 letters on one line.")
-    if not task.script or task.kind == ADOPTED:
+    if task.kind == SESSION:
+        _require_session(task)
+    elif not task.script or task.kind == ADOPTED:
         raise UsageError("No script", f"Job {clean(task.name, 80)} names no script.")
     if PurePosixPath(task.script).suffix == ".ipynb":
         raise UsageError("A notebook cannot be submitted", "Export it to a script first.")
@@ -251,6 +254,14 @@ def _require_form(task: Task) -> None:
         if not VARIABLE.fullmatch(name):
             raise UsageError("Wrong variable", f"{clean(name, 80)!r} is no name of a variable.")
     require_mounts(task)
+
+
+def _require_session(task: Task) -> None:
+    """Raise UsageError for a session that no console of ours would send."""
+    if task.script or task.args or task.retries or task.checkpoint_dir or task.hosts != 1:
+        raise UsageError("Wrong session", "A session runs a shell and nothing else.")
+    if task.workspace and not WORKSPACE.fullmatch(task.workspace):
+        raise UsageError("Wrong name of a workspace", f"{clean(task.workspace, 80)!r} is none.")
 
 
 def _require_smaller(task: Task) -> None:

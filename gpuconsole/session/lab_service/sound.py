@@ -67,6 +67,8 @@ class _Task(_Part):
     deadline: Annotated[str, AfterValidator(_time)]
     run_time_s: _Seconds | None
     time_limit_s: Annotated[float, Field(gt=0, le=1e9)] | None
+    idle_stop_s: Annotated[float, Field(ge=60, le=1e9)] | None
+    until: Annotated[float, Field(gt=0, le=1e11)] | None
     after: _Words
     cancel_if_failed: bool
     at_most: _Count | None

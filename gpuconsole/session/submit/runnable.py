@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import task_from_script
+from gpuconsole.core.terminals import SESSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -85,6 +86,15 @@ def make_task(
     else:
         raise TypeError("make_task needs a script or a task_file")
     return replace(task, devices=None) if automatic else task
+
+
+def session_task(options: TaskOptions) -> Task:
+    """Return the task of a session, which has no script."""
+    said: dict[str, Any] = {"name": "", **options}
+    said.update({key: tuple(said[key]) for key in _TUPLES if key in said})
+    if "project" in said:
+        said["project"] = os.fspath(said["project"])
+    return Task(**said, kind=SESSION)
 
 
 def task_of(what: Runnable, options: TaskOptions) -> Task:

@@ -25,7 +25,7 @@ from gpuconsole.session.dispatch.attempt.container_spec import require_gang_netw
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of, reach, resolved
 from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.estimate.service import Preflight
-from gpuconsole.session.estimate.tier_ladder import Watching
+from gpuconsole.session.estimate.tier_ladder import UNWATCHED, Watching
 from gpuconsole.session.images.service import with_pin
 from gpuconsole.session.queue import commands as queue
 from gpuconsole.session.submit.secrets import require_values, without_values
@@ -89,7 +89,7 @@ class Submitting:
     ) -> tuple[Job, ...]:
         """Queue a task once for each combination of values; see `JobQueue.sweep`."""
         task = self._resolved(task)
-        name = _free_name(task.name, self._journal.jobs())
+        name = free_name(task.name, self._journal.jobs())
         options = await self._preflight.options(Path(task.script))
         made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
         report = self._reporter(user, force=force)
@@ -98,6 +98,32 @@ class Submitting:
         for doubt in options.doubts(axis.name for axis in axes):
             self._warn(jobs[0], doubt)
         return jobs
+
+    async def open_session(self, task: Task, memory_mib: float | None) -> Job:
+        """Queue a session: a task without a script, that takes `memory_mib` of each device, or all
+        of it where None. See `interactive.shells`."""
+        task = with_pin(task, self._notes)
+        require_values(task)
+        require_time_limit(task, self._context.settings.limits.time_limit)
+        now = self._context.clock.now()
+        (job_id,) = new_ids(now, 1)
+        bundle = self._context.bundle(job_id)
+        make_folder(bundle.parent)
+        packed, skipped = await asyncio.to_thread(
+            pack_task, task, bundle, self._context.settings.code_size_limit, self._context.pack
+        )
+        job = Job(
+            id=job_id,
+            task=without_values(packed),
+            user=self._context.user,
+            state=JobState.QUEUED,
+            submitted_at=now,
+            queued_at=now,
+            estimate_mib=memory_mib,
+        )
+        prepared = Prepared((job,), bundle, task.secrets, tuple(skipped)[:MOST_TOLD])
+        (queued,) = await self._store(prepared, UNWATCHED.sending)
+        return queued
 
     def _resolved(self, task: Task) -> Task:
         task = with_pin(completed(task), self._notes)
@@ -261,7 +287,7 @@ def new_ids(now: float, count: int) -> list[str]:
     return sorted(found)
 
 
-def _free_name(wanted: str, jobs: Iterable[Job]) -> str:
+def free_name(wanted: str, jobs: Iterable[Job]) -> str:
     """Return a name that no job and no sweep has."""
     taken = {name for job in jobs for name in (job.task.name, job.task.sweep)}
     number, name = 1, wanted

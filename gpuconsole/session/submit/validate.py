@@ -66,6 +66,8 @@ def pack_task(
     folder in which its user stands now, and what was left out."""
     script = Path(task.script)
     packed = pack(task, target, limit_mib)
+    if not task.script:
+        return task, packed.skipped
     root = script.parents[len(Path(packed.script).parts) - 1]
     folder = start_folder(root, task.folder, Path.cwd())
     return replace(task, project=str(root), folder=folder), packed.skipped

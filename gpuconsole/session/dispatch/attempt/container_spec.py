@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 from pathlib import PurePosixPath
@@ -15,6 +16,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.limits import time_limit
+from gpuconsole.core.terminals import SESSION
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.launch_command import Meeting
@@ -57,10 +59,12 @@ def container_spec(
     host: Host | None,
     meeting: Meeting | None = None,
     runtime: str = "",
+    workspace: str = "",
 ) -> ContainerSpec:
     """Return the container that runs an attempt on a host, of a gang with where it meets.
 
-    `runtime` is the engine's runtime of the devices' maker, where it has one. UsageError when it
+    `workspace` is the host's folder in which a session works, where it is kept. `runtime` is the
+    engine's runtime of the devices' maker, where it has one. UsageError when it
     would have to run as root, or privileged, and the lab does not allow that.
     """
     if account.uid == 0 and not settings.allow_root:
@@ -88,7 +92,7 @@ def container_spec(
         },
         secrets=task.secrets,
         labels=labels_of(job, attempt, journal),
-        mounts=(*task.mounts, *_own_mounts(task, account)),
+        mounts=(*task.mounts, *_own_mounts(task, account, workspace)),
         backend=task.backend,
         device_uuids=attempt.device_uuids,
         device_indexes=attempt.device_indexes,
@@ -119,6 +123,11 @@ def memory_limit_mib(job: Job, settings: LabSettings, host: Host | None) -> floa
 def network_name(policy: str, settings: LabSettings) -> str:
     """Return the engine's word for a network policy."""
     return {"lab": settings.lab_network, "full": "bridge"}.get(policy, "none")
+
+
+def workspace_folder(user: str, name: str) -> str:
+    """Return what a user's workspace is called among the folders of jobs on a host."""
+    return f"workspace-{hashlib.sha256(user.encode()).hexdigest()[:12]}-{name}"
 
 
 def start_path(task: Task) -> str:
@@ -230,12 +239,13 @@ def require_safe_source(mount: Mount) -> None:
             )
 
 
-def _own_mounts(task: Task, account: HostAccount) -> tuple[Mount, ...]:
-    results = Mount(account.results_dir, RESULTS_DIR, read_only=False)
-    target = checkpoint_path(task)
-    if not target:
-        return (results,)
-    return (results, Mount(account.checkpoint_dir, target, read_only=False))
+def _own_mounts(task: Task, account: HostAccount, workspace: str) -> tuple[Mount, ...]:
+    mounts = [Mount(account.results_dir, RESULTS_DIR, read_only=False)]
+    if workspace:
+        mounts.append(Mount(workspace, WORKING_DIR, read_only=False))
+    if target := checkpoint_path(task):
+        mounts.append(Mount(account.checkpoint_dir, target, read_only=False))
+    return tuple(mounts)
 
 
 def cpuset(attempt: Attempt, host: Host | None) -> str:
@@ -269,7 +279,7 @@ def _environment(
         given["GPUCONSOLE_TIME_LIMIT"] = f"{limit.seconds:.0f}"
     if job.estimate_mib is not None:
         given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
-    if job.task.folder:
+    if job.task.folder or job.task.kind == SESSION:
         # Not the folder in which it starts, as an engine's container would have it.
         given["HOME"] = WORKING_DIR
     if job.task.checkpoint_dir:

@@ -6,18 +6,21 @@ import contextlib
 import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
+from gpuconsole.core.terminals import FOLDER, PROGRAM, SESSION
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.remote import reporter
+from gpuconsole.remote.inside import source
+from gpuconsole.remote.reporter import pack, pack_own_folder
 from gpuconsole.session.aio import to_its_end
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
@@ -27,6 +30,7 @@ from gpuconsole.session.dispatch.attempt.container_spec import (
     attempt_key,
     container_spec,
     require_gang_network,
+    workspace_folder,
 )
 from gpuconsole.session.dispatch.attempt.gang import Part
 from gpuconsole.session.dispatch.attempt.launch_heartbeat import shown
@@ -196,6 +200,7 @@ class Launch:
         host = self._context.hosts.snapshot().host(part.attempt.host)
         with gang.on_host(part.attempt.host):
             runtime = await runtime_of(maker_of(job.task, part.attempt, host), part.engine)
+        workspace = await self._workspace(part)
         spec = container_spec(
             job,
             part.attempt,
@@ -207,8 +212,18 @@ class Launch:
             host=host,
             meeting=meeting,
             runtime=runtime,
+            workspace=workspace,
         )
         return replace(spec, secrets=values_of(self._context, job))
+
+    async def _workspace(self, part: Part) -> str:
+        """Return the folder on the host that a session works in, made where it is not there."""
+        job = self._entry.job
+        if not job.task.workspace:
+            return ""
+        with gang.on_host(part.attempt.host):
+            name = workspace_folder(job.user, job.task.workspace)
+            return (await part.engine.prepare(name, owner=job.run_as)).results_dir
 
     async def _meet(self) -> Mapping[int, Meeting]:
         """Agree where the hosts of a gang meet, by rank; a job on one host needs no such place."""
@@ -229,7 +244,12 @@ class Launch:
     async def _fill(self, part: Part, container: str) -> None:
         """Put the code in, with the reporter beside it."""
         task = self._entry.job.task
-        if not task.script:
+        if task.kind == SESSION:
+            await self._put_terminal(part, container)
+        elif not task.script:
+            return
+        if task.workspace:
+            # What lies there is kept, and nothing is put between it.
             return
         bundle = self._context.bundle(self._entry.job_id)
         if not bundle.exists():
@@ -245,7 +265,19 @@ class Launch:
             if pack_parents(task, parents):
                 await part.engine.put(container, parents, WORKING_DIR)
         await part.engine.put(container, bundle, WORKING_DIR)
-        await self._put_reporter(part, container)
+        if task.kind != SESSION:
+            await self._put_reporter(part, container)
+
+    async def _put_terminal(self, part: Part, container: str) -> None:
+        """Lay what keeps a session's terminal into its container."""
+        with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
+            packed = Path(folder) / "terminal.tar"
+            pack(packed, {PurePosixPath(PROGRAM).name: source("terminal.py")})
+            await part.engine.put(container, packed, FOLDER)
+            # Where the shell begins is its user's, also where no project is put there.
+            own = Path(folder) / "own.tar"
+            pack_own_folder(own)
+            await part.engine.put(container, own, WORKING_DIR)
 
     async def _put_reporter(self, part: Part, container: str) -> None:
         """Lay the reporter beside the code; a job runs without it where that cannot be done."""

@@ -1,0 +1,164 @@
+"""Sessions that are not used any more, and those whose time is nearly over: warned, and ended.
+
+Used is a session in which somebody types, or one of whose devices does something. What cannot be
+told counts as use: a device that does not say, a host out of sight, a terminal that is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.limits import time_limit
+from gpuconsole.core.terminals import SESSION, SOCKET
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration
+from gpuconsole.errors import ConsoleError
+from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.context import Context
+from gpuconsole.session.dispatch.limits import ran_s
+from gpuconsole.session.dispatch.preemption import interrupt
+from gpuconsole.session.interactive.attached import AttachedTerminal, asked
+from gpuconsole.state import JobMovedError
+
+ASK_EVERY_S = 30.0
+"""How often a terminal is asked when something was typed last."""
+LONGEST_WARNING_S = 300.0
+WARNING_SHARE = 0.25
+"""Of an idle time: somebody is warned no sooner than that before its end."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What is known of one session's use. Times are of this machine's clock."""
+
+    container: str
+    used_at: float
+    """When it was last used, as far as is known; when it was seen first before that."""
+    asked_at: float = 0.0
+    answered_at: float = 0.0
+    warned: bool = False
+    told_limit: bool = False
+
+
+class IdleStop:
+    """Looks at running sessions once a second, while this console dispatches."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._looked: Sequence[Job] = ()
+        self._running: Sequence[Job] = ()
+        self._watched: dict[str, Watched] = {}
+        self._asking: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def look(self, epoch: int) -> None:
+        """Warn and end what is due; `epoch` proves the dispatcher's role."""
+        journal = self._context.journal
+        journal.require_role(epoch)
+        jobs = journal.jobs()
+        if jobs is not self._looked:
+            self._looked = jobs
+            self._running = [
+                job for job in jobs
+                if job.task.kind == SESSION and job.state is JobState.RUNNING and job.attempt
+            ]  # fmt: skip
+            known = {job.id for job in self._running}
+            self._watched = {key: one for key, one in self._watched.items() if key in known}
+        snapshot = self._context.hosts.snapshot()
+        for job in self._running:
+            assert job.attempt is not None
+            self._look_at(job, job.attempt, snapshot)
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await cancel_all(list(self._tasks))
+
+    def _look_at(self, job: Job, attempt: Attempt, snapshot: FleetSnapshot) -> None:
+        now = self._context.clock.now()
+        seen = self._watched.get(job.id)
+        if seen is None or seen.container != attempt.container_id:
+            seen = self._watched[job.id] = Watched(attempt.container_id, now)
+        if attempt.warned_at is not None and not seen.told_limit:
+            seen.told_limit = True
+            self._aside(self._say(attempt, self._ends_soon(job, attempt, snapshot)))
+        idle_stop = job.task.idle_stop_s
+        if idle_stop is None or attempt.ended_by:
+            return
+        if may_be_used(attempt, snapshot):
+            seen.used_at, seen.warned = now, False
+        if now - seen.asked_at >= ASK_EVERY_S and job.id not in self._asking:
+            seen.asked_at = now
+            self._aside(self._ask(job.id, attempt, seen))
+        idle = now - seen.used_at
+        # Only what was asked after the idle time was over proves that nobody has typed in it.
+        if idle >= idle_stop and seen.answered_at - seen.used_at >= idle_stop:
+            words = f"Ended idle: for {format_duration(idle)} nothing was typed and no device used."
+            with contextlib.suppress(JobMovedError):
+                interrupt(self._context.journal, job, "idle", words, at=now)
+        elif idle >= idle_stop - min(LONGEST_WARNING_S, WARNING_SHARE * idle_stop):
+            self._warn(job, attempt, seen, idle_stop - idle)
+
+    def _warn(self, job: Job, attempt: Attempt, seen: Watched, left_s: float) -> None:
+        if seen.warned:
+            return
+        seen.warned = True
+        words = (
+            f"nothing is typed and no device used; it ends in {format_duration(max(left_s, 0.0))}"
+            " unless it is used."
+        )
+        told = clean(f"{job.task.name}: {words}", 500)
+        self._context.journal.tell("job", job.id, told, "warning", "idle-warning")
+        self._aside(self._say(attempt, words.capitalize()))
+
+    def _ends_soon(self, job: Job, attempt: Attempt, snapshot: FleetSnapshot) -> str:
+        limit = time_limit(job.task, self._context.settings.limits.time_limit, attempt.started_at)
+        ran = ran_s(attempt, snapshot, self._context.clock.now())
+        if limit is None or ran is None:
+            return "This session ends soon."
+        return f"This session ends in {format_duration(max(0.0, limit.seconds - ran))}."
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, job_id: str, attempt: Attempt, seen: Watched) -> None:
+        """Ask a terminal when something was typed last."""
+        self._asking.add(job_id)
+        try:
+            engine = await self._context.hosts.engine(attempt.host)
+            state = await asked(await engine.connect(attempt.container_id, SOCKET))
+        except ConsoleError:
+            state = None
+        finally:
+            self._asking.discard(job_id)
+        now = self._context.clock.now()
+        typed_at = now if state is None else now - state.idle_s
+        if typed_at > seen.used_at:
+            seen.used_at, seen.warned = typed_at, False
+        seen.answered_at = now
+
+    async def _say(self, attempt: Attempt, words: str) -> None:
+        """Show a sentence in a terminal, if it can be reached."""
+        with contextlib.suppress(ConsoleError):
+            engine = await self._context.hosts.engine(attempt.host)
+            terminal = AttachedTerminal(await engine.connect(attempt.container_id, SOCKET))
+            try:
+                await terminal.say(words)
+            finally:
+                await terminal.close()
+
+
+def may_be_used(attempt: Attempt, snapshot: FleetSnapshot) -> bool:
+    """Tell whether a device of an attempt does something, or that cannot be told."""
+    host = snapshot.host(attempt.host)
+    if host is None or host.state is not HostState.UP:
+        return True
+    known = {device.uuid: device.utilization for device in host.devices}
+    return any(known.get(uuid) != 0 for uuid in attempt.device_uuids)

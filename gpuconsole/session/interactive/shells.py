@@ -1,0 +1,165 @@
+"""Shells on leased devices: opened as jobs, looked at by whoever may, from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.fleet import HOST_LABEL
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.tasks import absolute
+from gpuconsole.core.terminals import SESSION, SOCKET, WORKSPACE
+from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.context import Context
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
+from gpuconsole.session.interactive.attached import AttachedTerminal
+from gpuconsole.session.ports.forwards import running_attempt
+from gpuconsole.session.queue.service import JobQueue
+from gpuconsole.session.submit.submit import free_name
+from gpuconsole.state.files.images import ImageNotes
+
+LEAST_IDLE_S = 60.0
+BEGIN_S = 20.0
+"""How long a terminal may take to listen after its container has started."""
+TRY_EVERY_S = 0.2
+
+
+class Shells:
+    """The sessions of a queue, as its user opens and uses them."""
+
+    def __init__(self, context: Context, queue: Callable[[], JobQueue]) -> None:
+        self._context = context
+        self._queue = queue
+
+    async def open(self, task: Task, memory_mib: float | None = None) -> Job:
+        """Queue a session; it takes `memory_mib` of each device, or all of it where None.
+
+        UsageError for what cannot be; ReadOnlyError.
+        """
+        self._context.require_writable("Opening a session")
+        now = self._context.clock.now()
+        _require_form(task, memory_mib, now)
+        jobs = self._context.journal.jobs()
+        made = replace(
+            task,
+            name=free_name(task.name or "shell", jobs),
+            kind=SESSION,
+            script="",
+            project=absolute(Path(task.project)) if task.project else "",
+            # A shell that was lost is not begun again behind its user's back.
+            retries=0,
+            folder="",
+        )
+        if task.workspace:
+            made = replace(made, labels={**self._where_kept(made, jobs), **made.labels})
+        return await self._queue().open_session(made, memory_mib)
+
+    async def attach(
+        self, reference: str, columns: int, rows: int, *, watch: bool = False
+    ) -> AttachedTerminal:
+        """Look at a session's terminal, and type into it unless `watch` is set: whoever typed
+        before watches from then on. Leaving it leaves the shell.
+
+        RefusedError where the job is no session, or does not run; UnreachableError where its host
+        is out of sight.
+        """
+        self._context.require_writable("Attaching to a session")
+        job = self._queue().job(reference)
+        require_session(job)
+        deadline = self._context.clock.now() + BEGIN_S
+        while True:
+            attempt = running_attempt(self._queue().job(job.id))
+            engine = await self._context.hosts.engine(attempt.host)
+            try:
+                stream = await engine.connect(attempt.container_id, SOCKET)
+                break
+            except RefusedError:
+                if self._context.clock.now() >= deadline:
+                    raise
+            await self._context.clock.sleep(TRY_EVERY_S)
+        terminal = AttachedTerminal(stream)
+        await terminal.begin(columns, rows, self._context.user, watch=watch)
+        return terminal
+
+    def images_for(self, job: Job) -> tuple[str, ...]:
+        """Return images that have what a session needs, a shell and Python, on the host of one
+        that ended at once: those that sessions have run in there, and those in which a check found
+        Python. None where it did not fail."""
+        attempt = job.attempt
+        if attempt is None or job.state is not JobState.FAILED:
+            return ()
+        host = attempt.host
+        ran = [
+            one.task.image
+            for one in self._context.journal.jobs()
+            if one.task.kind == SESSION and one.state is JobState.SUCCEEDED
+            and one.attempt is not None and one.attempt.host == host
+        ]  # fmt: skip
+        checks = ImageNotes(self._context.journal.folder).checks().values()
+        found = [check.image for check in checks if check.host == host and check.python]
+        return tuple(name for name in dict.fromkeys((*ran, *found)) if name)
+
+    def _where_kept(self, task: Task, jobs: tuple[Job, ...]) -> dict[str, str]:
+        """Return the label of the host that has the workspace; none where it is new."""
+        for job in reversed(jobs):
+            used = job.user == self._context.user and job.task.workspace == task.workspace
+            for attempt in reversed(job.attempts if used else ()):
+                if attempt.creating_at is not None:
+                    return {HOST_LABEL: attempt.host}
+        return {}
+
+
+def require_session(job: Job) -> None:
+    """Raise RefusedError for a job that keeps no terminal."""
+    if job.task.kind != SESSION:
+        raise RefusedError(
+            "Not a session",
+            msg("Job {id} runs a script, and has no shell to attach to.", id=job.id),
+            "`gpuconsole shell` opens one.",
+        )
+
+
+def has_begun(job: Job) -> bool:
+    """Tell whether a session can be attached to, or never will be."""
+    return job.state is JobState.RUNNING or job.state.ended
+
+
+def _require_form(task: Task, memory_mib: float | None, now: float) -> None:
+    """Raise UsageError for a session that cannot be."""
+    if task.project and not Path(task.project).expanduser().is_dir():
+        raise UsageError(
+            "No such folder", msg("{path} is not a folder.", path=task.project), "Check the path."
+        )
+    if task.workspace and not WORKSPACE.fullmatch(task.workspace):
+        raise UsageError(
+            "Wrong name of a workspace",
+            msg("{name} is none.", name=clean(repr(task.workspace), 80)),
+            "Use letters, figures, `_`, `.` and `-`, 64 at most.",
+        )
+    if task.workspace and task.project:
+        raise UsageError(
+            "A project or a workspace",
+            "A workspace is kept on its host, a project is copied there for one session.",
+            "Name one of them; copy what you need into the workspace from within.",
+        )
+    if task.devices is None or task.devices < 1:
+        raise UsageError("No devices", "A session has one device or more.", "Use --devices N.")
+    if memory_mib is not None and memory_mib <= 0:
+        raise UsageError("No memory", "A session needs some of its device.", "")
+    if task.idle_stop_s is not None and task.idle_stop_s < LEAST_IDLE_S:
+        raise UsageError(
+            "Too short an idle time",
+            msg("A session may be idle for {n} s at least.", n=f"{LEAST_IDLE_S:.0f}"),
+            "Such as --idle-stop 1h.",
+        )
+    if task.until is not None and task.until <= now:
+        raise UsageError("That time is past", "A session ends at a time to come.", "")
+    if cluster_of(task):
+        raise UsageError(
+            "Not on a Slurm cluster",
+            "The console has no way into what Slurm runs on a node.",
+            "Use Slurm's own commands there, such as `srun --pty bash`.",
+        )

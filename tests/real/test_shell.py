@@ -1,0 +1,170 @@
+"""Shells on leased devices: used, cut off and come back to, through real SSH and a real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.errors import RefusedError
+from gpuconsole.session.interactive.attached import AttachedTerminal
+from gpuconsole.session.session import Session
+from gpuconsole.waiting import within
+from tests.real.rig.docker import LabDocker
+from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
+from tests.real.rig.sessions import Desk, job_is, seen, until
+
+
+@pytest.fixture
+def host(docker_lab: Lab) -> LabHost:
+    return docker_lab.add()
+
+
+@pytest.fixture
+def engine(host: LabHost) -> LabDocker:
+    return host.start_engine()
+
+
+@pytest.fixture
+def desk(docker_lab: Lab, engine: LabDocker, tmp_path: Path) -> Desk:
+    return Desk(docker_lab, tmp_path)
+
+
+@pytest.fixture
+async def session(desk: Desk) -> AsyncIterator[Session]:
+    async with desk.session() as session:
+        await seen(session)
+        yield session
+
+
+async def begun(session: Session, **more: object) -> Job:
+    """Open a session and return it once it runs."""
+    return await job_is(session, await session.shell(**more), JobState.RUNNING)  # type: ignore[arg-type]
+
+
+async def hears(terminal: AttachedTerminal, words: str) -> str:
+    """Read until something is written; return all of it."""
+    written = ""
+
+    async def reading() -> str:
+        nonlocal written
+        while words not in written:
+            said = await terminal.read()
+            assert said is not None, written
+            written += said.data.decode(errors="replace")
+        return written
+
+    return await within(PATIENCE_S, reading())
+
+
+async def does(terminal: AttachedTerminal, line: str, answer: str) -> str:
+    await terminal.write(line.encode() + b"\n")
+    return await hears(terminal, answer)
+
+
+async def test_used_cut_off_and_come_back_to(
+    session: Session, host: LabHost, engine: LabDocker
+) -> None:
+    job = await begun(session)
+    assert job.attempt is not None
+    assert len(job.attempt.device_uuids) == 1
+    terminal = await session.attach(job.id, 100, 30)
+    await does(terminal, "kept=here; stty size; id -u; pwd", "/workspace\r\n")
+    await does(terminal, "touch mine && echo made-$?; echo $HOME", "made-0\r\n/workspace\r\n")
+    host.stop_sshd()
+    host.start_sshd()
+    while (await terminal.read()) is not None:
+        pass
+    assert terminal.lost
+    await terminal.close()
+    again = await attached(session, job)
+    # What was written before is shown, and the shell is the same.
+    await hears(again, "made-0")
+    await does(again, "echo still-$kept", "still-here\r\n")
+    await again.write(b"exit\n")
+    while (await again.read()) is not None:
+        pass
+    assert (await again.exit_code(), again.lost) == (0, False)
+    await again.close()
+    ended = await job_is(session, job, JobState.SUCCEEDED)
+    assert len(ended.attempts) == 1
+    client = engine.client()
+    # Neither a container nor a lease is left.
+    await until(lambda: not client.containers(all=True), what="nothing left on the engine")
+    with pytest.raises(RefusedError, match="succeeded"):
+        await session.attach(job.id)
+    log = [line async for line in session.logs(job.id)]
+    assert any("still-here" in line for line in log)
+
+
+async def attached(session: Session, job: Job) -> AttachedTerminal:
+    """Attach as soon as the host is back."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while True:
+        try:
+            return await session.attach(job.id, 100, 30)
+        except Exception:
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.2)
+
+
+async def test_a_project_is_copied_and_a_workspace_is_kept(session: Session, desk: Desk) -> None:
+    desk.script("print('of the project')", "tool.py")
+    job = await begun(session, project=str(desk.project))
+    terminal = await session.attach(job.id)
+    await does(terminal, "python tool.py", "of the project\r\n")
+    await terminal.write(b"exit\n")
+    await job_is(session, job, JobState.SUCCEEDED)
+    await terminal.close()
+    for turn in ("first", "second"):
+        job = await begun(session, workspace="mine")
+        terminal = await session.attach(job.id)
+        if turn == "first":
+            await does(terminal, "echo by-''hand > note; cat note", "by-hand\r\n")
+        else:
+            assert job.task.labels == {"host": job.attempt.host if job.attempt else ""}
+            await does(terminal, "cat note", "by-hand\r\n")
+        await terminal.write(b"exit\n")
+        await job_is(session, job, JobState.SUCCEEDED)
+        await terminal.close()
+
+
+async def test_several_look_and_one_types(session: Session) -> None:
+    job = await begun(session)
+    first = await session.attach(job.id)
+    await does(first, "echo $((20+1))", "21\r\n")
+    watching = await session.attach(job.id, watch=True)
+    second = await session.attach(job.id)
+    await hears(first, "types now; you watch.")
+    await does(second, "echo $((20+2))", "22\r\n")
+    await hears(watching, "22\r\n")
+    for one in (first, second, watching):
+        await one.close()
+    assert (await job_is(session, job, JobState.RUNNING)).state is JobState.RUNNING
+    await session.cancel(job.id)
+    assert session.job(job.id).state is JobState.CANCELLED
+
+
+async def test_an_image_without_python_says_so(session: Session, engine: LabDocker) -> None:
+    client = engine.client()
+    config = client.inspect_image("lab/paddle:1")["Config"]
+    assert config
+    await asyncio.to_thread(without_python, engine)
+    job = await session.shell(image="lab/bare:1")
+    await until(lambda: session.job(job.id).state.ended)
+    ended = session.job(job.id)
+    assert ended.state is JobState.FAILED
+    log = "\n".join([line async for line in session.logs(job.id)])
+    assert re.search("no Python|lacks the program", log + ended.cause)
+
+
+def without_python(engine: LabDocker) -> None:
+    """Make an image that has a shell and no Python."""
+    from tests.real.rig.image import paddle_image
+
+    paddle_image(engine, "lab/bare:1", env={"PATH": "/nowhere"})
