@@ -619,7 +619,11 @@ class Session:
         self, reference: str, columns: int = 80, rows: int = 24, *, watch: bool = False
     ) -> AttachedTerminal:
         """Look at the terminal of a session, in a window of so many cells, and type into it unless
-        `watch` is set. RefusedError where the job is no session, or does not run."""
+        `watch` is set. RefusedError where the job is no session, or does not run.
+
+        Takes part in dispatching meanwhile if nobody else does.
+        """
+        self._dispatch()
         job = await self._reached(reference)
         return await self.shells.attach(job.id, columns, rows, watch=watch)
 

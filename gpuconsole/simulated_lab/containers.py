@@ -13,6 +13,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.simulated_lab.activity import Load
 from gpuconsole.simulated_lab.plan import STARTUP_S, Plan
+from gpuconsole.simulated_lab.terminal import SimulatedTerminal
 from gpuconsole.simulated_lab.time import LabTime
 
 CONTEXT_MIB = 600.0
@@ -33,6 +34,8 @@ class SimulatedContainer:
     plan: Plan | None = None
     started: float | None = None
     stopped: float | None = None
+    terminal: SimulatedTerminal | None = None
+    """Of a session: what it keeps."""
 
     @property
     def ended(self) -> float | None:
@@ -53,6 +56,8 @@ class SimulatedContainer:
         """Return the exit code it has or will have."""
         if self.plan is None or self.started is None:
             return None
+        if self.terminal is not None and self.terminal.over:
+            return 0
         killed = self.stopped is not None and self.stopped < self.started + self.plan.duration_s
         return _TERMINATED if killed else self.plan.exit_code
 
@@ -85,6 +90,8 @@ class SimulatedContainer:
     def _farewell(self) -> list[str]:
         assert self.plan is not None
         code = self.exit_code()
+        if self.plan.shell:
+            return []
         if code == _TERMINATED:
             return ["SIGTERM received, stopping"]
         if self.plan.last_words:

@@ -23,6 +23,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.sharing import fit_together
+from gpuconsole.core.terminals import SOCKET
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
@@ -31,6 +32,7 @@ from gpuconsole.simulated_lab.host import SimulatedHost
 from gpuconsole.simulated_lab.images import SimulatedImages
 from gpuconsole.simulated_lab.plan import PROJECT, plan_for, script_fault
 from gpuconsole.simulated_lab.streams import SimulatedPort
+from gpuconsole.simulated_lab.terminal import SimulatedLook, SimulatedTerminal
 
 _JOB, _JOURNAL = LABEL_PREFIX + "job", LABEL_PREFIX + "journal"
 _PULL_STEPS = 5
@@ -200,13 +202,21 @@ class SimulatedEngine:
         data = "".join(f"{line}\n" for line in found.log(0, self._host.time.now())).encode()
         return LogTail(data[-size:], whole=len(data) <= size)
 
-    async def connect(self, container: str, target: str) -> SimulatedPort:
-        """Connect to a port: every one answers HTTP with a page."""
+    async def connect(self, container: str, target: str) -> SimulatedPort | SimulatedLook:
+        """Connect to a port, every one of which answers HTTP with a page, or to a session."""
         self._reach()
         found = self._require(container)
         if found.state_at(self._host.time.now()) != "running":
             raise EngineError("Container does not run", f"{container} on {self._host.site.name}.")
         name = found.spec.labels.get(LABEL_PREFIX + "name", "")
+        if target == SOCKET and found.plan is not None and found.plan.shell:
+            if found.terminal is None:
+
+                def end() -> None:
+                    found.stopped = self._host.time.now()
+
+                found.terminal = SimulatedTerminal(self._host.site.name, end)
+            return found.terminal.looked_at()
         return SimulatedPort(f"Port {target} of {name}, in the simulated lab.\n")
 
     async def inspect(self, container: str) -> ContainerStatus | None:

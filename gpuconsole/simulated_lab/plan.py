@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.terminals import PROGRAM
 from gpuconsole.core.units import GIB_IN_MIB
 
 ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"
@@ -37,6 +38,9 @@ _EPOCH_OPTIONS = re.compile(r"--(?:num[-_])?epochs(?:=(\d+))?")
 _STEPS_PER_EPOCH = 60
 _DEFAULT_STEPS = 120
 _MAX_STEPS = 20_000
+_SHELL_STEPS = 30 * 86400
+_SHELL_MIB = 600.0
+"""What a session holds in which nobody has started anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Plan:
     dies_after: int | None
     """The step in which it runs out of memory or fails; None when it finishes."""
     last_words: str = ""
+    shell: bool = False
+    """Whether it is a session, which writes what is typed there and nothing else."""
 
     @property
     def duration_s(self) -> float:
@@ -71,6 +77,8 @@ class Plan:
 
     def lines(self, since: int, age_s: float) -> list[str]:
         """Return the log's lines from number `since` that are written by `age_s`."""
+        if self.shell:
+            return []
         lines = ["SIMULATED: nothing of this script is run"] if age_s >= 0.5 else []
         if lines:
             lines += [
@@ -89,6 +97,8 @@ def plan_for(
     `fault` is Python's own message when the script cannot even be read, "" otherwise.
     """
     need = _need_mib(spec)
+    if PROGRAM in spec.command:
+        return Plan(label, _SHELL_STEPS, 1.0, _SHELL_MIB, 0, None, shell=True)
     steps = _steps(spec.command)
     step_s = _STEP_S / max(0.1, speed)
     if fault:
@@ -125,7 +135,7 @@ PROJECT = "/workspace"
 def script_fault(bundle: Path, command: Sequence[str], folder: str = PROJECT) -> str:
     """Return Python's message when the bundle lacks the script or it is no Python, else "".
     `folder` is where the command starts."""
-    script = next((word for word in command if word.endswith(".py")), "")
+    script = next((word for word in command if word.endswith(".py") and word != PROGRAM), "")
     if not script:
         return ""
     with tarfile.open(bundle) as archive:

@@ -14,10 +14,11 @@ from gpuconsole.errors import RefusedError
 from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.session import Session
 from gpuconsole.waiting import within
+from tests.real.rig import terminal as rig
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.rig.sessions import Desk, job_is, seen, until
+from tests.real.rig.sessions import Desk, job_is, seen, until, wait_until
 
 
 @pytest.fixture
@@ -168,3 +169,44 @@ def without_python(engine: LabDocker) -> None:
     from tests.real.rig.image import paddle_image
 
     paddle_image(engine, "lab/bare:1", env={"PATH": "/nowhere"})
+
+
+async def test_the_command_in_a_terminal(
+    desk: Desk, host: LabHost, engine: LabDocker, tmp_path: Path
+) -> None:
+    """Opened, left by keys, come back to, cut off, found again by itself, ended."""
+    reason = rig.why_not()
+    if reason:
+        pytest.skip(reason)
+    await asyncio.to_thread(in_a_terminal, desk, host, engine, tmp_path)
+
+
+def in_a_terminal(desk: Desk, host: LabHost, engine: LabDocker, folder: Path) -> None:
+    client = engine.client()
+    (folder / "a").mkdir()
+    with rig.Terminal(folder / "a", desk.command("shell", "--memory", "1g"), (90, 24)) as one:
+        one.shows("Ctrl-P Ctrl-Q leaves it running")
+        one.until(lambda text: text.rstrip().endswith(("$", "#")))
+        one.type("kept=here; stty size")
+        one.press("Enter")
+        one.shows("24 90")
+        one.press("C-p", "C-q")
+        one.shows("It runs on. Come back to it with: gpuconsole shell")
+    (folder / "b").mkdir()
+    with rig.Terminal(folder / "b", desk.command("shell", "shell"), (90, 24)) as two:
+        two.shows("24 90")
+        two.type("echo a-$kept")
+        two.press("Enter")
+        two.shows("a-here")
+        host.stop_sshd()
+        two.shows("The connection is lost; the session runs on.")
+        host.start_sshd()
+        two.until(lambda text: text.count("a-here") >= 2)
+        two.type("echo b-$kept")
+        two.press("Enter")
+        two.shows("b-here")
+        two.type("exit")
+        two.press("Enter")
+        assert two.ended() == 0
+    # Once it ends, its devices are free: whatever dispatched has seen to it.
+    wait_until(lambda: not client.containers(all=True), what="nothing left on the engine")

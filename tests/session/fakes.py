@@ -6,12 +6,14 @@ import asyncio
 import heapq
 import io
 import itertools
+import json
 import tarfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core import terminals
 from gpuconsole.core.containers import (
     TIME_LIMIT_LABEL,
     ContainerSpec,
@@ -28,6 +30,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.sharing import fit_together
+from gpuconsole.core.terminals import SOCKET
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import (
     ContainerGoneError,
@@ -192,6 +195,8 @@ class Docker:
         """Ports and sockets inside its containers on which something listens."""
         self.streams: list[EchoStream] = []
         """Connections into its containers, the oldest first."""
+        self.terminal: FakeTerminal | None = FakeTerminal(clock)
+        """What the container of a session keeps."""
         self.was_away = False
         self._ids = itertools.count(1)
 
@@ -278,6 +283,51 @@ class EchoStream:
     async def close(self) -> None:
         self.closed = True
         self.said.put_nowait(b"")
+
+
+class FakeTerminal:
+    """A terminal that is kept in a container, without a shell: what is typed is written."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.typed_at = clock.now()
+        self.notices: list[str] = []
+        self.sizes: list[str] = []
+        self.silent = False
+        self.looks: list[FakeLook] = []
+
+    def looked_at(self) -> FakeLook:
+        self.looks.append(FakeLook(self))
+        return self.looks[-1]
+
+
+class FakeLook(EchoStream):
+    """A connection to it."""
+
+    def __init__(self, terminal: FakeTerminal) -> None:
+        super().__init__()
+        self._terminal = terminal
+        self._frames = terminals.Frames()
+        self.hello: dict[str, Any] = {}
+
+    def tell(self, kind: bytes, data: bytes) -> None:
+        self.said.put_nowait(terminals.frame(kind, data))
+
+    async def write(self, data: bytes) -> None:
+        kept = self._terminal
+        for kind, body in self._frames.feed(data):
+            if kind == terminals.HELLO:
+                self.hello = json.loads(body)
+            elif kind == terminals.ASK and not kept.silent:
+                state = {"idle_s": kept.clock.now() - kept.typed_at, "viewers": 1}
+                self.tell(terminals.STATE, json.dumps(state).encode())
+            elif kind == terminals.NOTICE:
+                kept.notices.append(body.decode())
+            elif kind == terminals.SIZE:
+                kept.sizes.append(body.decode())
+            elif kind == terminals.INPUT:
+                kept.typed_at = kept.clock.now()
+                self.tell(terminals.OUTPUT, body)
 
 
 class FakeEngine:
@@ -448,8 +498,10 @@ class FakeEngine:
         data = b"" if found is None else found.log
         return LogTail(data[-size:], whole=len(data) <= size)
 
-    async def connect(self, container: str, target: str) -> EchoStream:
+    async def connect(self, container: str, target: str) -> EchoStream | FakeLook:
         await self._at("connect")
+        if target == SOCKET and self._docker.terminal is not None:
+            return self._docker.terminal.looked_at()
         if target not in self._docker.listening:
             raise RefusedError("Nothing listens there", f"Port {target}: Connection refused.")
         made = EchoStream()

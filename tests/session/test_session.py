@@ -85,7 +85,7 @@ class Room:
     def session(self, *, dispatch: bool = True, read_only: bool = False) -> Session:
         def pack(task: Task, target: Path, limit: float) -> Packed:
             script = Path(task.script)
-            target.write_bytes(script.read_bytes())
+            target.write_bytes(script.read_bytes() if task.script else b"folder")
             return Packed(script.name, self.skipped)
 
         return Session(

@@ -97,14 +97,17 @@ def shell(what: str | None, watch: bool, detach: bool, **said: Any) -> int:
         return drive(lambda session: _come_back(session, what, watch=watch), dispatching=True)
     if watch:
         raise UsageError("Nothing to watch", "--watch is for a session's JOB.", "Name the job.")
-    project = {"project": what} if what is not None else {}
+    if what is not None:
+        said["project"] = what
+
+    wanted = _options(said)
 
     async def work(session: Session) -> int:
         await session.first_frames(_PICTURE_S)
-        job = await session.shell(**_options(said), **project)
-        return _print(job) if detach else await _opened(session, job)
+        job = await session.shell(**wanted)
+        return _print(job, session) if detach else await _opened(session, job)
 
-    return drive(work, dispatching=True)
+    return drive(work, dispatching=not detach)
 
 
 def _require_terminal(*, detach: bool) -> None:
@@ -129,12 +132,14 @@ def _options(said: dict[str, Any]) -> dict[str, Any]:
     return {**found, "env": plain, "secrets": secrets, "mounts": mounts, "labels": labels}
 
 
-def _print(job: Job) -> int:
+def _print(job: Job, session: Session) -> int:
     if options().as_json:
         print_document({"job": job.id, "name": job.task.name, "state": job.state.value})
     else:
         print(job.id)
         note(msg("Come back to it with: gpuconsole shell {job}", job=job.id))
+        if not session.dispatcher:
+            note("No console starts jobs now: run `gpuconsole dispatch`, or leave one open.")
     return 0
 
 
@@ -185,15 +190,17 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
     note("Ctrl-P Ctrl-Q leaves it running, `exit` ends it.")
     while True:
         try:
-            left, code, lost = await _converse(session, job, watch=watch)
+            left, lost = await _converse(session, job, watch=watch)
         except UnreachableError as error:
             note(told(error))
-            left, code, lost = False, None, True
+            left, lost = False, True
         if left:
             note(msg("It runs on. Come back to it with: gpuconsole shell {job}", job=job.id))
             return 0
         if not lost:
-            return 0 if code is not None else 1
+            # Its devices are given back while somebody dispatches, as this command does.
+            await until_interrupted(_ended(session, job))
+            return 0
         note("The connection is lost; the session runs on. Trying again; Ctrl-C leaves it.")
         back = await until_interrupted(_back(session, job))
         if back is None:
@@ -203,15 +210,23 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
         job = back
 
 
-async def _converse(session: Session, job: Job, *, watch: bool) -> tuple[bool, int | None, bool]:
-    """Attach once; return whether it was left, how the shell ended, and whether the way broke."""
+async def _ended(session: Session, job: Job) -> Job:
+    """Return a session whose shell has ended once the queue knows it."""
+    while not job.state.ended:
+        await asyncio.sleep(_LOOK_S)
+        job = session.job(job.id)
+    return job
+
+
+async def _converse(session: Session, job: Job, *, watch: bool) -> tuple[bool, bool]:
+    """Attach once; return whether it was left, and whether the way to it broke."""
     from gpuconsole.local_terminal import Ends, converse
 
     ends = Ends()
     terminal = await session.attach(job.id, *ends.size, watch=watch)
     try:
-        left = await converse(terminal, terminal=True, typing=True, ends=ends)
-        return left, await terminal.exit_code(), terminal.lost and not left
+        left = await converse(terminal, terminal=True, ends=ends)
+        return left, terminal.lost and not left
     finally:
         await terminal.close()
 

@@ -14,7 +14,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.slurm_jobs import cluster_of
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of, resolved
 from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.ports.forwards import running_attempt
 from gpuconsole.session.queue.service import JobQueue
@@ -42,6 +42,7 @@ class Shells:
         self._context.require_writable("Opening a session")
         now = self._context.clock.now()
         _require_form(task, memory_mib, now)
+        _require_engine(resolved(task, self._context.hosts.snapshot()))
         jobs = self._context.journal.jobs()
         made = replace(
             task,
@@ -157,6 +158,10 @@ def _require_form(task: Task, memory_mib: float | None, now: float) -> None:
         )
     if task.until is not None and task.until <= now:
         raise UsageError("That time is past", "A session ends at a time to come.", "")
+
+
+def _require_engine(task: Task) -> None:
+    """Raise UsageError for a session that could go to a cluster alone."""
     if cluster_of(task):
         raise UsageError(
             "Not on a Slurm cluster",

@@ -57,12 +57,9 @@ class JobQueue:
         return await self._submitting.submit(task, force=force, hold=hold, user=user)
 
     async def open_session(self, task: Task, memory_mib: float | None = None) -> Job:
-        """Queue a session, a task of that kind; `Shells.open` makes one. Where nobody dispatches,
-        this session takes part in that from now on."""
+        """Queue a session, a task of that kind; `Shells.open` makes one."""
         self._context.require_writable("Opening a session")
-        job = await self._submitting.open_session(task, memory_mib)
-        self._dispatch()
-        return job
+        return await self._submitting.open_session(task, memory_mib)
 
     async def sweep(
         self,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import aiohttp
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.terminals import SESSION, SOCKET
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.lab_service import inside
 from gpuconsole.session.lab_service.lab_session import LabQueueSession
+from gpuconsole.session.lab_service.protocol import Submission, Wanted
 from gpuconsole.session.ports.forwards import HOME
 from tests.session.fakes import EchoStream
-from tests.session.lab_service.conftest import LabDesk
+from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until
 
 
@@ -108,3 +111,55 @@ async def test_an_account_has_a_bound(lab: LabDesk, monkeypatch: pytest.MonkeyPa
         await held[0].close()
         await until(lambda: lab.service._inside._running.of(lab.caller.uid) == 1)
         await held[1].close()
+
+
+async def test_a_session_is_opened_and_used_through_the_service(lab: LabDesk) -> None:
+    async with lab.console("ada") as ada, lab.console("bob") as bob:
+        lab.act_as("ada")
+        job = await ada.shell(name="work", idle_stop_s=3600.0)
+        await until(lambda: ada.job(job.id).state is JobState.RUNNING)
+        assert ada.job(job.id).task.idle_stop_s == 3600.0
+        terminal = await ada.attach(job.id)
+        await terminal.write(b"ls\r")
+        written = b""
+        while b"Nothing is run" not in written:
+            said = await terminal.read()
+            assert said is not None
+            written += said.data
+        lab.act_as("bob")
+        attempt = lab.session.job(job.id).attempt
+        assert attempt is not None
+        engine = await bob.hosts.engine(attempt.host)
+        with pytest.raises(RefusedError):
+            await engine.connect(attempt.container_id, SOCKET)
+        lab.act_as("ada")
+        await terminal.write(b"exit\r")
+        while (await terminal.read()) is not None:
+            pass
+        assert await terminal.exit_code() == 0
+        await terminal.close()
+        await until(lambda: ada.job(job.id).state is JobState.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workspace": "../../up"},
+        {"args": ("-c", "id")},
+        {"script": "train.py"},
+        {"retries": 3},
+        {"idle_stop_s": 1.0},
+        {"until": 1e300},
+    ],
+)
+async def test_a_session_that_no_console_sends_is_refused(
+    lab: LabDesk, wrong: dict[str, object]
+) -> None:
+    task = Task("work", kind=SESSION, retries=0, folder="")
+    wanted = Wanted(replace(task, **wrong), None, None)  # type: ignore[arg-type]
+    bundle = lab.root / "bundle.tar.gz"
+    bundle.write_bytes(packed_project())
+    lab.act_as("ada")
+    with pytest.raises(UsageError):
+        await lab.client().submit(Submission((wanted,), hold=False), bundle, lambda *_: None)
+    assert not lab.session.jobs()
