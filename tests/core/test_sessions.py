@@ -33,7 +33,7 @@ def test_a_moment_to_come(text: str, at: datetime) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "yesterday 18:00", "2026-03-01", "-2h"])
 def test_what_is_no_moment_to_come(text: str) -> None:
-    with pytest.raises(ValueError, match="expected|past"):
+    with pytest.raises(ValueError, match=r"expected|past"):
         coming(text, NOW)
 
 
@@ -76,5 +76,5 @@ def test_frames_come_in_pieces() -> None:
     "said", [b"", b"[]", b"{}", b'{"idle_s": -1, "viewers": 1}', b'{"idle_s": "x", "viewers": 1}']
 )
 def test_what_is_no_state_is_refused(said: bytes) -> None:
-    with pytest.raises(ValueError, match="state|Expecting"):
+    with pytest.raises(ValueError, match=r"state|Expecting"):
         terminals.state_of(said)
