@@ -75,32 +75,55 @@ def test_a_batch_of_one_form_is_filled_with_its_first_samples(part: Any) -> None
     assert not take.filled
 
 
-def test_a_batch_that_is_soon_fetched_is_fetched_whole(part: Any) -> None:
+class Worked(Counted):
+    """Samples for each of which so many calls are made."""
+
+    def __init__(self, calls: int, count: int) -> None:
+        super().__init__([5] * count)
+        self.calls = calls
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        for _ in range(self.calls):
+            len(())
+        return super().__getitem__(index)
+
+
+def test_a_batch_that_takes_little_work_is_fetched_whole(part: Any) -> None:
     loader = part("probe_loader")
-    fetching = loader.Fetching(None, set(), clock=lambda: 0.0)
+    fetching = loader.Fetching(None, set())
     data, take = Counted([5] * 100), loader.Sparing(fetching)
     assert [row[1] for row in take(loader.Lazy(list(range(100)), data))] == list(range(100))
     assert not take.filled
     assert fetching.told == {True}
+    assert 0 < fetching.work < 100
 
 
-def test_batches_that_take_long_are_filled_and_all_later_ones_too(part: Any) -> None:
-    """A step that knows the labels would go another way than one that does not."""
+def test_batches_that_take_much_work_are_filled_and_all_later_ones_too(part: Any) -> None:
+    """A step that knows the labels would go another way than one that does not. How much work it is
+    hangs on no processor."""
     loader = part("probe_loader")
-    moments = itertools.count()
     told: set[bool] = set()
-    slow = loader.Fetching(None, told, clock=lambda: next(moments) * loader.SOON_S / 9.5)
-    data = Counted([5] * 400)
-    assert len(loader.Sparing(slow)(loader.Lazy(list(range(200)), data))) == 200
-    assert loader.FIRST < data.fetched < 20
+    large = loader.Fetching(None, told)
+    data = Worked(loader.SOON // 199, 400)
+    assert len(loader.Sparing(large)(loader.Lazy(list(range(200)), data))) == 200
+    assert data.fetched == loader.FIRST
     # The next epoch begins where the first has ended: with what is known of this loader.
-    before = data.fetched
-    loader.Sparing(slow)(loader.Lazy(list(range(200, 400)), data))
-    assert data.fetched - before == loader.FIRST
+    loader.Sparing(large)(loader.Lazy(list(range(200, 400)), data))
+    assert data.fetched == 2 * loader.FIRST
     assert told == {False}
-    # A small one may take longer, and another run does as this one did.
-    assert loader.Fetching(None, told).seconds(8) > loader.Fetching(None, told).seconds(32)
-    assert loader.Fetching(True, told).seconds(32) > loader.Fetching(None, told).seconds(8)
+    # A smaller one is fetched whole, and another run does as this one did.
+    small = loader.Sparing(loader.Fetching(None, told))
+    small(loader.Lazy(list(range(20)), data))
+    assert data.fetched == 2 * loader.FIRST + 20
+    loader.Sparing(loader.Fetching(True, told))(loader.Lazy(list(range(200)), data))
+    assert data.fetched == 2 * loader.FIRST + 220
+
+
+def test_numbers_of_a_sample_are_work_too(part: Any) -> None:
+    """Pictures are read by few calls."""
+    loader = part("probe_loader")
+    _, work = loader.counted(lambda: np.zeros(loader.NUMBERS * 50))
+    assert 50 <= work < 60
 
 
 class Held:

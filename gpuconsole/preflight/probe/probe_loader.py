@@ -7,9 +7,12 @@ batches that a reader keeps ready are added by whoever reads the recording.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import itertools
 import math
+import operator
+import sys
 import time
 import weakref
 from collections.abc import Iterator
@@ -25,11 +28,14 @@ FIRST, LATER = 8, 2
 of one form."""
 SMALL = 16
 """Samples of a batch whose labels may decide what is done with it, as those of detectors do."""
-FETCHED_S, SOON_S = 1.0, 0.15
-"""Processor time for the samples of a small batch, and of a larger one, before it is filled with
-copies."""
-LONGEST_S = 6.0
-"""The same where another run has fetched them all."""
+FETCHED, SOON = 1_000_000, 150_000
+"""Work for the samples of a small batch, and of a larger one, that are all fetched; of more the
+first are, and copies fill the rest. A unit is a call, or so many numbers of a sample as `NUMBERS`:
+an idle processor does about a million in a second."""
+NUMBERS = 30
+LONGEST_S = 20.0
+"""Processor time for the samples of a batch in any case: what samples do beyond their calls is not
+counted."""
 LOOKED, AGAIN = 24, 2
 """Samples that are looked at over a whole data set, to tell if they differ in size, and in a later
 epoch to tell if they are as they were."""
@@ -270,17 +276,16 @@ _FETCHING = "gpuconsole_fetching"
 
 
 class Fetching:
-    """Whether the batches of a loader are fetched whole: as in another run, else by how long it
-    takes, and once they were not never again, so that all steps know as much."""
+    """Whether the batches of a loader are fetched whole: as in another run, else by how much is
+    done for a sample, and once they were not never again, so that all steps know as much."""
 
-    def __init__(
-        self, whole: Any, told: Any, drawn: Any = None, clock: Any = time.process_time
-    ) -> None:
+    def __init__(self, whole: Any, told: Any, drawn: Any = None) -> None:
         """`told` takes what was found, `whole` and `drawn` are what another run told."""
         self.whole = whole
         self.told = told
         self.drawn = drawn
-        self.clock = clock
+        self.work = 0
+        """The most that was done for a sample so far."""
         self.looked: set[Any] = set()
         """Forms and extents of samples all over the data set."""
         self.sample: Any = None
@@ -288,17 +293,20 @@ class Fetching:
         self.collate: Any = None
         """What makes a batch of samples, for all epochs."""
 
-    def seconds(self, size: Any) -> Any:
-        """Return how long the samples of a batch may take."""
+    def all_of(self, size: Any) -> Any:
+        """Tell whether all samples of a batch are fetched, by what was done for the first ones."""
         if self.whole is not None:
-            return LONGEST_S if self.whole else 0.0
-        return FETCHED_S if size <= SMALL else SOON_S
+            return self.whole
+        return size * self.work <= (FETCHED if size <= SMALL else SOON)
 
     def ended(self, whole: Any) -> None:
         """A batch was fetched whole, or not."""
         self.told.add(whole)
         if not whole:
             self.whole = False
+
+
+_NONE = object()
 
 
 class Sparing:
@@ -313,20 +321,32 @@ class Sparing:
 
     def __call__(self, rows: Any) -> Any:
         """Return as many samples as there are rows."""
-        clock, size, rest = self.fetching.clock, len(rows), iter(rows)
-        ends = clock() + self.fetching.seconds(size)
+        size, rest, ends = len(rows), iter(rows), time.process_time() + LONGEST_S
         self.filled = False
-        first = list(itertools.islice(rest, FIRST if self.form is None else LATER))
+        first = self._first(rest, FIRST if self.form is None else LATER)
         forms = {form(one) for one in first}
         if size <= len(first) or len(forms) > 1 or self.form not in (None, *forms):
             self.form = False
             return [*first, *rest]
         (self.form,) = forms
-        while len(first) < size and clock() < ends:
+        while len(first) < size and self.fetching.all_of(size) and time.process_time() < ends:
             first.append(next(rest))
         self.filled = len(first) < size
         self.fetching.ended(not self.filled)
         return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
+
+    def _first(self, rest: Any, count: Any) -> Any:
+        """Return some samples; what is done for those of the first batch is counted."""
+        if self.fetching.whole is not None or self.form is not None:
+            return list(itertools.islice(rest, count))
+        first = []
+        for _ in range(count):
+            sample, work = counted(lambda: next(rest, _NONE))
+            if sample is _NONE:
+                break
+            first.append(sample)
+            self.fetching.work = max(self.fetching.work, work)
+        return first
 
 
 class Largest:
@@ -382,16 +402,30 @@ def largest(found: Any) -> Any:
 def seen(dataset: Any, most: Any) -> Any:
     """Return some samples spread over a data set, one of each form and extent."""
     found: dict[Any, Any] = {}
-    size, ends = length_of(dataset), time.process_time() + FETCHED_S
+    size, ends, done = length_of(dataset), time.process_time() + LONGEST_S, 0
     for index in spread(size or 0, most):
-        if time.process_time() > ends:
+        if done > FETCHED or time.process_time() > ends:
             break
         try:
-            sample = dataset[index]
+            sample, work = counted(functools.partial(operator.getitem, dataset, index))
         except Exception:
             continue
+        done += work
         found.setdefault((form(sample), extent(sample)), sample)
     return found
+
+
+def counted(make: Any) -> Any:
+    """Return what a function makes, and the work for it: its calls, and the numbers in it."""
+    calls = itertools.count()
+    before = sys.getprofile()
+    sys.setprofile(lambda *_: next(calls) and None)
+    try:
+        sample = make()
+    finally:
+        sys.setprofile(before)
+    # Each call is noted when it begins and when it ends.
+    return sample, next(calls) // 2 + extent(sample) // NUMBERS
 
 
 def spread(size: Any, most: Any) -> Any:
