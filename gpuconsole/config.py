@@ -377,7 +377,9 @@ class WaySection(Section):
 class NotifySection(Section):
     """How you get messages about your jobs."""
 
-    about: tuple[About, ...] = ("succeeded", "failed", "oom", "time-warning", "time-limit", "idle")
+    about: tuple[About, ...] = (
+        "succeeded", "failed", "oom", "time-warning", "time-limit", "idle", "rule",
+    )  # fmt: skip
     """What messages are about."""
     ways: tuple[WaySection, ...] = Field((), max_length=8)
     """Where, in the order in which they are tried until one works."""

@@ -18,6 +18,7 @@ from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
 from gpuconsole.core.units import iso_utc, parse_time
 from gpuconsole.documents import Document, Seconds, Section, SizeMib, Text, load_document
@@ -162,6 +163,9 @@ class TaskSection(Section):
     """Cancel it once what it comes after can no longer end as it must; else it waits."""
     at_most: int | None = Field(None, ge=1, le=10_000)
     """How many jobs of its sweep may run at once."""
+    stop_if: Annotated[tuple[Text, ...], BeforeValidator(_one_or_many)] = ()
+    """End it when its log breaks a rule: `loss is nan`, `loss > 10 after 100 steps`,
+    `no better val_loss for 5 epochs`."""
     checkpoint_dir: Text = ""
     """Where the script keeps its checkpoints."""
     deadline: Text = ""
@@ -199,6 +203,15 @@ class TaskSection(Section):
         for name in names:
             Condition.of(name)
         return names
+
+    @field_validator("stop_if")
+    @classmethod
+    def _rules(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        if len(rules) > MOST_RULES:
+            raise ValueError(f"expected at most {MOST_RULES} rules")
+        for text in rules:
+            parse_rule(text)
+        return rules
 
     @model_validator(mode="after")
     def _alone_or_shared(self) -> TaskSection:
@@ -277,6 +290,7 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "time_limit_s": task.time_limit,
         "after": task.after,
         "cancel_if_failed": task.cancel_if_failed,
+        "stop_if": task.stop_if,
         "at_most": task.at_most,
         "framework": task.framework,
         "kind": task.type,

@@ -265,3 +265,17 @@ task:
     assert "value-1" not in repr(task)
     assert "from_env" in refused(folder, text.replace("from_env: MY", "fromenv: MY")).message
     refused(folder, text.replace("MY_TOKEN", "MY TOKEN"))
+
+
+def test_rules_that_end_a_job_are_read_and_a_wrong_one_has_its_place(folder: Path) -> None:
+    one = "task:\n  script: src/train.py\n  stop_if: loss is nan\n"
+    assert read(folder, one).stop_if == ("loss is nan",)
+    several = one.replace("loss is nan", "[loss is nan, no better val_loss for 5 epochs]")
+    assert read(folder, several).stop_if == ("loss is nan", "no better val_loss for 5 epochs")
+    error = refused(folder, one.replace("nan", "bad"))
+    assert "job.yaml:3:12: `task.stop_if`" in error.message
+    assert "expected `nan` or `not` at column 9" in error.message
+    many = one.replace("loss is nan", str(["loss is nan"] * 9))
+    assert "at most 8 rules" in refused(folder, many).message
+    with pytest.raises(UsageError, match="expected a number at column 8"):
+        task_from_script(folder / "src" / "train.py", stop_if=("loss > x",))

@@ -15,7 +15,7 @@ from gpuconsole.core.envfile import own_value, read_env_file
 from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
-from gpuconsole.core.tasks import task_from_script
+from gpuconsole.core.tasks import require_rules, task_from_script
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -218,6 +218,7 @@ def build_task(
     label: Sequence[tuple[str, str]] = (),
     not_label: Sequence[tuple[str, str]] = (),
     after: Sequence[str] = (),
+    stop_if: Sequence[str] = (),
     mount: Sequence[tuple[MountSection, ...]] = (),
     devices: int | None = None,
     **changes: Any,
@@ -230,6 +231,7 @@ def build_task(
     said = {name: value for name, value in changes.items() if value is not None}
     if project is not None:
         said["project"] = str(project)
+    require_rules(stop_if)
     task = _described(script, task_file, said)
     plain, secrets = variables(env, env_file, task)
     return dataclasses.replace(
@@ -243,6 +245,7 @@ def build_task(
         labels={**task.labels, **dict(label)},
         anti_labels={**task.anti_labels, **dict(not_label)},
         after=(*task.after, *after),
+        stop_if=(*task.stop_if, *stop_if),
         mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),
     )
 

@@ -23,7 +23,8 @@ class Event:
     at: float
     severity: Severity = "information"
     what: str = ""
-    """What happened to a job: its new state, `time-limit`, `idle` or `time-warning`; else ""."""
+    """What happened to a job: its new state, `time-limit`, `idle`, `rule` or `time-warning`; else
+    ""."""
 
 
 def worded(event: Event, job: str = "") -> str:

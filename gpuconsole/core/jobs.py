@@ -150,6 +150,8 @@ class Task:
     """Jobs and sweeps that it comes after: an id or a name, `afterany:ID` or `afternotok:ID`."""
     cancel_if_failed: bool = False
     """Whether it is cancelled once what it comes after can no longer end as it must."""
+    stop_if: tuple[str, ...] = ()
+    """Rules on what its log reports, any of which ends it: `loss is nan`; see `core.stop_rules`."""
     at_most: int | None = None
     """How many jobs of its sweep may run at once; None means any number."""
     shm_size_mib: float | None = None
@@ -195,13 +197,27 @@ EndedBy = Literal[
     "gang",
     "time-limit",
     "idle",
+    "rule",
 ]
 """Why an attempt ended: by itself, out of memory, with its host, because a host could not start it,
 because the host does not suit the job, for a job that goes first, for the job it shared a device
-with, because another host of its gang ended, at its time limit, or because it did nothing."""
+with, because another host of its gang ended, at its time limit, because it did nothing, or because
+its log broke a rule of its task."""
 
-STOPPED_FOR_GOOD: Mapping[EndedBy, str] = {"time-limit": "time limit", "idle": "ended idle"}
-"""Ends after which a job that was stopped fails and is not queued again; how lists call them."""
+STOPPED_FOR_GOOD: Mapping[EndedBy, str] = {
+    "time-limit": "time limit",
+    "idle": "ended idle",
+    "rule": "stop rule",
+}
+"""Ends after which a job that was stopped is not queued again; how lists call them."""
+
+
+def state_when_stopped(ended_by: EndedBy) -> JobState:
+    """Return the state of a job that was stopped for this reason: a rule of its own task cancels
+    it, other ends for good are failures, and any other puts it back into the queue."""
+    if ended_by == "rule":
+        return JobState.CANCELLED
+    return JobState.FAILED if ended_by in STOPPED_FOR_GOOD else JobState.QUEUED
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +358,9 @@ class Job:
     def stopped_for(self) -> EndedBy:
         """For what it was ended without anybody asking, one of `STOPPED_FOR_GOOD`; else ""."""
         attempt = self.attempt
-        ended = self.state is JobState.FAILED and attempt is not None
-        return attempt.ended_by if ended and attempt.ended_by in STOPPED_FOR_GOOD else ""  # type: ignore[union-attr]
+        if attempt is None or attempt.ended_by not in STOPPED_FOR_GOOD:
+            return ""
+        return attempt.ended_by if self.state is state_when_stopped(attempt.ended_by) else ""
 
     @property
     def state_word(self) -> str:

@@ -20,7 +20,15 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 
 About = Literal[
-    "started", "succeeded", "failed", "oom", "cancelled", "time-warning", "time-limit", "idle"
+    "started",
+    "succeeded",
+    "failed",
+    "oom",
+    "cancelled",
+    "time-warning",
+    "time-limit",
+    "idle",
+    "rule",
 ]
 """What a user can be told of."""
 What = Literal[About, "test"]
@@ -38,6 +46,7 @@ _WORDS: Mapping[str, str] = {
     "time-warning": "will reach its time limit",
     "time-limit": "reached its time limit",
     "idle": "was ended because it did nothing",
+    "rule": "was stopped by a rule of its task",
     "test": "is a test",
 }
 MOST_LINES = 10

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
@@ -86,6 +87,17 @@ def require(path: Path, kind: PathKind) -> None:
     )
 
 
+def require_rules(rules: Sequence[str]) -> None:
+    """Raise UsageError for rules that are none, or too many."""
+    if len(rules) > MOST_RULES:
+        raise UsageError("Too many rules", msg("A task has at most {n} rules.", n=MOST_RULES))
+    for text in rules:
+        try:
+            parse_rule(text)
+        except ValueError as error:
+            raise UsageError("Wrong rule", f"{clean(text, 130)!r}: {error}") from None
+
+
 def _require_ranges(task: Task) -> None:
     for what, value in (("batch size", task.batch_size), ("number of devices", task.devices)):
         if value is not None and value < 1:
@@ -97,6 +109,7 @@ def _require_ranges(task: Task) -> None:
                     value=value,
                 ),
             )
+    require_rules(task.stop_if)
     if task.memory_threshold is not None and not 0 < task.memory_threshold <= 1:
         wrong = msg(
             "The memory threshold is {value}; it must be above 0 and at most 1.",

@@ -248,6 +248,11 @@ def _exit_code(found: Report, task: Task) -> int:
     type=TaskValue("time_limit", "duration"),
     help="Longest run time: 8h; then it gets SIGTERM, later SIGKILL.",
 )
+@click.option(
+    "--stop-if", multiple=True, metavar="RULE",
+    help="End it when its log breaks this rule: 'loss is nan', 'loss > 10 after 100 steps', "
+    "'no better val_loss for 5 epochs'.",
+)  # fmt: skip
 @click.option("--share", is_flag=True, default=None, help="It may share its device.")
 @click.option("--exclusive", is_flag=True, default=None, help="Only an empty device will do.")
 @click.option(

@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.fleet import FleetSnapshot, HostState
-from gpuconsole.core.jobs import STOPPED_FOR_GOOD, Attempt, EndedBy, Job, JobState
+from gpuconsole.core.jobs import (
+    STOPPED_FOR_GOOD,
+    Attempt,
+    EndedBy,
+    Job,
+    JobState,
+    state_when_stopped,
+)
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
@@ -433,9 +440,8 @@ class Runner:
         cause = f"Host interrupted: {name}, which may be taken away, is gone."
         await self._clear(attempt, name)
         if attempt.ended_by in STOPPED_FOR_GOOD:
-            self._entry.move(
-                job, JobState.FAILED, replace(attempt, ended_at=now), cause=attempt.cause
-            )
+            state = state_when_stopped(attempt.ended_by)
+            self._entry.move(job, state, replace(attempt, ended_at=now), cause=attempt.cause)
             return True
         ended = replace(attempt, ended_at=now, cause=cause, ended_by="lost-host")
         self._entry.move(job, JobState.QUEUED, ended, detail=cause, queued_at=now)

@@ -17,6 +17,7 @@ from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
+from gpuconsole.core.tasks import require_rules
 from gpuconsole.core.terminals import SESSION, WORKSPACE
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
@@ -232,6 +233,7 @@ def _require_form(task: Task) -> None:
     for name, size in (("shm_size", task.shm_size_mib), ("memory_limit", task.memory_limit_mib)):
         _require_figure(name, size, _LARGEST_MIB)
     _require_smaller(task)
+    require_rules(task.stop_if)
     words = (
         *task.args,
         *(word for one in task.smaller for word in one.args),

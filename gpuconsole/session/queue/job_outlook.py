@@ -105,6 +105,7 @@ def _before(job: Job) -> str:
         "gang": "ended with another host of its gang",
         "time-limit": "reached its time limit",
         "idle": "was ended because it did nothing",
+        "rule": "was stopped by a rule of its task",
     }.get(last.ended_by, "ended")
     worked = worked_s(job) if job.state is JobState.QUEUED else 0.0
     kept = f"; its checkpoints keep {format_duration(worked)} of work" if worked else ""

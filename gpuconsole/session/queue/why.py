@@ -109,6 +109,8 @@ def _options(job: Job) -> tuple[str, ...]:
     if job.stopped_for == "time-limit":
         kept = " It goes on from its checkpoint." if job.task.checkpoint_dir else ""
         return (f"Retry it.{kept}", "Submit it again with a longer time limit.")
+    if job.stopped_for == "rule":
+        return (msg("See its curves: gpuconsole curves {job}", job=job.id), again)
     if job.state is not JobState.OOM:
         return (again,)
     suggestions = (job.estimate or {}).get("suggestions") or ()

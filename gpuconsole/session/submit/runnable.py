@@ -51,6 +51,7 @@ class TaskOptions(TypedDict, total=False):
     time_limit_s: float
     after: Sequence[str]
     cancel_if_failed: bool
+    stop_if: Sequence[str]
     at_most: int
     shm_size_mib: float
     memory_limit_mib: float
@@ -58,7 +59,7 @@ class TaskOptions(TypedDict, total=False):
     assumptions: Mapping[str, str]
 
 
-_TUPLES = ("args", "ship", "mounts", "preferred_devices", "after")
+_TUPLES = ("args", "ship", "mounts", "preferred_devices", "after", "stop_if")
 
 
 def make_task(

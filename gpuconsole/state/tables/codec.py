@@ -14,7 +14,7 @@ from typing import Any
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Member, Mount, SmallerBatch, Task
 
-_TASK_TUPLES = ("args", "ship", "preferred_devices", "after")
+_TASK_TUPLES = ("args", "ship", "preferred_devices", "after", "stop_if")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
 _EDIT_FIELDS = tuple(field.name for field in fields(Edit))
 _MEMBER_FIELDS = tuple(field.name for field in fields(Member))

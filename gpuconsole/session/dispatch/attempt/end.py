@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from gpuconsole.core.containers import LogTail
-from gpuconsole.core.jobs import STOPPED_FOR_GOOD, Attempt, EndedBy, Job, JobState
+from gpuconsole.core.jobs import (
+    STOPPED_FOR_GOOD,
+    Attempt,
+    EndedBy,
+    Job,
+    JobState,
+    state_when_stopped,
+)
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
@@ -377,7 +384,7 @@ def _away(job: Job, first: PartEnd, ends: Sequence[PartEnd]) -> str:
 
 def _after_stop(attempt: Attempt) -> JobState:
     """Return where a job goes that was stopped for its attempt's `ended_by`."""
-    return JobState.FAILED if attempt.ended_by in STOPPED_FOR_GOOD else JobState.QUEUED
+    return state_when_stopped(attempt.ended_by)
 
 
 def _whereto(

@@ -1,0 +1,97 @@
+"""Jobs that are ended because their log breaks a rule of their task: `stop_if: loss is nan`.
+
+The log is read as it is copied, from its beginning by each console that comes to dispatch, so that
+what a rule has seen is in no memory. What is decided is written into the attempt first; whichever
+console dispatches by then carries it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.stop_rules import parse_rule
+from gpuconsole.core.text import clean
+from gpuconsole.core.training_log import Template
+from gpuconsole.errors import JournalError
+from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.context import Context
+from gpuconsole.session.dispatch.preemption import interrupt
+from gpuconsole.session.logs.follow import log_file
+from gpuconsole.session.logs.training import TrainingLog
+
+_Key = tuple[str, int, str]
+"""A job, an attempt, and its container: numbers of attempts that never started come again."""
+
+
+class StopRules:
+    """Holds the logs of running jobs against their rules, while this console dispatches."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._looked: Sequence[Job] = ()
+        self._watched: dict[_Key, TrainingLog] = {}
+        self._reading: asyncio.Task[None] | None = None
+        """Logs are read one after another, beside the event loop."""
+
+    def look(self, epoch: int) -> None:
+        """Begin to read what is new in the logs; `epoch` proves the dispatcher's role."""
+        jobs = self._context.journal.jobs()
+        if jobs is not self._looked:
+            self._looked = jobs
+            watched = {_key(job): job for job in jobs if _is_watched(job)}
+            self._watched = {
+                key: self._watched.get(key) or self._log(job) for key, job in watched.items()
+            }
+        if self._watched and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.ensure_future(self._read(epoch))
+
+    async def close(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            await cancel_all([self._reading])
+
+    def _log(self, job: Job) -> TrainingLog:
+        attempt = job.attempt
+        assert attempt is not None
+        path = log_file(self._context.state, job.id, attempt.number)
+        templates = [Template(text) for text in self._context.settings.metrics.patterns]
+        return TrainingLog(path, templates, [parse_rule(text) for text in job.task.stop_if])
+
+    async def _read(self, epoch: int) -> None:
+        for key, log in tuple(self._watched.items()):
+            # A log that cannot be read now breaks no rule; the next look tries again.
+            with contextlib.suppress(OSError):
+                while await asyncio.to_thread(log.read_on) and log.broken is None:
+                    pass
+            if log.broken is not None and self._watched.get(key) is log:
+                # Another console has taken over, or the job has moved on: theirs to decide.
+                with contextlib.suppress(JournalError):
+                    self._stop(key, log.broken.cause, epoch)
+
+    def _stop(self, key: _Key, cause: str, epoch: int) -> None:
+        journal = self._context.journal
+        journal.require_role(epoch)
+        job = journal.job(key[0])
+        if job is not None and _is_watched(job) and _key(job) == key:
+            now = self._context.clock.now()
+            interrupt(journal, job, "rule", clean(cause, 1000), at=now)
+
+
+def _key(job: Job) -> _Key:
+    attempt = job.attempt
+    assert attempt is not None
+    return job.id, attempt.number, attempt.container_name
+
+
+def _is_watched(job: Job) -> bool:
+    attempt = job.attempt
+    return (
+        job.state is JobState.RUNNING
+        and bool(job.task.stop_if)
+        and attempt is not None
+        and not attempt.ended_by
+        and not job.cancel_requested
+    )
