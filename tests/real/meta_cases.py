@@ -59,6 +59,21 @@ def rows_clipped_and_decayed(paddle: Any, step: Any) -> None:
 
 
 @case
+def evaluated_over_sequences(paddle: Any, step: Any) -> None:
+    """Recurrent nets in evaluation keep nothing, with a graph or without."""
+    nn = paddle.nn
+    for kind, sides in ((nn.LSTM, "forward"), (nn.GRU, "bidirect"), (nn.SimpleRNN, "bidirect")):
+        net = kind(40, 24, num_layers=2, direction=sides, dropout=0.3)
+        net(paddle.rand([6, 11, 40]))[0].mean().backward()
+        net.eval()
+        out = net(paddle.rand([16, 11, 40]))
+        with paddle.no_grad():
+            more = net(paddle.rand([32, 9, 40]))
+        del out, more
+        step()
+
+
+@case
 def written_into_and_retained(paddle: Any, step: Any) -> None:
     """A graph that stays holds the gradient of a tensor that was written into and is gone."""
     net = paddle.nn.LayerList([paddle.nn.Linear(48, 48) for _ in range(2)])

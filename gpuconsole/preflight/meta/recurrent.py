@@ -15,7 +15,8 @@ class Cell(NamedTuple):
     """One kind of cell, measured with Paddle 3.3.1 on a CPU: exact for all sizes tried.
 
     `reserve` counts direction x time x batch x hidden elements for each layer, `work` such units
-    and `recurred` batch x hidden in backward, `square` hidden x hidden in forward.
+    and `recurred` batch x hidden in backward, `square` hidden x hidden in forward. In evaluation
+    nothing is kept; `gates` such units and `small` batch x hidden are needed for a moment.
     """
 
     states: int
@@ -23,11 +24,13 @@ class Cell(NamedTuple):
     work: int
     recurred: int
     square: int
+    gates: int
+    small: int
 
 
 CELLS = {
-    "LSTM": Cell(2, 7, 4, 4, 0), "GRU": Cell(1, 5, 3, 3, 3),
-    "RNN_TANH": Cell(1, 2, 1, 2, 0), "RNN_RELU": Cell(1, 2, 1, 2, 0),
+    "LSTM": Cell(2, 7, 4, 4, 0, 4, 3), "GRU": Cell(1, 5, 3, 3, 3, 3, 3),
+    "RNN_TANH": Cell(1, 2, 1, 2, 0, 1, 1), "RNN_RELU": Cell(1, 2, 1, 2, 0, 1, 1),
 }  # fmt: skip
 
 
@@ -38,6 +41,8 @@ class Room(NamedTuple):
     dropped: int
     forward: int
     backward: int
+    evaluated: int
+    """Needed for a moment by a net that is evaluated."""
 
 
 def room(cell: Any, x: Any, hidden: Any, layers: Any, sides: Any, masked: Any) -> Room:
@@ -61,6 +66,7 @@ def room(cell: Any, x: Any, hidden: Any, layers: Any, sides: Any, masked: Any) -
         dropped=sides * whole // item,
         forward=forward + mask,
         backward=extra + most,
+        evaluated=forward + mask + cell.gates * sides * whole + (cell.small - 1) * state,
     )
 
 
@@ -105,17 +111,13 @@ def rnn(x: Any, starts: Any, weights: Any, lengths: Any, dropout_state: Any, dro
     steps, batch = x.m_shape[:2]
     out = new((steps, batch, sides * hidden), x.m_dtype, "rnn")
     states = [new(one.m_shape, one.m_dtype, "rnn") for one in starts]
-    blocks = (
-        Block(STATE.ledger, space.reserve, "rnn"),
-        Block(STATE.ledger, space.dropped, "rnn"),
-    )
+    kept = () if is_test else (space.reserve, space.dropped)
+    blocks = [Block(STATE.ledger, one, "rnn") for one in kept]
     if STATE.backend == "cpu":
-        STATE.ledger.scratch([space.forward], "rnn")
+        STATE.ledger.scratch([space.evaluated if is_test else space.forward], "rnn")
     inputs = [x, *starts, *weights]
     if autograd.needed(inputs):
         saved = [copy, out, *starts, *([lengths] if lengths is not None else [])]
         work = space.backward if STATE.backend == "cpu" else 0
         RecurrentNode(inputs, [out, *states], saved, blocks, work)
-    if dropout_state is not None:
-        dropout_state.m_block = blocks[1]
     return out, dropout_state, states
