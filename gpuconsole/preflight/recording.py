@@ -120,9 +120,10 @@ def _whole(value: Any, most: int) -> int:
 
 
 def _reader(data: Any) -> dict[str, int | None]:
-    samples = data.get("samples")
+    samples, batches = data.get("samples"), data.get("batches")
     return {
         "samples": None if samples is None else _whole(samples, MOST_COUNT),
+        "batches": None if batches is None else _whole(batches, MOST_COUNT),
         "queued": _whole(data.get("queued", USUAL_QUEUED), MOST_AHEAD),
         "buffered": _whole(data.get("buffered", USUAL_BUFFERED), MOST_AHEAD),
     }
@@ -166,6 +167,9 @@ class Recording:
     their data as long as so many batches."""
     ahead: tuple[Ahead, ...] = ()
     """What each reader holds ready beyond the usual."""
+    widths: tuple[Size | None, ...] = ()
+    """How many samples a batch of each reader has where that is not the batch size that is trained
+    with: loaders that evaluate may have a size of their own."""
 
     @property
     def ends(self) -> bool:
@@ -179,15 +183,15 @@ class Recording:
         lives only within a kernel, as the CPU's kernels need it.
         """
         run = self.run
-        reading = zip_longest(self.samples, self.ahead)
+        reading = zip_longest(self.samples, self.ahead, self.widths)
         sizes: list[int] = []
         kinds: list[Kind] = []
         for place, kind in enumerate(run.kinds):
             size = self.sizes[place].at(batch)
             if kind == WAITING:
-                samples, ahead = next(reading, (None, None))
+                samples, ahead, width = next(reading, (None, None, None))
                 held = (ahead or Ahead()).waiting(waiting, host=kernels)
-                size *= ready(samples, batch, held)
+                size *= ready(samples, batch, held, None if width is None else width.at(batch))
             elif not kernels and place in run.inside:
                 size = 0
             sizes.append(size)
@@ -220,14 +224,41 @@ def constant(run: Run) -> Recording:
     samples = tuple(
         None if one["samples"] is None else Size(one["samples"], 0.0) for one in run.readers
     )
-    return Recording(run, sizes, Size(run.widest_conv, 0.0), samples, _ahead(run))
+    return Recording(
+        run, sizes, Size(run.widest_conv, 0.0), samples, _ahead(run), _widths(run, run)
+    )
 
 
-def ready(samples: Size | None, batch: int, waiting: int) -> int:
-    """Return how many batches a reader holds ready beside the current one."""
+def ready(samples: Size | None, batch: int, waiting: int, width: int | None = None) -> int:
+    """Return how many batches a reader holds ready beside the current one; `width` is how many
+    samples each has, `batch` where that is not its own."""
     if samples is None:
         return waiting
-    return max(0, min(waiting, ceil(samples.at(batch) / batch) - 1))
+    return max(0, min(waiting, ceil(samples.at(batch) / max(1, width or batch)) - 1))
+
+
+def _widths(small: Run, large: Run) -> tuple[Size | None, ...]:
+    found: list[Size | None] = []
+    for few, many in zip_longest(small.readers, large.readers):
+        if few is None or many is None:
+            found.append(None)
+            continue
+        before, after = _width(few, small.batch), _width(many, large.batch)
+        own = before is not None or after is not None
+        sizes = before or small.batch, after or large.batch
+        found.append(grown(small.batch, sizes[0], large.batch, sizes[1]) if own else None)
+    return tuple(found)
+
+
+def _width(reader: Mapping[str, int | None], batch: int) -> int | None:
+    """Return how many samples a batch of a reader has in a run; None where so many batches of the
+    run's own size make up its epoch, or nobody knows."""
+    samples, batches = reader["samples"], reader["batches"]
+    if not samples or not batches:
+        return None
+    if batch and samples // batch <= batches <= ceil(samples / batch):
+        return None
+    return ceil(samples / batches)
 
 
 def _ahead(run: Run) -> tuple[Ahead, ...]:
@@ -285,7 +316,9 @@ def combine(small: Run, large: Run, *, exact: bool = False) -> Recording:
     if all(not (size.linear or size.square) for size in sizes):
         raise Unusable("the batch size that was put in changes nothing in the script's memory")
     conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
-    return Recording(large, tuple(sizes), conv, _samples(small, large), _ahead(large))
+    return Recording(
+        large, tuple(sizes), conv, _samples(small, large), _ahead(large), _widths(small, large)
+    )
 
 
 def grown(few: int, small: int, many: int, large: int) -> Size:

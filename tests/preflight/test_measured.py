@@ -219,6 +219,21 @@ class TestReplay:
         assert full is not None
         assert found.inputs_mib == full.inputs_mib
 
+    def test_a_loader_with_a_batch_size_of_its_own_has_no_more_waiting_at_smaller_ones(
+        self,
+    ) -> None:
+        """Its epoch is one batch at every batch size of training."""
+        whole = [{"samples": 256, "batches": 1}]
+        one = measured.load(document(run(2, readers=whole), run(4, readers=whole)))
+        found = one.estimate(8, backend="cpu").memory
+        many = [{"samples": 256, "batches": 256 // 2}], [{"samples": 256, "batches": 256 // 4}]
+        other = measured.load(document(run(2, readers=many[0]), run(4, readers=many[1])))
+        full = other.estimate(8, backend="cpu").memory
+        assert found is not None
+        assert full is not None
+        assert found.inputs_mib * MIB == pytest.approx(800)
+        assert full.inputs_mib > found.inputs_mib
+
     def test_the_range_is_the_traced_tiers(self) -> None:
         found = measured.load(document(run(2), run(4))).estimate(64, context_mib=100.0).memory
         assert found is not None
