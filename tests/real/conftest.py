@@ -21,7 +21,7 @@ LONGEST = (
     "test_matrix_*", "test_road", "test_history", "test_claims", "test_killed_consoles",
     "test_probe", "test_operator_memory", "test_gang", "test_faults*", "test_layers_memory",
     "test_queue", "test_preflight_paddle", "test_training_memory", "test_agent", "test_slurm",
-    "test_preemption", "test_limits", "test_measuring", "test_hostile", "test_notebook",
+    "test_preemption", "test_lab_attacks", "test_measuring", "test_hostile", "test_notebook",
     "test_console_*", "test_elastic", "test_prometheus", "test_journal_*", "test_host_faults",
     "test_links", "test_demo_console", "test_serving", "test_image_*", "test_sharing_live",
 )  # fmt: skip
