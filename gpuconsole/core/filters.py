@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.host_containers import HostContainer
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.levels import SLOWING, Condition, condition, is_busy, is_faulty, memory_percent
 from gpuconsole.core.wording import msg
@@ -66,6 +67,7 @@ FIELDS: tuple[Field, ...] = (
     Field("free", "<", "host", "free>=4", "healthy, unused devices of the host"),
     Field("gpus", "<", "host, job", "gpus=8", "devices of the host, or that the job asks for"),
     Field("prio", "<", "job", "prio>10", "priority"),
+    Field("image", ":", "container", "image:serving", "the image's name contains it"),
     Field("severity", ":", "incident", "severity:critical",
           "critical, warning or info; its `state:` is open, acknowledged, snoozed or resolved"),
     Field("rule", ":", "incident", "rule:heat", "the rule that found it"),
@@ -152,6 +154,10 @@ class Filter:
     def job(self, job: Job) -> bool:
         """Tell whether a job matches."""
         return all(_job_holds(term, job) is not term.denied for term in self.terms)
+
+    def container(self, container: HostContainer) -> bool:
+        """Tell whether a container of a host matches."""
+        return all(_container_holds(term, container) is not term.denied for term in self.terms)
 
 
 def only_host(name: str) -> Filter:
@@ -318,6 +324,29 @@ def _job_holds(term: Term, job: Job) -> bool:
         return any(text in value for text in term.texts)
     figure = _JOB_FIGURES.get(term.key)
     return figure is not None and _OPERATORS[term.operator](figure(job), term.number)
+
+
+def _container_holds(term: Term, container: HostContainer) -> bool:
+    if term.operator == "":
+        names = (container.name, container.image, container.command)
+        return any(
+            container.id.startswith(text) or any(text in name.lower() for name in names)
+            for text in term.texts
+        )
+    words = {
+        "host": (container.host,),
+        "state": (container.state,),
+        "user": container.users,
+        "image": (container.image,),
+        "job": (container.job,),
+        "container": (container.id,),
+    }.get(term.key, ())
+    exact = term.key in ("host", "user")
+    return term.operator == ":" and any(
+        text == word.lower() if exact else text in word.lower()
+        for text in term.texts
+        for word in words
+    )
 
 
 # -- documentation ------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.simulated_lab.containers import SimulatedContainer, container_id
+from gpuconsole.simulated_lab.foreign import SimulatedForeign
 from gpuconsole.simulated_lab.host import SimulatedHost
 from gpuconsole.simulated_lab.images import SimulatedImages
 from gpuconsole.simulated_lab.plan import PROJECT, plan_for, script_fault
@@ -50,6 +51,7 @@ class SimulatedEngine:
         """Speak for one host."""
         self._host = host
         self.images = SimulatedImages(host)
+        self.containers = SimulatedForeign(host)
 
     async def info(self) -> EngineInfo:
         """Ask the engine who it is."""

@@ -120,6 +120,17 @@ class SimulatedHost:
             for load in self._loads(device, now)
         )
 
+    def loads_of_others(self) -> list[tuple[int, Load]]:
+        """Return what others run now, with the index of its device."""
+        now = self.time.now()
+        own = {container.id for container in self.containers.values()}
+        return [
+            (device.site.index, load)
+            for device in self._devices
+            for load in self._loads(device, now)
+            if load.start <= now < load.end and load.container_id not in own
+        ]
+
     def live_leases(self) -> dict[tuple[str, str], Lease]:
         """Return the leases that stand, without those whose borrowed time is over."""
         over = [

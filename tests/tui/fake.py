@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from gpuconsole.core.fleet import (
     PeerLink,
 )
 from gpuconsole.core.history import Series
+from gpuconsole.core.host_containers import HostContainer, HostContainers
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
@@ -336,6 +337,25 @@ class FakeForwards:
         return tuple(self.found)
 
 
+class FakeContainers:
+    """One container on each host."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self._hosts = tuple(hosts)
+
+    def hosts(self) -> tuple[str, ...]:
+        return self._hosts
+
+    async def of(self, host: str, *, stopped: bool = False) -> HostContainers:
+        one = HostContainer(host, "d" * 64, "theirs", "serve:1", "running", created_at=NOW - 600)
+        return HostContainers(host, (one,))
+
+    async def log(
+        self, container: HostContainer, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        yield b"one\ntwo\n"
+
+
 @dataclass
 class FakeSession:
     """The methods of a session over data that a test changes at will."""
@@ -366,6 +386,9 @@ class FakeSession:
     history: FakeHistory = field(default_factory=lambda: FakeHistory())
     recorder: FakeRecorder = field(default_factory=FakeRecorder)
     processes: FakeProcesses = field(default_factory=FakeProcesses)
+    containers: FakeContainers = field(
+        default_factory=lambda: FakeContainers(tuple(host.name for host in lab()))
+    )
     forwards: FakeForwards = field(default_factory=FakeForwards)
     retrying: FakeRetrying = field(default_factory=lambda: FakeRetrying())
     images: FakeImages = field(default_factory=lambda: FakeImages())

@@ -15,6 +15,8 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
 from gpuconsole.tui.palette.screen import Palette
+from gpuconsole.tui.screens.container_log import ContainerLogScreen
+from gpuconsole.tui.screens.containers import ContainersScreen
 from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
 from gpuconsole.tui.screens.dialogs.change import ChangeScreen
@@ -51,6 +53,8 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "device": (DeviceScreen, ("enter", "enter")),
     "queue": (QueueScreen, ("2",)),
     "usage": (UsageScreen, ("2", "u")),
+    "containers": (ContainersScreen, ("C",)),
+    "clog": (ContainerLogScreen, ("C", "enter")),
     "table": (Rows, ("2",)),
     "submit": (SubmitScreen, ("4",)),
     "form": (Form, ("4",)),
@@ -91,6 +95,7 @@ def test_no_key_means_two_things_at_once() -> None:
     for together in (("go", "time", "fleet", "map"), ("go", "time", "host", "map"),
                      ("go", "time", "device", "table"), ("go", "time", "usage", "table"),
                      ("go", "time", "queue", "table"), ("go", "time", "job", "log"),
+                     ("go", "time", "containers", "table"), ("go", "time", "clog", "log"),
                      ("submit",), ("dialog",)):  # fmt: skip
         taken: dict[str, str] = {}
         for key in in_area("app", *together):

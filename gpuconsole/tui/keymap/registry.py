@@ -28,6 +28,8 @@ AREAS = {
     "triage": "Triage",
     "actions": "Choosing what to do",
     "job": "Job",
+    "containers": "Containers",
+    "clog": "Log of a container",
     "log": "Moving in the log",
     "filter": "While typing a filter or search",
     "dialog": "In a dialog",

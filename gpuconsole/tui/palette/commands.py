@@ -230,6 +230,9 @@ class Settings:
             ("Messages of this session", "messages toasts", False, self.console.show_messages),
             ("Export JSON (asks for a file)", "save file", False, self._export),
             ("The tour of five steps", "tour tutorial first", False, self._tour),
+            ("Containers of every host", "containers docker ps", False, self._containers),
+            ("Logs of any container", "logs docker log", False, self._containers),
+            ("Run in any container", "exec docker shell", False, partial(self._containers, "exec")),
         ]
         sets: tuple[tuple[Symbols, str], ...] = (
             ("block", "Blocks and lines"), ("ascii", "Plain ASCII")
@@ -255,6 +258,11 @@ class Settings:
         from gpuconsole.tui.palette.export import export
 
         export(self.console)
+
+    def _containers(self, do: str = "") -> None:
+        from gpuconsole.tui.screens.containers import ContainersScreen
+
+        self.console.push_screen(ContainersScreen(do=do))
 
     def _tour(self) -> None:
         from gpuconsole.tui.screens.tour import begin

@@ -22,7 +22,10 @@ _MODES = {
     "triage": ("screens.incidents", "TriageScreen"),
 }
 _OTHERS = (
-    *(f"screens.{name}" for name in ("host", "device", "usage", "help", "jump", "messages")),
+    *(
+        f"screens.{name}"
+        for name in ("host", "containers", "device", "usage", "help", "jump", "messages")
+    ),
     "palette.screen",
 )
 

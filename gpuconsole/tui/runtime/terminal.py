@@ -48,6 +48,23 @@ class LastingDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = cast("Any", LastingFile(cast("TextIO", self._file)))
+        self._suspended = False
+
+    def suspend_application_mode(self) -> None:
+        """Hand the terminal to somebody else."""
+        super().suspend_application_mode()
+        self._suspended = True
+
+    def resume_application_mode(self) -> None:
+        """Take the terminal back."""
+        self._suspended = False
+        super().resume_application_mode()
+
+    def write(self, data: str) -> None:
+        """Draw; while the terminal is somebody else's nothing is: the console goes on beside it,
+        and draws all of its screen once it has it back."""
+        if not self._suspended:
+            super().write(data)
 
 
 def lasting(driver: type[Driver]) -> type[Driver]:

@@ -173,6 +173,12 @@ class FleetScreen(ConsoleScreen):
         fleet_map.faults_only = not fleet_map.faults_only
         self._refresh_view()
 
+    def action_containers(self) -> None:
+        """Show the containers of every host."""
+        from gpuconsole.tui.screens.containers import ContainersScreen
+
+        self.app.push_screen(ContainersScreen())
+
     def action_signal(self) -> None:
         """Ask for a signal to the largest process of the device under the cursor."""
         signal_largest(self, *self.query_one(FleetMap).current)
@@ -184,8 +190,8 @@ class FleetScreen(ConsoleScreen):
         absent = {"open"} if host is None else set()
         if device is None or not device.processes:
             absent.add("signal")
-        order = ("open", "filter", "where", "signal", "metric", "faults", "looser", "inspector",
-                 "order", "submit")  # fmt: skip
+        order = ("open", "filter", "where", "signal", "containers", "metric", "faults", "looser",
+                 "inspector", "order", "submit")  # fmt: skip
         return [keys[name] for name in order if name in keys and name not in absent]
 
     def action_copy(self) -> None:

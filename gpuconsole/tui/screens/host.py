@@ -133,6 +133,12 @@ class HostScreen(ConsoleScreen):
         else:
             self.console.open_job(job.id)
 
+    def action_containers(self) -> None:
+        """Show the host's containers."""
+        from gpuconsole.tui.screens.containers import ContainersScreen
+
+        self.app.push_screen(ContainersScreen(self._host))
+
     def action_signal(self) -> None:
         """Ask for a signal to the largest process of the device under the cursor."""
         host, device = self.query_one(FleetMap).current
