@@ -335,6 +335,13 @@ def test_epochs_of_a_training_that_is_left_are_passed_for_so_much_work() -> None
     work.done += 2
     assert not first.passes(9, PASSED)
     assert not first.passes(10, AWAITED), "what was left is left"
+    assert first.anew()
+    for _ in range(STEADY + 1):
+        first.cycle(15, 5)
+    work.done += LONGEST + 1
+    assert first.leaves(11, epochs=False)
+    assert not first.passes(11, PASSED), "so much for all trainings"
+    assert first.passed >= PASSED
     alike = Onward(_Work(), until=12, way=first.way)
     assert alike.leaves(6, epochs=False)
     assert [alike.passes(seen, 0) for seen in (7, 8, 9)] == [True, True, False]

@@ -73,6 +73,8 @@ class Onward:
         """Whether the loops of this training are being left."""
         self.passing = False
         """Whether epochs of it are passed first."""
+        self.passed = 0
+        """Work for those that were passed, of all trainings."""
         self.left = 0
         """Cycles since then."""
         self.held: list[Any] = []
@@ -122,14 +124,21 @@ class Onward:
 
     def passes(self, seen: Any, most: Any) -> bool:
         """Tell whether further epochs of a training that is left are passed, after some cycles of
-        the run: as long as that takes no more than `most` work."""
+        the run: as long as those of all trainings take no more than `most` work."""
+        if not self.passing:
+            return False
         if self.told is not None:
-            if self.passing and self._as_told("passed", seen):
-                self.passing, self.began = False, self.work()
-        elif self.passing and self.work() - self.began >= most:
-            self.passing, self.began = False, self.work()
-            self.way.append(("passed", seen))
-        return self.passing
+            ends = self._as_told("passed", seen)
+        else:
+            ends = self.passed + self.work() - self.began >= most
+            self.way += [("passed", seen)] if ends else []
+        if ends:
+            self._have_passed()
+        return not ends
+
+    def _have_passed(self) -> None:
+        self.passed += self.work() - self.began
+        self.passing, self.began = False, self.work()
 
     def over(self, seen: Any) -> bool:
         """Tell whether the run ends after so many cycles: another has ended there, or a training
@@ -143,9 +152,11 @@ class Onward:
         tells whether it is."""
         if self.trainings >= TRAININGS:
             return False
+        if self.passing:
+            self._have_passed()
         self.trainings += 1
         self.began, self.quiet, self.epochs, self.cycles = self.work(), -1, 0, 0
-        self.leaving, self.passing, self.left = False, False, 0
+        self.leaving, self.left = False, 0
         self.held.clear()
         return True
 
