@@ -60,6 +60,11 @@ UNSEEN = "unreached"
 """Flag of an estimate that allows for what was not reached."""
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
 
+UNSAVED = (
+    "The script saves later, which was not reached: the upper end of the range allows for a copy "
+    "of parameters and states."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Awaits:
@@ -101,6 +106,8 @@ class Measured:
     """Share of the peak that is left where lengths that only data gives are nothing."""
     unreached: bool = False
     """Whether neither the end of an epoch nor that of the script was seen."""
+    unsaved: bool = False
+    """Whether something may be saved that was not reached."""
     awaits: Awaits | None = None
     """The evaluation that may come and was not reached; None where there is none."""
     _factors: dict[Backend, float] = field(default_factory=dict)
@@ -119,15 +126,15 @@ class Measured:
         memory, reason = self._memory(asked.batch, backend, context_mib, variant)
         return measured_estimate(
             asked, self.tier, memory, reason, notes=self._notes(backend, asked.batch),
-            flags=self._flags(asked.batch), analysis=self.analysis,
+            flags=self._flags(asked.batch, backend), analysis=self.analysis,
         )  # fmt: skip
 
-    def _flags(self, batch: int | None) -> tuple[str, ...]:
+    def _flags(self, batch: int | None, backend: Backend) -> tuple[str, ...]:
         recording = self.recording
         if recording is None:
             return self.flags
         flags = {*self.flags}
-        if self.unreached or self.awaits is not None:
+        if self.unreached or self.awaits is not None or self._may_save(backend):
             flags.add(chance.UNREACHED)
         bent = not recording.only and recording.straight is None
         ran = {recording.largest, *(start for start, _ in recording.parts)}
@@ -237,12 +244,18 @@ class Measured:
     def _unseen(self, parts: Mapping[str, float], batch: int, backend: Backend) -> float:
         """Return the MiB that what was not reached may take beside a step: an evaluation whose
         last graph is held while the next is made, and what saving copies, in a CPU's own memory."""
-        if not self.unreached and self.awaits is None:
-            return 0.0
-        samples = batch if self.awaits is None else self.awaits.at(batch)
-        evaluated = (parts["activations"] + parts["inputs"]) * (samples / batch if batch else 1.0)
-        saved = self.unreached and backend == "cpu"
-        return evaluated + (parts["parameters"] + parts["optimizer"] if saved else 0.0)
+        evaluated = saved = 0.0
+        if self.unreached or self.awaits is not None:
+            samples = batch if self.awaits is None else self.awaits.at(batch)
+            evaluated = parts["activations"] + parts["inputs"]
+            evaluated *= samples / batch if batch else 1.0
+        if self._may_save(backend):
+            saved = parts["parameters"] + parts["optimizer"]
+        return evaluated + saved
+
+    def _may_save(self, backend: Backend) -> bool:
+        """Tell whether copies of what is saved may lie where the tensors do, and were not seen."""
+        return backend == "cpu" and (self.unreached or self.unsaved)
 
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
@@ -285,6 +298,8 @@ class Measured:
             notes.append(msg(AWAITED, n=self.awaits.at(batch)))
         elif self.awaits is not None and not self.unreached:
             notes.append(msg(AWAITED_ALIKE))
+        if self._may_save(backend) and not self.unreached:
+            notes.append(msg(UNSAVED))
         if self.least < 1.0:
             notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
@@ -371,6 +386,7 @@ def load(
         least=_least(document["runs"]) if recording is not None else 1.0,
         unreached=unreached,
         awaits=_awaits(document["runs"]) if recording is not None else None,
+        unsaved=_unsaved(document["runs"]),
         notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
@@ -390,6 +406,12 @@ def _awaits(runs: Sequence[Mapping[str, Any]]) -> Awaits | None:
     if not told or any(not isinstance(one, int) or not 0 <= one <= MOST_BATCH for one in sizes):
         return None
     return Awaits({int(one["batch"]): one["awaits"] for one in told})
+
+
+def _unsaved(runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether no run that went on beyond its first steps came to what is saved."""
+    told = [bool(one["unsaved"]) for one in runs if "unsaved" in one]
+    return bool(told) and all(told)
 
 
 def _least(runs: Sequence[Mapping[str, Any]]) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import measured
@@ -118,6 +119,19 @@ class TestReach:
             card = Card("x", "", "gpu", room, threshold=1.0, context_mib=0.0)
             verdict = judge(found, card, None)
             assert verdict.verdict == word, (room, verdict)
+
+    @pytest.mark.parametrize("backend", ["cpu", "gpu"])
+    def test_the_range_reaches_up_to_what_may_be_saved(self, backend: Backend) -> None:
+        """A CPU's copies lie where its tensors do."""
+        told = [run(2, reached="end"), run(4, reached="end")]
+        plain = measured.load(document(*told, mode="meta")).estimate(4, backend=backend).memory
+        told[0]["unsaved"] = True
+        found = measured.load(document(*told, mode="meta")).estimate(4, backend=backend)
+        assert plain is not None
+        assert found.memory is not None
+        copies = plain.parameters_mib + plain.optimizer_mib if backend == "cpu" else 0.0
+        assert found.memory.high_mib - plain.high_mib == pytest.approx(copies)
+        assert ("unreached" in found.flags) == (measured.UNSAVED in found.notes) == bool(copies)
 
     def test_batches_that_wait_may_be_fewer(self) -> None:
         """Where samples take longer than steps, none is ready."""

@@ -217,3 +217,10 @@ def test_a_file_that_may_evaluate_is_noted(loops: ModuleType) -> None:
     assert not loops.WATCH.evaluates
     _trained(loops, "def test(net):\n    net.eval()\nfor epoch in range(3): print(end='')\n")
     assert loops.WATCH.evaluates
+
+
+def test_a_file_that_may_save_is_noted(loops: ModuleType) -> None:
+    _trained(loops, "def save(epoch):\n    numpy.save(epoch)\n")
+    assert not loops.WATCH.saves
+    _trained(loops, "def save(epoch):\n    paddle.save(net.state_dict(), 'net')\n")
+    assert loops.WATCH.saves

@@ -141,6 +141,10 @@ def test_an_evaluation_that_is_not_reached_is_told(tmp_path: Path) -> None:
     plain = within.replace("net.eval()", "pass").replace("net.train()", "pass")
     runs = _answer(tmp_path, "", "", "", plain)["document"]["runs"]
     assert {one["awaits"] for one in runs if "awaits" in one} == {None}
+    assert not any(one.get("unsaved") for one in runs)
+    saves = plain.replace("pass", "paddle.save(net.state_dict(), 'net.pdparams')", 1)
+    runs = _answer(tmp_path, "", "", "", saves)["document"]["runs"]
+    assert any(one.get("unsaved") for one in runs)
 
 
 def test_a_larger_batch_that_is_evaluated_after_some_steps_is_seen(tmp_path: Path) -> None:

@@ -104,6 +104,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Readers that gave batches in the first steps."""
         self.evaluations = 0
         """Networks that were run to evaluate them, once something was trained."""
+        self.saved = False
+        """Whether anything was saved once something was trained."""
         self.at_end = False
         """Whether the script came to its end."""
         self.by_itself = False
@@ -115,6 +117,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Hook Paddle and begin to record."""
         super().install()
         self._fits()
+        self._saves()
         probe_loops.WATCH.on_left = self.loop_left
 
     def work(self) -> int:
@@ -185,10 +188,20 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         return PASSED if probe_loops.WATCH.evaluates and not self.evaluations else 0
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the script came to its end and no epoch of it was cut."""
+        return self.by_itself and not self.onward.way
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something may be saved that was not reached."""
+        return probe_loops.WATCH.saves and not self.saved and not self.is_whole
+
+    @property
     def awaits(self) -> int | None:
         """The samples of a batch of an evaluation that may come and was not reached, 0 where
         nothing tells them; None where there is nothing to come."""
-        if self.by_itself and not self.onward.way:
+        if self.is_whole:
             return None
         sizes = [probe_batch.size_of(one) for one in self.unread]
         return max(sizes) if sizes else None if not self.awaited else 0
@@ -215,7 +228,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if until == 0:
             # It is held against a run that told of its first steps alone.
             self.channel.end({"run": self.first})
-        self.first["awaits"] = self.awaits
+        self.first.update(awaits=self.awaits, unsaved=self.unsaved)
         self.channel.say({"run": self.first})
         self.onward = Onward(self.work, until, self.request.get("way"))
         self.answered_at = time.process_time()
@@ -290,7 +303,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
         else:
             run = dict(self.first, reached=run["reached"])
-        run["awaits"] = self.awaits
+        run.update(awaits=self.awaits, unsaved=self.unsaved)
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
@@ -336,6 +349,16 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             return fit(model, *args, **kwargs)
 
         self.paddle.Model.fit = fits
+
+    def _saves(self) -> None:
+        """Note whether the script saves what it trains."""
+        save = self.paddle.save
+
+        def saved(*args: Any, **kwargs: Any) -> Any:
+            self.saved = self.saved or bool(self.cycles.all_steps)
+            return save(*args, **kwargs)
+
+        self.paddle.save = saved
 
     def _predictor(self) -> None:
         """Refuse inference engines, which run a saved network outside all that is watched here."""

@@ -27,6 +27,8 @@ TRAINS = re.compile(r"epoch|\.step\(|\.minimize\(|backward\(|train|\.fit\(|\brun
 """What is found in the text of a file whose loops may train; others are compiled as they are."""
 EVALUATES = re.compile(r"\.eval\(\)")
 """What is found in the text of a file that may evaluate."""
+SAVES = re.compile(r"\bpaddle\.save\(")
+"""What is found in the text of a file that may save."""
 
 _ROOT: list[str] = []
 
@@ -51,6 +53,8 @@ class Watch:
         """Loops that have gone back and stepped, and ended: by themselves, or here."""
         self.evaluates = False
         """Whether a file that was compiled has an evaluation in it."""
+        self.saves = False
+        """Whether one saves."""
         self.turns = 0
         """Turns of loops over epochs that went on though they were to be left."""
         self.on_left: Any = lambda: None
@@ -150,6 +154,7 @@ def compiled(text: Any, name: Any) -> Any:
 def _may_train(text: Any) -> bool:
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     WATCH.evaluates = WATCH.evaluates or bool(EVALUATES.search(words))
+    WATCH.saves = WATCH.saves or bool(SAVES.search(words))
     return bool(TRAINS.search(words))
 
 
