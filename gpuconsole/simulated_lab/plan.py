@@ -75,6 +75,10 @@ class Plan:
         noise = random.Random(f"{self.label}:{step}").uniform(-0.04, 0.04)
         return max(0.01, 0.18 + 2.12 * math.exp(-3.2 * step / self.steps) + noise)
 
+    def accuracy(self, step: int) -> float:
+        """Return the accuracy that the log shows for a step: the better the less the loss."""
+        return max(0.0, min(1.0, math.exp(-0.6 * self.loss(step))))
+
     def lines(self, since: int, age_s: float) -> list[str]:
         """Return the log's lines from number `since` that are written by `age_s`."""
         if self.shell:
@@ -83,6 +87,7 @@ class Plan:
         if lines:
             lines += [
                 f"step={step}/{self.steps} loss={self.loss(step):.4f}"
+                f" acc={self.accuracy(step):.4f} {1e3 * self.step_s:.0f}ms/step"
                 for step in range(max(1, since), self.step_at(age_s) + 1)
             ]
             lines = lines[1:] if since else lines

@@ -92,7 +92,7 @@ async def test_a_job_runs_logs_every_step_and_ends_well(lab: Lab) -> None:
     assert START <= ended.started_at < ended.ended_at < lab.time
     whole = await log_of(engine, container)
     assert whole.startswith(halfway)
-    steps = re.findall(r"^step=(\d+)/12 loss=[\d.]+$", whole, re.MULTILINE)
+    steps = re.findall(r"^step=(\d+)/12 loss=[\d.]+ acc=[\d.]+ \d+ms/step$", whole, re.MULTILINE)
     assert [int(step) for step in steps] == list(range(1, 13))
 
 

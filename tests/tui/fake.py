@@ -39,7 +39,7 @@ from gpuconsole.core.host_containers import HostContainer, HostContainers
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.training_curves import Curves
+from gpuconsole.core.training_curves import Compared, Curves, compared
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
@@ -569,6 +569,13 @@ class FakeSession:
         while log.read_on():
             pass
         return log.curves
+
+    async def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
+        """The jobs of these ids and sweeps, with their curves."""
+        jobs = [
+            one for one in self.jobs_now if one.id in references or one.task.sweep in references
+        ]
+        return compared(jobs, [await self.curves(one.id) for one in jobs])
 
     async def results(self, reference: str) -> tuple[ResultFile, ...]:
         self._record("results", reference)

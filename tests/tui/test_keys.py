@@ -15,6 +15,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
 from gpuconsole.tui.palette.screen import Palette
+from gpuconsole.tui.screens.compare import CompareScreen
 from gpuconsole.tui.screens.container_log import ContainerLogScreen
 from gpuconsole.tui.screens.containers import ContainersScreen
 from gpuconsole.tui.screens.device import DeviceScreen
@@ -55,6 +56,7 @@ WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "usage": (UsageScreen, ("2", "u")),
     "containers": (ContainersScreen, ("C",)),
     "clog": (ContainerLogScreen, ("C", "enter")),
+    "compare": (CompareScreen, ("2", "A", "M")),
     "table": (Rows, ("2",)),
     "submit": (SubmitScreen, ("4",)),
     "form": (Form, ("4",)),
@@ -94,6 +96,7 @@ def test_ids_are_unique_and_of_known_areas() -> None:
 def test_no_key_means_two_things_at_once() -> None:
     for together in (("go", "time", "fleet", "map"), ("go", "time", "host", "map"),
                      ("go", "time", "device", "table"), ("go", "time", "usage", "table"),
+                     ("go", "time", "compare", "table"),
                      ("go", "time", "queue", "table"), ("go", "time", "job", "log"),
                      ("go", "time", "containers", "table"), ("go", "time", "clog", "log"),
                      ("submit",), ("dialog",)):  # fmt: skip

@@ -22,6 +22,7 @@ AREAS = {
     "device": "Device",
     "queue": "Queue",
     "usage": "Usage",
+    "compare": "Compare",
     "table": "Moving in a list",
     "submit": "Submit",
     "form": "In the form",

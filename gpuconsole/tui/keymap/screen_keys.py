@@ -236,6 +236,14 @@ SCREENS: tuple[Key, ...] = (
         footer=True,
     ),
     Key(
+        "queue.compare",
+        "M",
+        "compare",
+        "compare",
+        "Compare the jobs of the sweep, or the marked ones, by what their logs report",
+        footer=True,
+    ),
+    Key(
         "queue.usage",
         "u",
         "usage",
@@ -260,6 +268,12 @@ SCREENS: tuple[Key, ...] = (
         "span",
         "Show 30 days, this month, the last month, a year or 7 days",
         footer=True,
+    ),
+    Key("compare.open", "enter", "open", "open", "Open the job", footer=True),
+    Key("compare.metric", "m", "metric", "metric", "Compare by the next metric", footer=True),
+    Key("compare.renew", "f5", "renew", "rerun", "Refresh", footer=True),
+    Key(
+        "compare.copy", "y", "copy", "copy CSV", "Copy the points as CSV", footer=True, verb="copy"
     ),
     Key("usage.renew", "f5", "renew", "rerun", "Refresh", footer=True),
     Key("usage.copy", "y", "copy", "copy CSV", "Copy the rows as CSV", footer=True, verb="copy"),

@@ -22,10 +22,8 @@ _MODES = {
     "triage": ("screens.incidents", "TriageScreen"),
 }
 _OTHERS = (
-    *(
-        f"screens.{name}"
-        for name in ("host", "containers", "device", "usage", "help", "jump", "messages")
-    ),
+    *(f"screens.{name}" for name in ("host", "containers", "device", "usage", "compare")),
+    *(f"screens.{name}" for name in ("help", "jump", "messages")),
     "palette.screen",
 )
 

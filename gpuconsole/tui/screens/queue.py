@@ -100,6 +100,7 @@ class QueueScreen(ListScreen):
             "cancel": any(not job.state.ended for job in jobs),
             "hold": any(job.state in job_actions.WAITING for job in jobs),
             "retry": any(job.state.ended for job in jobs),
+            "compare": len(self._marked) > 1 or bool(jobs and jobs[0].task.sweep),
             "usage": True,
             "filter": True,
             "submit": True,
@@ -175,6 +176,21 @@ class QueueScreen(ListScreen):
         job = self._chosen
         waits = job is not None and job.state is JobState.QUEUED
         self.app.push_screen(WhatIfScreen(job.task.name if job is not None and waits else ""))
+
+    def action_compare(self) -> None:
+        """Compare the marked jobs, or the sweep of the chosen one, by what their logs report."""
+        marked, job = self._marked, self._chosen
+        if len(marked) > 1:
+            self._compare(msg("{n} jobs", n=len(marked)), [one.id for one in marked])
+        elif job is not None and job.task.sweep:
+            self._compare(job.task.sweep, [job.task.sweep])
+        else:
+            self.tell("It is in no sweep; space marks jobs that are to be compared.")
+
+    def _compare(self, title: str, jobs: Sequence[str]) -> None:
+        from gpuconsole.tui.screens.compare import CompareScreen
+
+        self.app.push_screen(CompareScreen(title, jobs))
 
     def action_usage(self) -> None:
         """Show who used how many device-hours, and who holds devices idly."""

@@ -1,0 +1,131 @@
+"""Compare: the jobs of a sweep, or those that are marked, by what their logs report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from gpuconsole.core.training_curves import Compared, Written, chosen_metric, csv_text, ranked
+from gpuconsole.core.wording import msg
+from gpuconsole.tui.render.compare import (
+    Columns,
+    columns_for,
+    heading,
+    plot_lines,
+    row,
+    with_metric,
+)
+from gpuconsole.tui.render.text_cells import Piece
+from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.widgets.panel import Name, SizedPanel, name_box
+from gpuconsole.tui.widgets.row_list import Rows
+
+
+class CompareScreen(ConsoleScreen):
+    """Jobs side by side; read once and again on a key, for it may take a second."""
+
+    AREA = "compare"
+    MODE = "queue"
+    WIDGET_AREAS = ("table",)
+    AUTO_FOCUS = "Rows"
+
+    def __init__(self, title: str, jobs: Sequence[str]) -> None:
+        """`jobs` are ids, or the name of a sweep alone."""
+        super().__init__()
+        self._named = title
+        self._asked = tuple(jobs)
+        self._found: tuple[Compared, ...] = ()
+        self._metric = ""
+        self._rows: dict[str, Compared] = {}
+        self._columns = Columns((), (), 0)
+
+    def body(self) -> ComposeResult:
+        """The plot, and below it the rows."""
+        with Vertical(id="compare"):
+            yield SizedPanel(id="compare-plot")
+            yield Rows(id="compare-rows")
+
+    def on_mount(self) -> None:
+        """Read the logs."""
+        self._ask()
+
+    def crumbs(self) -> str:
+        """Queue > what is compared."""
+        return f"{self.ink.say('Queue')} > {self._named}"
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def action_metric(self) -> None:
+        """Compare by the next metric."""
+        names = list(dict.fromkeys(name for one in self._found for name in one.curves.main()))
+        if names:
+            at = names.index(self._metric) if self._metric in names else -1
+            self._metric = names[(at + 1) % len(names)]
+            self._draw_found()
+
+    def action_open(self) -> None:
+        """Open the chosen job."""
+        if self._rows.get(self.query_one(Rows).current) is not None:
+            self.console.open_job(self.query_one(Rows).current)
+
+    def action_renew(self) -> None:
+        """Read the logs again."""
+        self._ask()
+
+    def action_copy(self) -> None:
+        """Copy the points of the metric as CSV."""
+        written = (
+            Written(one.job.id, one.job.task.name, one.curves) for one in self._rows.values()
+        )
+        self.app.copy_to_clipboard(csv_text(written, (self._metric,)))
+        self.tell(msg("Copied the points of {name} as CSV.", name=self._metric))
+
+    # -- messages ---------------------------------------------------------------------------
+
+    @on(Rows.Opened)
+    def _row_opened(self) -> None:
+        self.action_open()
+
+    @on(SizedPanel.Sized)
+    def _sized(self) -> None:
+        self._draw_found()
+
+    # -- drawing ----------------------------------------------------------------------------
+
+    def restyle(self) -> None:
+        """Draw in another theme."""
+        self.query_one(Rows).restyle()
+        self._draw_found()
+        super().restyle()
+
+    def _ask(self) -> None:
+        name_box(self.query_one(Rows), Name(self._named), "reading logs …")
+        self.ask_session(lambda: self.session.compare(self._asked), self._take, group="compare",
+                         exclusive=True)  # fmt: skip
+
+    def _take(self, found: tuple[Compared, ...]) -> None:
+        self._found = found
+        self._metric = self._metric or chosen_metric(found)
+        self._draw_found()
+
+    def _draw_found(self) -> None:
+        if not self._found or not self.ready:
+            return
+        ink, rows = self.ink, self.query_one(Rows)
+        plot = self.query_one("#compare-plot", SizedPanel)
+        order = ranked(self._found, self._metric)
+        self._rows = {one.job.id: one for one in order}
+        self._columns = columns_for(order, rows.inner_width)
+        rows.put(tuple(self._rows), self._row, heading(ink, self._columns))
+        name_box(rows, Name(self._named), msg("{n} jobs", n=len(order)))
+        plot.entitle(Name(self._metric) if self._metric else "", "m next")
+        plot.put(plot_lines(ink, order, self._metric, plot.inner_width, plot.size.height))
+
+    def _row(self, key: str, number: int) -> list[Piece]:
+        one = self._rows[key]
+        plotted = with_metric(list(self._rows.values()), self._metric)
+        place = plotted.index(one) if one in plotted else None
+        return row(self.ink, one, self._metric, place, self._columns)
