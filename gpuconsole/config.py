@@ -401,10 +401,20 @@ class RightsSection(Section):
     """Users and groups that may submit jobs over several hosts, beside the operators: with
     `gang_network: host` their containers are in the hosts' own network. Left out, everybody."""
 
+    windows: dict[str, tuple[Text, ...]] = Field(default_factory=dict)
+    """By the name of a reserved window: users and groups that may ask for it by its label or
+    account, beside its own `users` and the operators. An account for which `accounts` names users
+    is theirs."""
+
     def rights(self) -> Rights:
         """Return them as the rules take them."""
         return Rights(
-            self.operators, self.priority, self.accounts, self.measure_on_device, self.gangs
+            self.operators,
+            self.priority,
+            self.accounts,
+            self.measure_on_device,
+            self.gangs,
+            self.windows,
         )
 
 

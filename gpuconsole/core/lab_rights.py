@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
+from typing import Protocol
 
 from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.text import clean
@@ -77,6 +78,30 @@ class Policy:
         return found
 
 
+class Kept(Protocol):
+    """A time in which hosts are kept for somebody, as far as rights go."""
+
+    @property
+    def name(self) -> str:
+        """What it is for."""
+        ...
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """For which users."""
+        ...
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """For which accounts."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """For tasks that ask for these labels."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """Who may do more than what everybody may with their own jobs."""
@@ -90,6 +115,9 @@ class Rights:
     """Who may have scripts measured on idle devices, beside the operators; None means anybody."""
     gangs: tuple[str, ...] | None = None
     """Who may submit jobs over several hosts, beside the operators; None means anybody."""
+    windows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Whose jobs may ask for a reserved window by its label or account, by its name, beside the
+    operators. Its own users need no other right."""
 
     def is_operator(self, caller: Caller) -> bool:
         """Tell whether the caller may act on everything; root of the service's host always may."""
@@ -157,6 +185,25 @@ class Rights:
                 f"{clean(caller.name, 80)} may not use the account {clean(account, 80)}.",
                 "Name another, or none.",
             )
+
+    def require_windows(self, caller: Caller, task: Task, windows: Iterable[Kept]) -> None:
+        """Raise RefusedError for a task that gets into a reserved window by a label or an account
+        that anybody could name."""
+        for window in windows:
+            if caller.name in window.users or caller.is_in(self.windows.get(window.name, ())):
+                continue
+            labels = window.labels.items()
+            by_label = bool(labels) and all(task.labels.get(key) == one for key, one in labels)
+            # Who may name an account that is kept for some was asked already.
+            by_account = task.account in window.accounts and task.account not in self.accounts
+            if (by_label or by_account) and not self.is_operator(caller):
+                what = f"account {task.account}" if by_account else f"label {next(iter(labels))[0]}"
+                raise RefusedError(
+                    "No right to that window",
+                    f"Jobs with the {clean(what, 80)} get the time of {clean(window.name, 80)}, "
+                    f"to which {clean(caller.name, 80)} has no right.",
+                    "Leave it out, or ask an operator to submit the job.",
+                )
 
 
 def require_image(image: str, policy: Policy) -> None:

@@ -92,6 +92,7 @@ class Intake:
         self._rights.require_priority(caller, job.task.priority)
         self._rights.require_gang(caller, job.task)
         self._rights.require_account(caller, job.task.account)
+        self._rights.require_windows(caller, job.task, self._session.settings.windows)
         self._require_room(job.user, 1)
         if caller.name == job.user:
             job = replace(job, run_as=self._policy.run_as(caller))
@@ -195,6 +196,7 @@ class Intake:
         self._require_engine(task)
         self._rights.require_gang(caller, task)
         self._rights.require_account(caller, task.account)
+        self._rights.require_windows(caller, task, self._session.settings.windows)
         require_allowed(task, self._policy)
         require_time_limit(task, self._session.settings.limits.time_limit)
         if task.hosts > 1:

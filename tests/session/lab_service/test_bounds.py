@@ -10,7 +10,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from gpuconsole.config import AllowedSection
+from gpuconsole.config import AllowedSection, RightsSection, WindowSection
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.lab_service.bodies import ACT_BYTES, AT_ONCE
@@ -156,6 +156,30 @@ async def test_a_job_is_tried_again_under_the_numbers_that_hold_now(lab: LabDesk
     found = lab.session._journal.job(job.id)
     assert found is not None
     assert found.run_as == "3001:3002"
+
+
+@pytest.mark.parametrize("ticket", [{"labels": {"course": "ml"}}, {"account": "course"}])
+async def test_a_reserved_window_is_entered_by_right(
+    lab: LabDesk, ticket: dict[str, object]
+) -> None:
+    window = WindowSection(
+        name="course", begins="2030-01-14T10:00Z", ends="2030-01-14T12:00Z", users=("tea",),
+        accounts=("course",), labels={"course": "ml"},
+    )  # fmt: skip
+    settings = lab.session.settings.model_copy(update={"windows": (window,)})
+    lab.patch.setattr(lab.session, "settings", settings)
+    wanted = replace(T, **ticket)  # type: ignore[arg-type]
+    with pytest.raises(RefusedError, match="to which ada has no right"):
+        await _submit(lab, "ada", wanted)
+    for user in ("tea", "root-cat"):
+        assert await _submit(lab, user, wanted)
+    rights = RightsSection(windows={"course": ("ada",)}).rights()
+    lab.patch.setattr(lab.service._intake, "_rights", rights)
+    assert await _submit(lab, "ada", wanted)
+    if "account" in ticket:
+        rights = RightsSection(accounts={"course": ("bob",)}).rights()
+        lab.patch.setattr(lab.service._intake, "_rights", rights)
+        assert await _submit(lab, "bob", wanted)
 
 
 async def test_who_looks_at_what_is_not_theirs_is_on_record(lab: LabDesk) -> None:
