@@ -1,0 +1,118 @@
+"""What real training in a real container says: its curve, and a rule that ends it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from gpuconsole.core.jobs import JobState
+from tests.real.rig.hosts import Lab
+from tests.real.rig.sessions import Desk, job_is, seen
+
+FIT = """
+import numpy as np
+import paddle
+
+paddle.seed(1)
+rng = np.random.default_rng(1)
+x = rng.normal(size=(64, 8)).astype("float32")
+y = (x[:, :1] > 0).astype("int64")
+
+
+class Data(paddle.io.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        return x[at], y[at]
+
+
+model = paddle.Model(paddle.nn.Sequential(paddle.nn.Linear(8, 16), paddle.nn.ReLU(),
+                                          paddle.nn.Linear(16, 2)))
+model.prepare(
+    paddle.optimizer.Adam(0.01, parameters=model.parameters()),
+    paddle.nn.CrossEntropyLoss(),
+    paddle.metric.Accuracy(),
+)
+model.fit(Data(), Data(), epochs=4, batch_size=8, log_freq=1, verbose=VERBOSE)
+"""
+DIVERGES = """
+import time
+import paddle
+
+net = paddle.nn.Linear(4, 1)
+sgd = paddle.optimizer.SGD(1e25, parameters=net.parameters())
+print("a loss that is nan: step 1 would end this job, this sentence does not", flush=True)
+for step in range(1, 10_000):
+    loss = ((net(paddle.ones([8, 4])) - 3.0) ** 2).mean()
+    loss.backward()
+    sgd.step()
+    sgd.clear_grad()
+    print(f"step {step} loss: {float(loss)}", flush=True)
+    time.sleep(0.2)
+"""
+
+
+def desk_of(lab: Lab, folder: Path) -> Desk:
+    lab.add(devices=1).start_engine()
+    return Desk(lab, folder / "desk")
+
+
+def printed(desk: Desk, *words: str) -> str:
+    """Return what a command of the console prints."""
+    done = subprocess.run(
+        desk.command(*words), capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_curves_of_model_fit_are_read_plotted_and_exported(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path)
+    async with desk.session() as session:
+        await seen(session)
+        jobs = [
+            await session.queue.submit(
+                desk.task(FIT.replace("VERBOSE", verbose), f"fit{verbose}"), force=True
+            )
+            for verbose in ("1", "2")
+        ]
+        for job in jobs:
+            await job_is(session, job, JobState.SUCCEEDED)
+            assert len([line async for line in session.logs(job.id, follow=True)]) > 8
+            found = await session.curves(job.id)
+            loss = found.curves["loss"]
+            # Eight steps in each of four epochs.
+            assert loss.count == 32
+            assert [point.at for point in loss.points] == [float(n) for n in range(1, 33)]
+            assert loss.points[-1].value < loss.points[0].value
+            assert found.curves["acc"].most is not None
+            assert found.curves["step_s"].least is not None
+            assert [point.epoch for point in found.curves["val_loss"].points] == [1, 2, 3, 4]
+        compared = await session.compare([job.id for job in jobs])
+        assert [one.curves.curves["loss"].count for one in compared] == [32, 32]
+    rows = list(csv.DictReader(io.StringIO(printed(desk, "curves", jobs[0].id, "--csv", "-"))))
+    assert len([row for row in rows if row["metric"] == "loss"]) == 32
+    assert "val_loss" in printed(desk, "curves", jobs[0].id)
+    assert "BEST" in printed(desk, "compare", jobs[0].id, jobs[1].id)
+
+
+async def test_a_rule_ends_a_job_whose_loss_is_no_number(docker_lab: Lab, tmp_path: Path) -> None:
+    desk = desk_of(docker_lab, tmp_path)
+    async with desk.session() as session:
+        await seen(session)
+        task = replace(desk.task(DIVERGES), stop_if=("loss is nan",))
+        job = await session.queue.submit(task, force=True)
+        ended = await job_is(session, job, JobState.CANCELLED)
+        assert ended.state_word == "stop rule"
+        assert ended.cause.startswith("Stopped by the rule `loss is nan`: loss was nan at step ")
+        (attempt,) = ended.attempts
+        assert attempt.ended_by == "rule"
+        found = await session.curves(job.id)
+        first = found.curves["loss"].no_number
+        assert first is not None
