@@ -33,7 +33,7 @@ from gpuconsole.tui.runtime.typeahead import TypeAhead
 from gpuconsole.tui.screens.base import ConsoleScreen, toggle
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.messages import MOST, Messages, MessagesScreen, Said
-from gpuconsole.tui.screens.tour import begin_first
+from gpuconsole.tui.screens.tour import TourScreen, begin_first
 from gpuconsole.tui.snapshot import Gallery, Picture
 from gpuconsole.tui.style.ascii_filter import PlainSymbols, farewell
 from gpuconsole.tui.style.settings import Look
@@ -228,8 +228,13 @@ class ConsoleApp(TypeAhead):
             return
         self._painted = (snapshot.revision, jobs, int(now))
         self.picture = replace(self._gallery.picture(snapshot, jobs, now), incidents=incidents)
-        if isinstance(self.screen, ConsoleScreen):
-            self.screen.show(self.picture, frame=force or beat)
+        if (screen := self._drawn()) is not None:
+            screen.show(self.picture, frame=force or beat)
+
+    def _drawn(self) -> ConsoleScreen | None:
+        """Return the screen that pictures are drawn on: the one in front, or behind the tour."""
+        shown = [screen for screen in self.screen_stack if not isinstance(screen, TourScreen)]
+        return shown[-1] if shown and isinstance(shown[-1], ConsoleScreen) else None
 
     def marks(self) -> Marks:
         """What the status line says beside the figures."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from rich.style import Style
 from textual import events
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import Look
 from gpuconsole.tui.screens.tour import STEPS, TourScreen
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
-from tests.tui.fake import NOW, FakeRecorder, FakeSession, FakeTriage, incident, job
+from tests.tui.fake import NOW, FakeRecorder, FakeSession, FakeTriage, incident, job, lab
 from tests.tui.recorded import START, write_recording
 
 
@@ -60,6 +62,16 @@ async def test_keys_typed_ahead_stay_in_the_tour(tmp_path: Path) -> None:
         assert [len(stack) for stack in console.app._screen_stacks.values()].count(1) == len(
             console.app._screen_stacks
         ), "a screen was opened below the tour"
+
+
+async def test_the_map_behind_the_tour_goes_on(tmp_path: Path) -> None:
+    session = jobs()
+    awaited = replace(lab()[0], state=HostState.CONNECTING, devices=())
+    session.hosts_now = (awaited,)
+    async with opened(session, look=Look(tour=tmp_path / "tour-seen")) as console:
+        await console.shows("leaves the tour", "connecting", "1 host ")
+        session.change(lab()[0])
+        await console.shows("A100", "leaves the tour")
 
 
 async def test_esc_leaves_the_tour_for_good(tmp_path: Path) -> None:

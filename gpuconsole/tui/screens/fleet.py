@@ -114,7 +114,8 @@ class FleetScreen(ConsoleScreen):
         total = len(self.picture.snapshot.hosts)
         shown = self.query_one(FleetMap).shown_hosts
         say = self.ink.say
-        words = say(f"{shown:,} of {total:,} hosts" if shown != total else f"{total:,} hosts")
+        every = "1 host" if total == 1 else f"{total:,} hosts"
+        words = say(f"{shown:,} of {total:,} hosts" if shown != total else every)
         return f"{say('filter:')} {self._filter_text}   {words}" if self._filter_text else words
 
     # -- actions ----------------------------------------------------------------------------
