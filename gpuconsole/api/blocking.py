@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from gpuconsole.core.estimate import MeasuredTier, Report
     from gpuconsole.core.events import Event
     from gpuconsole.core.fleet import FleetSnapshot
+    from gpuconsole.core.host_containers import HostContainers
     from gpuconsole.core.images import Progress
     from gpuconsole.core.incidents import Incident
     from gpuconsole.core.jobs import Job, Task
     from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.core.processes import Ran
     from gpuconsole.core.training_curves import Compared, Curves
     from gpuconsole.placement import Candidate, Decision
     from gpuconsole.placement.elastic.prepull import Fetch
@@ -274,6 +276,29 @@ class BlockingSession:
         """Stop a container, by its id; one of a job of this queue is cancelled, and the job
         returned."""
         return self._call(self._lab.stop_container(host, container))
+
+    def list_containers(
+        self, hosts: Sequence[str] = (), *, stopped: bool = False
+    ) -> tuple[HostContainers, ...]:
+        """List the containers of some hosts, or of all: of all users, jobs or not.
+
+        Of a host that cannot be asked `error` says why. Without `stopped` those that run.
+        """
+        return self._call(self._lab.list_containers(hosts, stopped=stopped))
+
+    def container_log(
+        self, container: str, *, follow: bool = False, tail: int | None = None
+    ) -> Iterator[str]:
+        """Give the log lines of any container, `HOST:CONTAINER`, or its last ones; with `follow`
+        until it ends. Lines are cleaned of control characters."""
+        return self._each(self._lab.container_log(container, follow=follow, tail=tail))
+
+    def run_in_container(self, container: str, words: Sequence[str], *, user: str = "") -> Ran:
+        """Run a command in a running container, `HOST:CONTAINER`, and return what it wrote.
+
+        It is recorded in the audit first. Its words go to no shell; `user` is as whom it runs.
+        """
+        return self._call(self._lab.run_in_container(container, words, user=user))
 
     def preflight(
         self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]
@@ -555,7 +580,7 @@ class BlockingSession:
     def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
 
-        There are none of a queue of one's own.
+        Of a queue of one's own there are the commands that were run in containers.
         """
         return self._call(self._lab.audit(limit))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -50,23 +50,10 @@ def print_log(reference: str, *, follow: bool, tail: int | None, search: str) ->
         container = await session.containers.find(host, wanted)
         # Of what is searched the last lines are those that match: all have to be read.
         asked = None if search else tail
-        log = session.containers.log(container, follow=follow, tail=asked)
-        about = {"host": container.host, "container": container.name, "id": container.id}
-        async with aclosing(_lines(log)) as lines:
+        log = session.containers.log_lines(container, follow=follow, tail=asked)
+        async with aclosing(log) as lines:
+            about = {"host": host, "container": container.name, "id": container.id}
             await print_lines(lines, about, follow=follow, tail=tail, search=search)
 
     drive(work, links=False, own_queue=True)
     return 0
-
-
-async def _lines(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[str, None]:
-    """Give the clean lines of a log, however long one is."""
-    from gpuconsole.session.logs.tail import LineReader
-
-    reader = LineReader()
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            for line in reader.feed(chunk):
-                yield line
-    for line in reader.rest():
-        yield line

@@ -15,6 +15,17 @@ class Said:
     """Whether it is of the standard error; on a terminal both are one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that was run to its end."""
+
+    exit_code: int | None
+    """None where it goes on without an output."""
+    stdout: bytes = b""
+    """The first 4 MiB of what it wrote."""
+    stderr: bytes = b""
+
+
 class Process(Protocol):
     """Talk with a process. Every method may raise UnreachableError or EngineError."""
 

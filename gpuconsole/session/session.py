@@ -30,9 +30,11 @@ from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
 from gpuconsole.core.firststeps import first_steps
 from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.host_containers import HostContainers, split_reference
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.processes import Ran
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
 from gpuconsole.core.training_curves import Compared, Curves, compared
@@ -290,6 +292,34 @@ class Session:
         returned."""
         await self.first_frames(REACH_S, host)
         return await self.processes.stop_container(host, container)
+
+    async def list_containers(
+        self, hosts: Sequence[str] = (), *, stopped: bool = False
+    ) -> tuple[HostContainers, ...]:
+        """List the containers of some hosts, or of all: of all users, jobs or not.
+
+        Of a host that cannot be asked `error` says why. Without `stopped` those that run.
+        """
+        await self.first_frames(FLEET_WAIT_S)
+        return await self.containers.listing(hosts, stopped=stopped)
+
+    async def container_log(
+        self, container: str, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncIterator[str]:
+        """Give the log lines of any container, `HOST:CONTAINER`, or its last ones; with `follow`
+        until it ends. Lines are cleaned of control characters."""
+        found = await self.containers.find(*split_reference(container))
+        async for line in self.containers.log_lines(found, follow=follow, tail=tail):
+            yield line
+
+    async def run_in_container(
+        self, container: str, words: Sequence[str], *, user: str = ""
+    ) -> Ran:
+        """Run a command in a running container, `HOST:CONTAINER`, and return what it wrote.
+
+        It is recorded in the audit first. Its words go to no shell; `user` is as whom it runs.
+        """
+        return await self.containers.run_to_end(container, words, user)
 
     async def preflight(
         self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]
@@ -718,7 +748,7 @@ class Session:
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
 
-        There are none of a queue of one's own.
+        Of a queue of one's own there are the commands that were run in containers.
         """
         return self._journal.acts(limit)
 

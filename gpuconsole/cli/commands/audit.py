@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     "-n", "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True,
     help="The latest N requests.",
 )  # fmt: skip
+@click.option(
+    "--own", is_flag=True, help="Those of your own queue, though the inventory names the lab's."
+)
 @common
-def audit(limit: int) -> int:
+def audit(limit: int, own: bool) -> int:
     """Show the requests to the lab's queue, also those refused.
 
-    Operators see all requests, other users their own. A personal queue has no audit log.
+    Operators see all requests, other users their own. A queue of one's own records the commands
+    that were run in containers: `gpuconsole exec`.
     """
 
     async def work(session: Session) -> tuple[tuple[Act, ...], float]:
         return await session.audit(limit), session.now()
 
-    listed, now = drive(work, fleet=False)
+    listed, now = drive(work, fleet=False, own_queue=own)
     if options().as_json:
         print_document({"acts": [act.as_json() for act in listed]})
         return 0

@@ -17,13 +17,10 @@ from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.host_containers import HostContainers
-    from gpuconsole.core.processes import Process
     from gpuconsole.session.session import Session
 
 _PICTURE_S = 5.0
 """How long frames are waited for, which say who uses which devices."""
-MOST_OUTPUT = 4 * 2**20
-"""Bytes of each output in a document."""
 SHELL = ("sh",)
 """What is run where no command is named."""
 NOT_BEGUN = (126, 127)
@@ -88,18 +85,18 @@ def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
                 "Write it after --, such as: gpuconsole exec HOST:CONTAINER -- nvidia-smi",
             )  # fmt: skip
         words, interactive, tty = SHELL, True, True
-    terminal = tty and ends.are_terminal and not as_json
+    terminal = tty and ends.are_terminal
     host, wanted = split_reference(container)
 
     async def work(session: Session) -> int | None:
+        if as_json:
+            return await _document(session, container, words, user)
         found = await session.containers.find(host, wanted)
         process = await session.containers.run(
-            found, words, terminal=terminal, typing=interactive and not as_json,
+            found, words, terminal=terminal, typing=interactive,
             user=user, size=ends.size if terminal else None,
         )  # fmt: skip
         try:
-            if as_json:
-                return await _documented(process)
             left = await converse(process, terminal=terminal, typing=interactive, ends=ends)
             return None if left else await process.exit_code()
         finally:
@@ -119,16 +116,15 @@ exec = exec_
 """The command by its name."""
 
 
-async def _documented(process: Process) -> int | None:
-    """Print what a command writes as one document, and return its exit code."""
-    outputs = {False: bytearray(), True: bytearray()}
-    while (said := await process.read()) is not None:
-        kept = outputs[said.error]
-        kept += said.data[: max(0, MOST_OUTPUT - len(kept))]
-    code = await process.exit_code()
-    texts = (kept.decode("utf-8", "replace") for kept in outputs.values())
-    print_document({"exit_code": code, **dict(zip(("stdout", "stderr"), texts, strict=True))})
-    return code
+async def _document(
+    session: Session, container: str, words: Sequence[str], user: str
+) -> int | None:
+    """Run a command without a terminal, print what it wrote as one document, and return its exit
+    code."""
+    ran = await session.containers.run_to_end(container, words, user)
+    stdout, stderr = (kept.decode("utf-8", "replace") for kept in (ran.stdout, ran.stderr))
+    print_document({"exit_code": ran.exit_code, "stdout": stdout, "stderr": stderr})
+    return ran.exit_code
 
 
 def _explain(code: int, words: Sequence[str]) -> None:

@@ -24,18 +24,22 @@ from gpuconsole.core.host_containers import (
     find,
     jobs_by_container,
     joined,
+    split_reference,
 )
-from gpuconsole.core.processes import Process
+from gpuconsole.core.processes import Process, Ran
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
 from gpuconsole.session.context import Context
+from gpuconsole.session.logs.tail import LineReader
 from gpuconsole.waiting import within
 
 ANSWER_S = 15.0
 """How long a host may take to list its containers."""
 PARALLEL = 16
 """Hosts asked at once."""
+MOST_OUTPUT = 4 * 2**20
+"""Bytes of each output of a command that is run to its end."""
 EXEC = "exec"
 """The verb of a command in a container, in the audit."""
 _LONGEST = 500
@@ -143,6 +147,33 @@ class Containers:
                 self._record(container, detail, error.message)
             raise
         return command
+
+    async def run_to_end(self, reference: str, words: Sequence[str], user: str = "") -> Ran:
+        """Run a command without terminal and input in the container `HOST:CONTAINER`; return what
+        it wrote. Errors: see `find` and `run`."""
+        container = await self.find(*split_reference(reference))
+        process = await self.run(container, words, terminal=False, typing=False, user=user)
+        outputs = {False: bytearray(), True: bytearray()}
+        try:
+            while (said := await process.read()) is not None:
+                kept = outputs[said.error]
+                kept += said.data[: max(0, MOST_OUTPUT - len(kept))]
+            code = await process.exit_code()
+        finally:
+            await process.close()
+        return Ran(code, bytes(outputs[False]), bytes(outputs[True]))
+
+    async def log_lines(
+        self, container: HostContainer, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[str, None]:
+        """Give a container's log as clean lines. Errors: see `log`."""
+        reader = LineReader()
+        async with contextlib.aclosing(self.log(container, follow=follow, tail=tail)) as chunks:
+            async for chunk in chunks:
+                for line in reader.feed(chunk):
+                    yield line
+        for line in reader.rest():
+            yield line
 
     async def _listed(self, host: str, stopped: bool) -> HostContainers:
         hosts = self._context.hosts
