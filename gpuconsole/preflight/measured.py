@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import ceil
 from typing import Any
 
 from gpuconsole.core.estimate import (
@@ -28,6 +27,7 @@ from gpuconsole.preflight.measured_estimate import Question, measured_estimate
 from gpuconsole.preflight.pieces import Pieces, pieces
 from gpuconsole.preflight.recording import Run, Unusable, read_run, varies
 from gpuconsole.preflight.trace import Trace
+from gpuconsole.preflight.unreached import Gap, Reach, reach
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 SIMULATED = (8, 32)
@@ -43,45 +43,7 @@ _OPEN = (
     "An upper bound: lengths that only data gives are as long as they can be; the shorter they "
     "are, the lower is the peak, by {percent} at most."
 )
-UNREACHED = (
-    "What comes after an epoch was not reached: the upper end of the range allows for an "
-    "evaluation that holds as much beside a step, and for a copy of what is saved."
-)
-"""Said of a run that was followed for some steps alone."""
-AWAITED = (
-    "The script may evaluate later, which was not reached: the upper end of the range allows for "
-    "batches of {n} beside a step."
-)
-AWAITED_ALIKE = (
-    "The script may evaluate later, which was not reached: the upper end of the range allows for "
-    "an evaluation that holds as much beside a step."
-)
-UNSEEN = "unreached"
-"""Flag of an estimate that allows for what was not reached."""
 _SCALED = ("parameters", "gradients", "optimizer", "activations")
-
-UNSAVED = (
-    "The script saves later, which was not reached: the upper end of the range allows for a copy "
-    "of parameters and states."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Awaits:
-    """An evaluation that no run has reached: the samples of its batches by those of training, as
-    the runs had them; 0 where nothing tells."""
-
-    samples: Mapping[int, int]
-
-    def at(self, batch: int) -> int:
-        """Return the samples of its batches; as many as train where nothing tells. A loader keeps
-        its own size, or the proportion to the one that trains, as it did in the runs."""
-        known = {run: samples for run, samples in self.samples.items() if samples}
-        if not known or not batch:
-            return batch
-        if len({*known.values()}) == 1 and len(known) > 1:
-            return max(known.values())
-        return ceil(max(batch * samples / run for run, samples in known.items() if run) or batch)
 
 
 @dataclass(slots=True)
@@ -104,12 +66,8 @@ class Measured:
     """What was made up or taken for granted, as sentences."""
     least: float = 1.0
     """Share of the peak that is left where lengths that only data gives are nothing."""
-    unreached: bool = False
-    """Whether neither the end of an epoch nor that of the script was seen."""
-    unsaved: bool = False
-    """Whether something may be saved that was not reached."""
-    awaits: Awaits | None = None
-    """The evaluation that may come and was not reached; None where there is none."""
+    reach: Reach = field(default_factory=Reach)
+    """How far the runs went."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
     def estimate(
@@ -134,7 +92,7 @@ class Measured:
         if recording is None:
             return self.flags
         flags = {*self.flags}
-        if self.unreached or self.awaits is not None or self._may_save(backend):
+        if self._gap(batch).is_open(copies=backend == "cpu"):
             flags.add(chance.UNREACHED)
         bent = not recording.only and recording.straight is None
         ran = {recording.largest, *(start for start, _ in recording.parts)}
@@ -238,24 +196,16 @@ class Measured:
         # Where samples take longer than steps, no batches are ready.
         unready = found.total - peak(self._trace(batch, backend, waiting=0)).total
         low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
-        high = memory.high_mib + self._unseen(parts, batch, backend)
+        high = memory.high_mib + self._gap(batch).beside(parts, batch, copies=backend == "cpu")
         return replace(memory, low_mib=max(0.0, low), high_mib=high), ""
 
-    def _unseen(self, parts: Mapping[str, float], batch: int, backend: Backend) -> float:
-        """Return the MiB that what was not reached may take beside a step: an evaluation whose
-        last graph is held while the next is made, and what saving copies, in a CPU's own memory."""
-        evaluated = saved = 0.0
-        if self.unreached or self.awaits is not None:
-            samples = batch if self.awaits is None else self.awaits.at(batch)
-            evaluated = parts["activations"] + parts["inputs"]
-            evaluated *= samples / batch if batch else 1.0
-        if self._may_save(backend):
-            saved = parts["parameters"] + parts["optimizer"]
-        return evaluated + saved
-
-    def _may_save(self, backend: Backend) -> bool:
-        """Tell whether copies of what is saved may lie where the tensors do, and were not seen."""
-        return backend == "cpu" and (self.unreached or self.unsaved)
+    def _gap(self, batch: int | None) -> Gap:
+        """Return what was not reached at a batch size."""
+        recording = self.recording
+        if recording is None or (batch is None and not recording.only):
+            return Gap()
+        batch = recording.largest if batch is None else batch
+        return self.reach.gap(batch, alike=recording.only or recording.straight is not None)
 
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
@@ -292,14 +242,7 @@ class Measured:
             )
         ]
         notes += self._bends()
-        if self.unreached:
-            notes.append(msg(UNREACHED))
-        if self.awaits is not None and any(self.awaits.samples.values()) and batch:
-            notes.append(msg(AWAITED, n=self.awaits.at(batch)))
-        elif self.awaits is not None and not self.unreached:
-            notes.append(msg(AWAITED_ALIKE))
-        if self._may_save(backend) and not self.unreached:
-            notes.append(msg(UNSAVED))
+        notes += self._gap(batch).said(copies=backend == "cpu")
         if self.least < 1.0:
             notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
@@ -367,9 +310,6 @@ def load(
     if any(one.get("untrained") and one.get("choices") for one in document["runs"]):
         recording, refusal = None, SKIPPED
     said = _said(document["runs"])
-    # The shorter of two runs may end with its first steps: what it shows was seen by the other.
-    reached = {one.get("reached") for one in document["runs"]}
-    unreached = recording is not None and reached == {"steps"}
     if mode == "meta" and any(map(varies, runs)):
         flags.add("variable-shape")
         said = (*said, VARYING)
@@ -384,9 +324,7 @@ def load(
         flags=tuple(sorted(flags)),
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
-        unreached=unreached,
-        awaits=_awaits(document["runs"]) if recording is not None else None,
-        unsaved=_unsaved(document["runs"]),
+        reach=reach(document["runs"]),
         notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
     )
 
@@ -396,22 +334,6 @@ def _is_series(runs: Sequence[Run]) -> bool:
     if len(runs) == 1:
         return runs[0].fixed
     return bool(runs) and runs[0].batch > 0 and all(a.batch < b.batch for a, b in pairwise(runs))
-
-
-def _awaits(runs: Sequence[Mapping[str, Any]]) -> Awaits | None:
-    """Return the evaluation that runs did not reach; None where one of those that went on beyond
-    their first steps says that there is none."""
-    told = [one for one in runs if "awaits" in one]
-    sizes = [one["awaits"] for one in told]
-    if not told or any(not isinstance(one, int) or not 0 <= one <= MOST_BATCH for one in sizes):
-        return None
-    return Awaits({int(one["batch"]): one["awaits"] for one in told})
-
-
-def _unsaved(runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether no run that went on beyond its first steps came to what is saved."""
-    told = [bool(one["unsaved"]) for one in runs if "unsaved" in one]
-    return bool(told) and all(told)
 
 
 def _least(runs: Sequence[Mapping[str, Any]]) -> float:

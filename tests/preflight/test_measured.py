@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
-from gpuconsole.preflight import measured
+from gpuconsole.preflight import measured, unreached
 from gpuconsole.preflight.advice import judge, largest_batch
 from gpuconsole.preflight.analysis import Analysis
 from gpuconsole.preflight.card import Card
@@ -74,7 +74,7 @@ class TestReach:
                   + memory.optimizer_mib)  # fmt: skip
         more = found.memory.high_mib - plain.memory.high_mib
         assert more == pytest.approx(beside if wider else 0.0)
-        assert (measured.UNREACHED in found.notes) == wider
+        assert (unreached.UNREACHED in found.notes) == wider
 
     def test_a_device_copies_nothing_of_what_is_saved(self) -> None:
         runs = [run(size, reached="steps") for size in (2, 4)]
@@ -106,6 +106,20 @@ class TestReach:
         assert ("unreached" in found.flags) == (samples is not None)
         assert any("was not reached" in note for note in found.notes) == (samples is not None)
 
+    def test_what_another_program_reached_says_nothing_of_a_batch_size(self) -> None:
+        """The run that was made at it does."""
+        other = [0, 1, 2, 3, 4, ~4, 5, ~5, ~3, ~2]
+        told = [run(2, reached="end", awaits=64, unsaved=True), run(9, reached="end", awaits=None)]
+        told[0]["events"] = other
+        told[0]["name"] = [5, 3, 0, 2, 4, 1]
+        found = measured.load(document(*told, mode="meta"))
+        assert found.recording is not None
+        assert found.recording.straight is None
+        for batch, asked in ((2, 64), (9, None)):
+            estimate = found.estimate(batch)
+            assert ("unreached" in estimate.flags) == (asked is not None)
+            assert any("batches of 64" in one for one in estimate.notes) == (asked is not None)
+
     def test_neither_fits_nor_does_not_fit_what_only_an_evaluation_takes_beyond_the_card(
         self,
     ) -> None:
@@ -131,7 +145,7 @@ class TestReach:
         assert found.memory is not None
         copies = plain.parameters_mib + plain.optimizer_mib if backend == "cpu" else 0.0
         assert found.memory.high_mib - plain.high_mib == pytest.approx(copies)
-        assert ("unreached" in found.flags) == (measured.UNSAVED in found.notes) == bool(copies)
+        assert ("unreached" in found.flags) == (unreached.UNSAVED in found.notes) == bool(copies)
 
     def test_batches_that_wait_may_be_fewer(self) -> None:
         """Where samples take longer than steps, none is ready."""
