@@ -261,6 +261,11 @@ def _width(reader: Mapping[str, int | None], batch: int) -> int | None:
     return ceil(samples / batches)
 
 
+def _in_one_batch(reader: Mapping[str, int | None], batch: int) -> bool:
+    """Tell whether all samples of a reader are in one batch of a size: none has more of them."""
+    return reader["batches"] == 1 and 0 < (reader["samples"] or 0) <= batch
+
+
 def _ahead(run: Run) -> tuple[Ahead, ...]:
     return tuple(
         Ahead((one["queued"] or 0) - USUAL_QUEUED, (one["buffered"] or 0) - USUAL_BUFFERED)
@@ -313,7 +318,8 @@ def combine(small: Run, large: Run, *, exact: bool = False) -> Recording:
             f"the script does something else with {large.batch} samples than with {small.batch}: "
             "its operators depend on the data"
         )
-    if all(not (size.linear or size.square) for size in sizes):
+    unchanged = all(not (size.linear or size.square) for size in sizes)
+    if unchanged and not any(_in_one_batch(one, small.batch) for one in small.readers):
         raise Unusable("the batch size that was put in changes nothing in the script's memory")
     conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
     return Recording(

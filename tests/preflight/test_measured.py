@@ -247,6 +247,21 @@ class TestReplay:
         assert full is not None
         assert found.inputs_mib == full.inputs_mib
 
+    @pytest.mark.parametrize(("samples", "batches", "told"), [(6, 1, True), (9, 2, False)])
+    def test_data_that_is_in_one_batch_holds_no_more_at_larger_ones(
+        self, samples: int, batches: int, told: bool
+    ) -> None:
+        """Where the batch size that was put in changes nothing though there is more data, it was
+        not put in."""
+        readers = [{"samples": samples, "batches": batches}]
+        same = {key: run(6)[key] for key in ("sizes", "shapes")}
+        one = measured.load(
+            document(run(8, readers=readers, **same), run(16, readers=readers, **same))
+        )
+        found = [one.estimate(size, backend="cpu").memory for size in (8, 16, 64)]
+        assert [memory is not None for memory in found] == [told] * 3
+        assert len({memory and memory.tensors_peak_mib for memory in found}) == 1
+
     def test_a_loader_with_a_batch_size_of_its_own_has_no_more_waiting_at_smaller_ones(
         self,
     ) -> None:

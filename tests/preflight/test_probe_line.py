@@ -74,6 +74,17 @@ def test_other_sizes_of_loaders_ask_for_another_first_run() -> None:
     assert not line.other_sizes(run(2, 1, readers=readers[1:], own_batch=24), {"how": "loader"})
 
 
+def test_data_that_is_shorter_than_both_sizes_does_not_tell_where_a_size_was_put() -> None:
+    short = [{"samples": 38, "batches": 1}, {"samples": None, "batches": 1}]
+    same = [run(b, 1, trained_on=38, readers=short) for b in (384, 768)]
+    assert line.in_one_batch(same[0]) == 38
+    assert not line.misplaced(*same, {"how": "argument"})
+    for readers in ([{"samples": 500, "batches": 2}], [{"samples": 500, "batches": 1}], []):
+        long = [run(b, 1, trained_on=38, readers=readers) for b in (384, 768)]
+        assert line.in_one_batch(long[0]) == 0
+        assert line.misplaced(*long, {"how": "argument"})
+
+
 def test_a_size_that_changes_nothing_leaves_the_scripts_own() -> None:
     assert line.unmoved(run(2, 5, 6), run(4, 5, 6))
     assert not line.unmoved(run(2, 5, 6), run(4, 5, 7))

@@ -322,13 +322,14 @@ def next_to_nothing(first: Any, number: Any, other: Any, out: Any) -> Any:
 
 def as_asked(request: Any, answer: Any, out: Any) -> Any:
     """Run the script at the batch size that is asked about too, where it does something else at
-    each: that of two others tells nothing of it."""
+    each, or its data is in one batch of two larger ones: they tell nothing of it."""
     runs, size = answer.get("runs", ()), request.get("own")
     if not runs or not size or size in [one["batch"] for one in runs]:
         return answer
     if len(runs) == 1:
         return beside_its_own(request, runs[0], size, out)
-    if runs[0]["events"] == runs[-1]["events"]:
+    split = probe_line.in_one_batch(runs[0]) > size
+    if runs[0]["events"] == runs[-1]["events"] and not split:
         return answer
     # It goes its own way: an epoch is another number of its batches.
     own_way = dict(runs[-1]["request"], size=size, until=None, way=None)

@@ -88,10 +88,18 @@ def other_sizes(run: Any, batch: Any) -> Any:
     return len({one["own"] for one in run["readers"] if one.get("own")}) > 1
 
 
+def in_one_batch(run: Any) -> Any:
+    """Return how many samples a reader has whose epoch is one batch that is not full; 0 without."""
+    whole = (one["samples"] or 0 for one in run["readers"] if one.get("batches") == 1)
+    return max((samples for samples in whole if samples <= run["batch"]), default=0)
+
+
 def misplaced(small: Any, large: Any, batch: Any) -> Any:
-    """Whether the batch size was put in where it does not reach the batches that are trained on."""
+    """Whether the batch size was put in where it does not reach the batches that are trained on.
+    Data that is shorter than both sizes says nothing of that."""
     before, after = small.get("trained_on"), large.get("trained_on")
-    return batch["how"] in ("argument", "edit") and before is not None and before == after
+    put = batch["how"] in ("argument", "edit")
+    return put and before is not None and before == after != in_one_batch(small)
 
 
 def level(one: Any, other: Any) -> Any:
