@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from gpuconsole.session.lab_service.acts import Acts, cost_of
 from gpuconsole.session.lab_service.bodies import ACT_BYTES, OPERATION_BYTES, Bodies
 from gpuconsole.session.lab_service.callers import caller_of
 from gpuconsole.session.lab_service.feed import Feed
+from gpuconsole.session.lab_service.host_reads import HostReads
 from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.inside import Inside
 from gpuconsole.session.lab_service.intake import Intake
@@ -121,6 +122,7 @@ class LabService:
         self._tested: dict[int, float] = {}
         self._rates = Rates(time.monotonic)
         self._bodies = Bodies()
+        self._reads = HostReads()
         self._looked: dict[tuple[int, str, str], None] = {}
         """Who has looked at what of somebody else's job: it is recorded once."""
 
@@ -292,7 +294,8 @@ class LabService:
 
     async def _image(self, request: web.Request) -> web.Response:
         query = request.query
-        facts = await self._images.facts(query.get("host", ""), query.get("image", ""))
+        async with self._look(request) as host:
+            facts = await self._images.facts(host, query.get("image", ""))
         return json_answer(IMAGE.dump_json(facts))
 
     async def _operation(self, request: web.Request) -> web.StreamResponse:
@@ -301,16 +304,18 @@ class LabService:
         return await self._operations.answer(caller, request, body)
 
     async def _listed(self, request: web.Request) -> web.Response:
-        host, image = request.query.get("host", ""), request.query.get("image", "")
-        if image:
-            found = await self._images.found(host, image)
-        else:
-            found = await self._images.listed(_caller(request), host)
+        image = request.query.get("image", "")
+        async with self._look(request) as host:
+            if image:
+                found = await self._images.found(host, image)
+            else:
+                found = await self._images.listed(_caller(request), host)
         return json_answer(IMAGES.dump_json(found))
 
     async def _digest(self, request: web.Request) -> web.Response:
         query = request.query
-        digest = await self._images.digest(query.get("host", ""), query.get("image", ""))
+        async with self._look(request) as host:
+            digest = await self._images.digest(host, query.get("image", ""))
         return json_answer(DIGEST.dump_json(digest))
 
     async def _log(self, request: web.Request) -> web.Response:
@@ -339,26 +344,25 @@ class LabService:
         what = "checkpoint" if request.query.get("what") == "checkpoint" else "results"
         job, host = self._own_job(request, what), request.query.get("host", "")
         _require_host(job, host)
-        engine = await self._session.hosts.engine(host)
-        chunks = engine.checkpoint(job.id) if what == "checkpoint" else engine.results(job.id)
-        async with contextlib.aclosing(chunks) as stream:  # type: ignore[type-var]
-            # What fails before the first byte is said as any error is.
-            first = await anext(stream, None)
-            response = web.StreamResponse()
-            await response.prepare(request)
-            if first is not None:
-                # Who does not read holds the link to the host that everybody's jobs need.
-                await within(SLOW_S, response.write(first))
-                async for chunk in stream:
-                    await within(SLOW_S, response.write(chunk))
-            await response.write_eof()
-        return response
+        async with self._reads.turn(_caller(request).uid, host):
+            engine = await self._session.hosts.engine(host)
+            chunks = engine.checkpoint(job.id) if what == "checkpoint" else engine.results(job.id)
+            return await _sent_on(request, chunks)
 
     async def _files(self, request: web.Request) -> web.Response:
         job, host = self._own_job(request, "results"), request.query.get("host", "")
         _require_host(job, host)
-        engine = await self._session.hosts.engine(host)
-        return json_answer(FILES.dump_json(await engine.list_results(job.id)))
+        async with self._reads.turn(_caller(request).uid, host):
+            engine = await self._session.hosts.engine(host)
+            return json_answer(FILES.dump_json(await engine.list_results(job.id)))
+
+    @contextlib.asynccontextmanager
+    async def _look(self, request: web.Request) -> AsyncIterator[str]:
+        """Hold a look at the host that a request names, which must be up."""
+        host = request.query.get("host", "")
+        self._images.require_up(host)
+        async with self._reads.turn(_caller(request).uid, host):
+            yield host
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         return await self._inside.answer(_caller(request), request)
@@ -425,6 +429,22 @@ def _caller(request: web.Request) -> Caller:
     if transport is None:
         raise ConnectionResetError
     return caller_of(transport)
+
+
+async def _sent_on(request: web.Request, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+    """Answer with what a host gives."""
+    async with contextlib.aclosing(chunks) as stream:  # type: ignore[type-var]
+        # What fails before the first byte is said as any error is.
+        first = await anext(stream, None)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if first is not None:
+            # Who does not read holds the link to the host that everybody's jobs need.
+            await within(SLOW_S, response.write(first))
+            async for chunk in stream:
+                await within(SLOW_S, response.write(chunk))
+        await response.write_eof()
+    return response
 
 
 def _number(request: web.Request, name: str) -> int:

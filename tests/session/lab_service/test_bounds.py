@@ -4,6 +4,7 @@ and nothing that was allowed once stays allowed for ever."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -11,9 +12,11 @@ import aiohttp
 import pytest
 
 from gpuconsole.config import AllowedSection, RightsSection, WindowSection
-from gpuconsole.core.jobs import Job, JobState, Mount, Task
+from gpuconsole.core.containers import ResultFile
+from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.lab_service.bodies import ACT_BYTES, AT_ONCE
+from gpuconsole.session.lab_service.host_reads import OF_ACCOUNT
 from gpuconsole.session.lab_service.protocol import Request, Submission, Wanted
 from gpuconsole.session.lab_service.rates import new_jobs
 from gpuconsole.session.queue.commands import find, find_all
@@ -258,3 +261,54 @@ async def test_requests_that_stop_half_way_hold_little_memory(lab: LabDesk) -> N
 async def _endless() -> AsyncIterator[bytes]:
     for _ in range(100):
         yield b" " * 100_000
+
+
+async def test_no_account_takes_all_ways_to_a_host(lab: LabDesk) -> None:
+    """Each copy of results is a session of the one connection to a host, which has a few."""
+    hosts = [host.name for host in lab.session.snapshot().hosts]
+    attempt = Attempt(1, hosts[0], (), created_at=1.0, ended_at=2.0)
+    for number, user in enumerate(("eve", "ada")):
+        job = lab.session._journal.add(Job(f"{number:010}", T, user, JobState.SUCCEEDED, 1.0))
+        lab.session._journal.save(job, replace(job, attempts=(attempt,)))
+    opened: list[str] = []
+
+    class Slow:
+        def results(self, job: str) -> AsyncIterator[bytes]:
+            return self._chunks(job)
+
+        async def list_results(self, job: str) -> tuple[ResultFile, ...]:
+            opened.append(job)
+            return ()
+
+        async def _chunks(self, job: str) -> AsyncIterator[bytes]:
+            opened.append(job)
+            while True:
+                await asyncio.sleep(0.01)
+                yield b"x"
+
+    async def engine(host: str) -> Slow:
+        return Slow()
+
+    lab.patch.setattr(lab.session.hosts, "engine", engine)
+    connector = aiohttp.UnixConnector(path=str(lab.service.path))
+    async with (
+        aiohttp.ClientSession(connector=connector) as http,
+        contextlib.AsyncExitStack() as all_,
+    ):
+        eves, adas = ({"job": f"{number:010}", "host": hosts[0]} for number in (0, 1))
+        lab.act_as("eve")
+        for _ in range(OF_ACCOUNT):
+            begun = await all_.enter_async_context(http.get("http://lab/v1/results", params=eves))
+            assert begun.status == 200, await begun.text()
+        more = [asyncio.ensure_future(http.get("http://lab/v1/files", params=eves)) for _ in "abc"]
+        await until(lambda: lab.service._reads.waiting == len(more))
+        lab.act_as("ada")
+        async with http.get("http://lab/v1/files", params=adas) as response:
+            assert response.status == 200
+        assert opened == [eves["job"]] * OF_ACCOUNT + [adas["job"]]
+        lab.patch.setattr("gpuconsole.session.lab_service.host_reads.WAIT_S", 0.01)
+        lab.act_as("eve")
+        async with http.get("http://lab/v1/files", params=eves) as response:
+            assert "read from hosts at once" in await response.text()
+        for task in more:
+            task.cancel()
