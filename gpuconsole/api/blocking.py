@@ -515,6 +515,35 @@ class BlockingSession:
             )
         )
 
+    def jupyter(
+        self,
+        *,
+        memory_mib: float | None = None,
+        idle_stop_s: float | None = None,
+        until: float | None = None,
+        workspace: str = "",
+        **options: Unpack[TaskOptions],
+    ) -> Job:
+        """Queue a session that runs JupyterLab; all as `shell`. `jupyter_address` reaches it."""
+        return self._call(
+            self._lab.jupyter(
+                memory_mib=memory_mib,
+                idle_stop_s=idle_stop_s,
+                until=until,
+                workspace=workspace,
+                **options,
+            )
+        )
+
+    def jupyter_address(self, reference: str, *, local_port: int = 0) -> str:
+        """Forward a port of this machine to a session's JupyterLab, once that answers; return its
+        address, with its token where the session was opened from here.
+
+        Takes part in dispatching meanwhile if nobody else does. RefusedError where the job is none,
+        or does not run; UsageError where the port is taken.
+        """
+        return self._call(self._lab.jupyter_address(reference, local_port=local_port))
+
     def close_forward(self, local_port: int) -> ForwardInfo:
         """End a forward, and what is open through it; UsageError where there is none."""
         return self._call(self._lab.close_forward(local_port))

@@ -48,6 +48,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("planning", "preflight submit"),
             ("foreseeing", "what-if"),
             ("shell", "shell"),
+            ("jupyter", "jupyter"),
             ("simulating", "simulate"),
             ("learning", "learn"),
         ),

@@ -23,6 +23,7 @@ SUMMARIES: Mapping[str, str] = {
     "submit": "Queue a script to run in a container where it fits.",
     "what-if": "Say when waiting jobs would start after a CHANGE.",
     "shell": "Work in a shell on leased devices, or come back to it.",
+    "jupyter": "Work in JupyterLab on leased devices, or come back to it.",
     "simulate": "Simulate a trace of jobs on a lab, under one policy or several.",
     "learn": "Train the policy rl_based on past jobs and judge it.",
     "jobs": "List the queue, or one job, or the jobs of one sweep.",

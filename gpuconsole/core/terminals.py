@@ -14,6 +14,13 @@ from typing import Any
 
 SESSION = "session"
 """The `kind` of a task whose container keeps a terminal."""
+JUPYTER = "jupyter"
+"""The `kind` of a task whose container runs JupyterLab."""
+SESSIONS = (SESSION, JUPYTER)
+JUPYTER_PORT = 8888
+"""On which it listens, in the container alone."""
+JUPYTER_TOKEN = "JUPYTER_TOKEN"
+"""The variable in which it finds its token."""
 FOLDER = "/gpuconsole"
 """Where the program that keeps it lies in the container."""
 PROGRAM = f"{FOLDER}/terminal.py"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.terminals import PROGRAM, SESSION, SOCKET
+from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT, PROGRAM, SESSION, SOCKET
 
 TERMINAL = (
     "/bin/sh",
@@ -21,6 +21,19 @@ TERMINAL = (
     SOCKET,
 )
 """What keeps the terminal of a session, whatever the image calls its Python."""
+NOTEBOOK = (
+    "/bin/sh",
+    "-c",
+    'for python in python3 python; do "$python" -c "import jupyterlab" >/dev/null 2>&1 &&'
+    ' exec "$python" -m jupyterlab "$@"; done; echo "The image has no JupyterLab."; exit 127',
+    "sh",
+    "--ServerApp.open_browser=False",
+    "--ServerApp.ip=127.0.0.1",
+    f"--ServerApp.port={JUPYTER_PORT}",
+    "--ServerApp.port_retries=0",
+    "--ServerApp.root_dir=/workspace",
+)
+"""JupyterLab, on the container's own loopback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,8 @@ def launch_command(
     """
     if task.kind == SESSION:
         return TERMINAL
+    if task.kind == JUPYTER:
+        return NOTEBOOK
     script = _inside(task)
     if devices <= 1 and meeting is None:
         return (python, script, *task.args)

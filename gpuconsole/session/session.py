@@ -37,6 +37,7 @@ from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.processes import Ran
 from gpuconsole.core.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
+from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT
 from gpuconsole.core.training_curves import Compared, Curves, compared
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
@@ -646,6 +647,34 @@ class Session:
         task = session_task(options)
         task = replace(task, idle_stop_s=idle_stop_s, until=until, workspace=workspace)
         return await self.shells.open(task, memory_mib)
+
+    async def jupyter(
+        self,
+        *,
+        memory_mib: float | None = None,
+        idle_stop_s: float | None = None,
+        until: float | None = None,
+        workspace: str = "",
+        **options: Unpack[TaskOptions],
+    ) -> Job:
+        """Queue a session that runs JupyterLab; all as `shell`. `jupyter_address` reaches it."""
+        task = session_task(options, JUPYTER)
+        task = replace(task, idle_stop_s=idle_stop_s, until=until, workspace=workspace)
+        return await self.shells.open_jupyter(task, memory_mib)
+
+    async def jupyter_address(self, reference: str, *, local_port: int = 0) -> str:
+        """Forward a port of this machine to a session's JupyterLab, once that answers; return its
+        address, with its token where the session was opened from here.
+
+        Takes part in dispatching meanwhile if nobody else does. RefusedError where the job is none,
+        or does not run; UsageError where the port is taken.
+        """
+        self._dispatch()
+        job = await self._reached(reference)
+        await self.shells.until_jupyter_answers(job.id)
+        made = await self.forward(job.id, JUPYTER_PORT, local_port=local_port)
+        token = self.shells.tokens.of(job)
+        return f"{made.url}lab?token={token}" if token else f"{made.url}lab"
 
     async def attach(
         self, reference: str, columns: int = 80, rows: int = 24, *, watch: bool = False

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.terminals import PROGRAM
+from gpuconsole.core.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.units import GIB_IN_MIB
 
 ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"
@@ -38,6 +38,7 @@ _EPOCH_OPTIONS = re.compile(r"--(?:num[-_])?epochs(?:=(\d+))?")
 _STEPS_PER_EPOCH = 60
 _DEFAULT_STEPS = 120
 _MAX_STEPS = 20_000
+_NOTEBOOK = f"--ServerApp.port={JUPYTER_PORT}"
 _SHELL_STEPS = 30 * 86400
 _SHELL_MIB = 600.0
 """What a session holds in which nobody has started anything."""
@@ -102,7 +103,7 @@ def plan_for(
     `fault` is Python's own message when the script cannot even be read, "" otherwise.
     """
     need = _need_mib(spec)
-    if PROGRAM in spec.command:
+    if PROGRAM in spec.command or _NOTEBOOK in spec.command:
         return Plan(label, _SHELL_STEPS, 1.0, _SHELL_MIB, 0, None, shell=True)
     steps = _steps(spec.command)
     step_s = _STEP_S / max(0.1, speed)

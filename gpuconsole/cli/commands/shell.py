@@ -3,84 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuconsole.cli import completing
+from gpuconsole.cli.interactive import LOOK_S, PICTURE_S, begun, over, session_options, wanted
 from gpuconsole.cli.interrupts import until_interrupted
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, told
 from gpuconsole.cli.sessions import drive
-from gpuconsole.cli.tasks import Pair, TaskValue, Variable
-from gpuconsole.core.jobs import Job, JobState, Mount
+from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
+from gpuconsole.errors import ConsoleError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-    _Parameter = click.ParamType[Any]
-else:
-    _Parameter = click.ParamType
-
-_PICTURE_S = 3.0
-"""How long a command waits for hosts before it places a session on those it has."""
-_LOOK_S = 0.3
 _AGAIN_S = 2.0
 """Rest before a terminal that was lost is looked for again."""
 
 
-class Moment(_Parameter):
-    """A moment to come: 18:00, +2h, 2030-01-31T18:00."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> float:
-        """Return it in seconds since the epoch."""
-        from gpuconsole.core.moments import coming
-
-        if isinstance(value, float):
-            return value
-        try:
-            return coming(str(value), time.time())
-        except ValueError as error:
-            self.fail(f"{value!r}: {error}", parameter, context)
-
-
 @click.command()
 @click.argument("what", metavar="[PROJECT|JOB]", required=False, shell_complete=completing.jobs())
-@click.option("--devices", type=click.IntRange(1, 64), default=1, metavar="N", help="How many.")
-@click.option("--image", default="", metavar="IMAGE", help="Image; else the host's default.")
-@click.option(
-    "--memory", "memory_mib", type=TaskValue("memory_limit", "size"),
-    help="Device memory that it takes: 8g; else all of it.",
-)  # fmt: skip
-@click.option(
-    "--idle-stop", "idle_stop_s", type=TaskValue("run_time", "duration"),
-    help="End it when for so long nothing is typed and no device used: 1h.",
-)  # fmt: skip
-@click.option("--until", type=Moment(), help="End it at 18:00, in +2h, or at 2030-01-31T18:00.")
-@click.option(
-    "--workspace", default="", metavar="NAME", help="Work in a folder that is kept on the host."
-)
-@click.option("--name", default="", metavar="NAME", help="What the queue calls it; else shell.")
-@click.option("--label", type=Pair(), multiple=True, metavar="K=V", help="Label a host must have.")
-@click.option(
-    "--mount", type=TaskValue("mounts", "src:dst[:ro|rw]", lambda text: [text]), multiple=True,
-    help="Folder of the host; ro by default.",
-)  # fmt: skip
-@click.option(
-    "--env", type=Variable(), multiple=True, metavar="K[=V]",
-    help="Environment variable; K alone takes its value from here, and hides it.",
-)  # fmt: skip
-@click.option(
-    "--network", type=click.Choice(["none", "lab", "full"]), help="What the container may reach."
-)
+@session_options
 @click.option("--watch", is_flag=True, help="Look at JOB's terminal, and do not type.")
 @click.option("--detach", is_flag=True, help="Open it, print its id, and do not attach.")
 @common
@@ -99,12 +46,11 @@ def shell(what: str | None, watch: bool, detach: bool, **said: Any) -> int:
         raise UsageError("Nothing to watch", "--watch is for a session's JOB.", "Name the job.")
     if what is not None:
         said["project"] = what
-
-    wanted = _options(said)
+    asked = wanted(said)
 
     async def work(session: Session) -> int:
-        await session.first_frames(_PICTURE_S)
-        job = await session.shell(**wanted)
+        await session.first_frames(PICTURE_S)
+        job = await session.shell(**asked)
         return _print(job, session) if detach else await _opened(session, job)
 
     return drive(work, dispatching=not detach)
@@ -121,17 +67,6 @@ def _require_terminal(*, detach: bool) -> None:
         )
 
 
-def _options(said: dict[str, Any]) -> dict[str, Any]:
-    """Return what `Session.shell` is asked for."""
-    from gpuconsole.cli.tasks import variables
-
-    plain, secrets = variables(said.pop("env"))
-    mounts = [Mount(one.source, one.target, one.read_only) for (one,) in said.pop("mount")]
-    found = {name: value for name, value in said.items() if value not in (None, "")}
-    labels = dict(found.pop("label"))
-    return {**found, "env": plain, "secrets": secrets, "mounts": mounts, "labels": labels}
-
-
 def _print(job: Job, session: Session) -> int:
     if options().as_json:
         print_document({"job": job.id, "name": job.task.name, "state": job.state.value})
@@ -146,12 +81,12 @@ def _print(job: Job, session: Session) -> int:
 async def _opened(session: Session, job: Job) -> int:
     """Wait for a new session's place, then use it; Ctrl-C before that takes it back."""
     note(msg("Session {name} is {job}.", name=job.task.name, job=job.id))
-    begun = await until_interrupted(_begun(session, job))
-    if begun is None:
+    found = await until_interrupted(begun(session, job))
+    if found is None:
         await session.cancel(job.id)
         note("It is cancelled.")
         return 1
-    return await _use(session, begun, watch=False)
+    return await _use(session, found, watch=False)
 
 
 async def _come_back(session: Session, reference: str, *, watch: bool) -> int:
@@ -160,33 +95,17 @@ async def _come_back(session: Session, reference: str, *, watch: bool) -> int:
     job = session.job(reference)
     require_session(job)
     if not job.state.ended:
-        begun = await until_interrupted(_begun(session, job))
-        if begun is None:
+        found = await until_interrupted(begun(session, job))
+        if found is None:
             return 1
-        job = begun
+        job = found
     return await _use(session, job, watch=watch)
-
-
-async def _begun(session: Session, job: Job) -> Job:
-    """Return the session once it runs or has ended, and tell what it waits for."""
-    said = ""
-    while not (job.state is JobState.RUNNING or job.state.ended):
-        if job.state is JobState.QUEUED:
-            words = session.why_now(job.id).reason
-        else:
-            words = job.detail or job.state.value
-        if words and words != said:
-            note(words)
-            said = words
-        await asyncio.sleep(_LOOK_S)
-        job = session.job(job.id)
-    return job
 
 
 async def _use(session: Session, job: Job, *, watch: bool) -> int:
     """Attach until the shell ends or is left; a connection that is lost is made again."""
     if job.state.ended:
-        raise _over(session, job)
+        raise over(session, job)
     note("Ctrl-P Ctrl-Q leaves it running, `exit` ends it.")
     while True:
         try:
@@ -206,14 +125,14 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
         if back is None:
             return 0
         if back.state.ended:
-            raise _over(session, back)
+            raise over(session, back)
         job = back
 
 
 async def _ended(session: Session, job: Job) -> Job:
     """Return a session whose shell has ended once the queue knows it."""
     while not job.state.ended:
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(LOOK_S)
         job = session.job(job.id)
     return job
 
@@ -245,15 +164,3 @@ async def _back(session: Session, job: Job) -> Job:
                 continue
             await probe.close()
             return job
-
-
-def _over(session: Session, job: Job) -> RefusedError:
-    """Return why a session that has ended cannot be used, and which images could run one."""
-    found = ", ".join(session.shells.images_for(job))
-    hint = msg("Images of that host that have what it needs: {images}.", images=found)
-    return RefusedError(
-        "The session is over",
-        msg("{name} is {state_word}. {cause_text}", name=job.task.name, state_word=job.state_word,
-            cause_text=job.cause),
-        hint if found else "",
-    )  # fmt: skip

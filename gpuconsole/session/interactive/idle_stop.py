@@ -15,7 +15,7 @@ from typing import Any
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.limits import time_limit
-from gpuconsole.core.terminals import SESSION, SOCKET
+from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN, SESSIONS, SOCKET
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
@@ -24,6 +24,8 @@ from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.limits import ran_s
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.interactive.attached import AttachedTerminal, asked
+from gpuconsole.session.interactive.notebooks import idle_s
+from gpuconsole.session.submit.secrets import values_of
 from gpuconsole.state import JobMovedError
 
 ASK_EVERY_S = 30.0
@@ -66,7 +68,7 @@ class IdleStop:
             self._looked = jobs
             self._running = [
                 job for job in jobs
-                if job.task.kind == SESSION and job.state is JobState.RUNNING and job.attempt
+                if job.task.kind in SESSIONS and job.state is JobState.RUNNING and job.attempt
             ]  # fmt: skip
             known = {job.id for job in self._running}
             self._watched = {key: one for key, one in self._watched.items() if key in known}
@@ -94,7 +96,7 @@ class IdleStop:
             seen.used_at, seen.warned = now, False
         if now - seen.asked_at >= ASK_EVERY_S and job.id not in self._asking:
             seen.asked_at = now
-            self._aside(self._ask(job.id, attempt, seen))
+            self._aside(self._ask(job, attempt, seen))
         idle = now - seen.used_at
         # Only what was asked after the idle time was over proves that nobody has typed in it.
         if idle >= idle_stop and seen.answered_at - seen.used_at >= idle_stop:
@@ -128,18 +130,27 @@ class IdleStop:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ask(self, job_id: str, attempt: Attempt, seen: Watched) -> None:
-        """Ask a terminal when something was typed last."""
-        self._asking.add(job_id)
+    async def _idle_s(self, job: Job, attempt: Attempt) -> float | None:
+        """Return how long ago somebody used a session; None where it does not say."""
+        engine = await self._context.hosts.engine(attempt.host)
+        if job.task.kind == JUPYTER:
+            token = values_of(self._context, job).get(JUPYTER_TOKEN, "")
+            port = str(JUPYTER_PORT)
+            return await idle_s(await engine.connect(attempt.container_id, port), token)
+        state = await asked(await engine.connect(attempt.container_id, SOCKET))
+        return None if state is None else state.idle_s
+
+    async def _ask(self, job: Job, attempt: Attempt, seen: Watched) -> None:
+        """Ask a session when somebody used it last."""
+        self._asking.add(job.id)
         try:
-            engine = await self._context.hosts.engine(attempt.host)
-            state = await asked(await engine.connect(attempt.container_id, SOCKET))
+            idle = await self._idle_s(job, attempt)
         except ConsoleError:
-            state = None
+            idle = None
         finally:
-            self._asking.discard(job_id)
+            self._asking.discard(job.id)
         now = self._context.clock.now()
-        typed_at = now if state is None else now - state.idle_s
+        typed_at = now if idle is None else now - idle
         if typed_at > seen.used_at:
             seen.used_at, seen.warned = typed_at, False
         seen.answered_at = now

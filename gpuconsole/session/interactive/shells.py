@@ -9,13 +9,21 @@ from pathlib import Path
 from gpuconsole.core.fleet import HOST_LABEL
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.tasks import absolute
-from gpuconsole.core.terminals import SESSION, SOCKET, WORKSPACE
+from gpuconsole.core.terminals import (
+    JUPYTER,
+    JUPYTER_PORT,
+    JUPYTER_TOKEN,
+    SESSION,
+    SOCKET,
+    WORKSPACE,
+)
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.errors import NotHereError, RefusedError, UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of, resolved
 from gpuconsole.session.interactive.attached import AttachedTerminal
+from gpuconsole.session.interactive.notebooks import Tokens, answers
 from gpuconsole.session.ports.forwards import running_attempt
 from gpuconsole.session.queue.service import JobQueue
 from gpuconsole.session.submit.submit import free_name
@@ -25,6 +33,8 @@ LEAST_IDLE_S = 60.0
 BEGIN_S = 20.0
 """How long a terminal may take to listen after its container has started."""
 TRY_EVERY_S = 0.2
+JUPYTER_S = 120.0
+"""How long JupyterLab may take to begin: on a slow disk its imports take tens of seconds."""
 
 
 class Shells:
@@ -33,6 +43,7 @@ class Shells:
     def __init__(self, context: Context, queue: Callable[[], JobQueue]) -> None:
         self._context = context
         self._queue = queue
+        self.tokens = Tokens(context.scripts)
 
     async def open(self, task: Task, memory_mib: float | None = None) -> Job:
         """Queue a session; it takes `memory_mib` of each device, or all of it where None.
@@ -46,8 +57,7 @@ class Shells:
         jobs = self._context.journal.jobs()
         made = replace(
             task,
-            name=free_name(task.name or "shell", jobs),
-            kind=SESSION,
+            name=free_name(task.name or ("shell" if task.kind == SESSION else task.kind), jobs),
             script="",
             project=absolute(Path(task.project)) if task.project else "",
             # A shell that was lost is not begun again behind its user's back.
@@ -57,6 +67,48 @@ class Shells:
         if task.workspace:
             made = replace(made, labels={**self._where_kept(made, jobs), **made.labels})
         return await self._queue().open_session(made, memory_mib)
+
+    async def open_jupyter(self, task: Task, memory_mib: float | None = None) -> Job:
+        """Queue a session that runs JupyterLab, with a token of its own; as `open`."""
+        for job in self._context.journal.jobs():
+            if job.task.kind == JUPYTER and job.state.ended:
+                self.tokens.forget(job.id)
+        token = self.tokens.new()
+        queued = await self.open(
+            replace(task, secrets={**task.secrets, JUPYTER_TOKEN: token}), memory_mib
+        )
+        self.tokens.keep(queued.id, token)
+        return queued
+
+    async def until_jupyter_answers(self, reference: str) -> None:
+        """Wait until a session's JupyterLab answers. RefusedError where the job is none, does not
+        run, or does not answer within `JUPYTER_S`."""
+        job = self._queue().job(reference)
+        if job.task.kind != JUPYTER:
+            raise RefusedError(
+                "Not a JupyterLab",
+                msg("Job {id} is another kind of job.", id=job.id),
+                "`gpuconsole jupyter` opens one.",
+            )
+        deadline = self._context.clock.now() + JUPYTER_S
+        while True:
+            attempt = running_attempt(self._queue().job(job.id))
+            engine = await self._context.hosts.engine(attempt.host)
+            try:
+                if await answers(await engine.connect(attempt.container_id, str(JUPYTER_PORT))):
+                    return
+            except NotHereError:
+                raise
+            except RefusedError:
+                # It does not listen yet.
+                pass
+            if self._context.clock.now() >= deadline:
+                raise RefusedError(
+                    "JupyterLab does not answer",
+                    msg("Job {id} has run for a while, and nothing listens there.", id=job.id),
+                    msg("Its log may say why: gpuconsole logs {id}", id=job.id),
+                )
+            await self._context.clock.sleep(TRY_EVERY_S)
 
     async def attach(
         self, reference: str, columns: int, rows: int, *, watch: bool = False
@@ -86,8 +138,8 @@ class Shells:
         return terminal
 
     def images_for(self, job: Job) -> tuple[str, ...]:
-        """Return images that have what a session needs, a shell and Python, on the host of one
-        that ended at once: those that sessions have run in there, and those in which a check found
+        """Return images that have what a session needs on the host of one that ended at once: those
+        that sessions of its kind have run in there, and, of a shell, those in which a check found
         Python. None where it did not fail."""
         attempt = job.attempt
         if attempt is None or job.state is not JobState.FAILED:
@@ -96,11 +148,12 @@ class Shells:
         ran = [
             one.task.image
             for one in self._context.journal.jobs()
-            if one.task.kind == SESSION and one.state is JobState.SUCCEEDED
+            if one.task.kind == job.task.kind and one.state is JobState.SUCCEEDED
             and one.attempt is not None and one.attempt.host == host
         ]  # fmt: skip
         checks = ImageNotes(self._context.journal.folder).checks().values()
-        found = [check.image for check in checks if check.host == host and check.python]
+        able = job.task.kind == SESSION
+        found = [check.image for check in checks if able and check.host == host and check.python]
         return tuple(name for name in dict.fromkeys((*ran, *found)) if name)
 
     def _where_kept(self, task: Task, jobs: tuple[Job, ...]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
 from gpuconsole.core.tasks import require_rules
-from gpuconsole.core.terminals import SESSION, WORKSPACE
+from gpuconsole.core.terminals import SESSIONS, WORKSPACE
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
@@ -222,7 +222,7 @@ def _require_form(task: Task) -> None:
     """Raise UsageError for a task that no console of ours would send."""
     if not _NAME.fullmatch(task.name):
         raise UsageError("Wrong name", "A job's name has 1 to 128 letters on one line.")
-    if task.kind == SESSION:
+    if task.kind in SESSIONS:
         _require_session(task)
     elif not task.script or task.kind == ADOPTED:
         raise UsageError("No script", f"Job {clean(task.name, 80)} names no script.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.projects import project_of
-from gpuconsole.core.terminals import SESSION
+from gpuconsole.core.terminals import SESSIONS
 from gpuconsole.session.submit.validate import Packed
 
 
@@ -15,7 +15,7 @@ def pack_project(task: Task, target: Path, limit_mib: float) -> Packed:
     # A console that only looks never packs: what that needs is imported with the first submission.
     from gpuconsole.remote.bundle import make_bundle, make_folder_bundle
 
-    if task.kind == SESSION:
+    if task.kind in SESSIONS:
         project = Path(task.project) if task.project else None
         return Packed("", make_folder_bundle(project, target, limit_mib=limit_mib).skipped)
     script = Path(task.script)

@@ -89,13 +89,13 @@ def make_task(
     return replace(task, devices=None) if automatic else task
 
 
-def session_task(options: TaskOptions) -> Task:
+def session_task(options: TaskOptions, kind: str = SESSION) -> Task:
     """Return the task of a session, which has no script."""
     said: dict[str, Any] = {"name": "", **options}
     said.update({key: tuple(said[key]) for key in _TUPLES if key in said})
     if "project" in said:
         said["project"] = os.fspath(said["project"])
-    return Task(**said, kind=SESSION)
+    return Task(**said, kind=kind)
 
 
 def task_of(what: Runnable, options: TaskOptions) -> Task:

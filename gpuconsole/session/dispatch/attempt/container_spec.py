@@ -16,7 +16,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.limits import time_limit
-from gpuconsole.core.terminals import SESSION
+from gpuconsole.core.terminals import SESSIONS
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.launch_command import Meeting
@@ -279,7 +279,7 @@ def _environment(
         given["GPUCONSOLE_TIME_LIMIT"] = f"{limit.seconds:.0f}"
     if job.estimate_mib is not None:
         given["GPUCONSOLE_ESTIMATE_MIB"] = f"{job.estimate_mib:.0f}"
-    if job.task.folder or job.task.kind == SESSION:
+    if job.task.folder or job.task.kind in SESSIONS:
         # Not the folder in which it starts, as an engine's container would have it.
         given["HOME"] = WORKING_DIR
     if job.task.checkpoint_dir:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.jobs import Attempt
 from gpuconsole.core.sharing import Share
-from gpuconsole.core.terminals import FOLDER, PROGRAM, SESSION
+from gpuconsole.core.terminals import FOLDER, PROGRAM, SESSIONS
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
@@ -244,8 +244,8 @@ class Launch:
     async def _fill(self, part: Part, container: str) -> None:
         """Put the code in, with the reporter beside it."""
         task = self._entry.job.task
-        if task.kind == SESSION:
-            await self._put_terminal(part, container)
+        if task.kind in SESSIONS:
+            await self._put_session(part, container)
         elif not task.script:
             return
         if task.workspace:
@@ -265,11 +265,11 @@ class Launch:
             if pack_parents(task, parents):
                 await part.engine.put(container, parents, WORKING_DIR)
         await part.engine.put(container, bundle, WORKING_DIR)
-        if task.kind != SESSION:
+        if task.kind not in SESSIONS:
             await self._put_reporter(part, container)
 
-    async def _put_terminal(self, part: Part, container: str) -> None:
-        """Lay what keeps a session's terminal into its container."""
+    async def _put_session(self, part: Part, container: str) -> None:
+        """Lay what keeps a session's terminal into its container, and make it its user's."""
         with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
             packed = Path(folder) / "terminal.tar"
             pack(packed, {PurePosixPath(PROGRAM).name: source("terminal.py")})

@@ -1,0 +1,111 @@
+"""JupyterLab on a leased device, through the forward: the page, its token, and a cell that runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import pytest
+
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.terminals import JUPYTER_TOKEN
+from gpuconsole.session.session import Session
+from gpuconsole.waiting import within
+from tests.real.rig.docker import LabDocker
+from tests.real.rig.hosts import Lab
+from tests.real.rig.image import PADDLE_IMAGE, paddle_image
+from tests.real.rig.patience import PATIENCE_S
+from tests.real.rig.sessions import Desk, job_is, seen, until
+
+LAB_IMAGE = "lab/jupyter:1"
+
+
+@pytest.fixture
+def engine(docker_lab: Lab) -> LabDocker:
+    if importlib.util.find_spec("jupyterlab") is None:
+        pytest.skip("jupyterlab is not installed")
+    engine = docker_lab.add().start_engine()
+    share = Path(sys.prefix) / "share"
+    env = {"JUPYTERLAB_DIR": f"{share}/jupyter/lab", "JUPYTER_PATH": f"{share}/jupyter"}
+    paddle_image(engine, LAB_IMAGE, env=env, packages=[share])
+    return engine
+
+
+@pytest.fixture
+def desk(docker_lab: Lab, engine: LabDocker, tmp_path: Path) -> Desk:
+    return Desk(docker_lab, tmp_path)
+
+
+@pytest.fixture
+async def session(desk: Desk) -> AsyncIterator[Session]:
+    async with desk.session() as session:
+        await seen(session)
+        yield session
+
+
+async def runs(http: aiohttp.ClientSession, base: str, token: str, code: str) -> str:
+    """Run a cell in a new kernel, as the page does; return what it prints."""
+    given = {"token": token}
+    async with http.post(f"{base}api/kernels", params=given) as answer:
+        assert answer.status == 201, await answer.text()
+        kernel = (await answer.json())["id"]
+    async with http.ws_connect(f"{base}api/kernels/{kernel}/channels", params=given) as socket:
+        header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "username": "",
+                  "session": uuid.uuid4().hex, "version": "5.3"}  # fmt: skip
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        await socket.send_json(
+            {"header": header, "parent_header": {}, "metadata": {}, "content": content,
+             "channel": "shell", "buffers": []}
+        )  # fmt: skip
+        async for message in socket:
+            said = json.loads(message.data)
+            if said["msg_type"] == "stream":
+                return str(said["content"]["text"])
+    raise AssertionError("the kernel said nothing")
+
+
+async def test_a_cell_runs_through_the_forward_and_only_with_the_token(
+    session: Session, desk: Desk, engine: LabDocker
+) -> None:
+    desk.script("ANSWER = 42", "known.py")
+    opened = await session.jupyter(image=LAB_IMAGE, project=str(desk.project))
+    job = await job_is(session, opened, JobState.RUNNING)
+    address = await within(PATIENCE_S, session.jupyter_address(job.id))
+    base = address.partition("lab?")[0]
+    token = parse_qs(urlsplit(address).query)["token"][0]
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE_S)) as http:
+        async with http.get(address) as page:
+            assert page.status == 200
+            assert "JupyterLab" in await page.text()
+        async with aiohttp.ClientSession() as stranger:
+            for wrong in ({}, {"token": "guess"}):
+                async with stranger.get(f"{base}api/contents", params=wrong) as answer:
+                    assert answer.status == 403
+        code = "from known import ANSWER; print(ANSWER)"
+        assert await within(PATIENCE_S, runs(http, base, token, code)) == "42\n"
+    await secret(session, job, token)
+    await session.cancel(job.id)
+    client = engine.client()
+    await until(lambda: not client.containers(all=True), what="nothing left on the engine")
+    await until(lambda: not session.forwards.open_now(), what="the forward is over")
+
+
+async def secret(session: Session, job: Job, token: str) -> None:
+    """The token is in no log, no command line and no list."""
+    assert session.job(job.id).task.secrets == {JUPYTER_TOKEN: ""}
+    assert token not in session.render(job.id)
+    assert token not in "".join([line async for line in session.logs(job.id)])
+
+
+async def test_an_image_without_it_says_so(session: Session) -> None:
+    job = await session.jupyter(image=PADDLE_IMAGE, env={"PATH": "/nowhere"})
+    await until(lambda: session.job(job.id).state.ended)
+    assert session.job(job.id).state is JobState.FAILED
+    lines = [line async for line in session.logs(job.id)]
+    assert "The image has no JupyterLab." in lines
