@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 EditKind = Literal["batch-size", "accumulate", "amp", "recompute"]
@@ -59,7 +60,7 @@ def apply_edits(text: str, edits: Sequence[Edit], file: str) -> str:
     if any(edit.sha256 not in ("", digest_of(text)) for edit in edits):
         raise UsageError(
             "The script has changed",
-            f"{file} is no longer the file that the suggestion was made for.",
+            msg("{file} is no longer the file that the suggestion was made for.", file=file),
             "Run preflight again.",
         )
     lines = text.splitlines(keepends=True)
@@ -69,7 +70,11 @@ def apply_edits(text: str, edits: Sequence[Edit], file: str) -> str:
         if bodies != edit.old.split("\n"):
             raise UsageError(
                 "The script has changed",
-                f"Line {edit.line} of {file} is no longer what the suggestion was made for.",
+                msg(
+                    "Line {line} of {file} is no longer what the suggestion was made for.",
+                    line=edit.line,
+                    file=file,
+                ),
                 "Run preflight again.",
             )
         end = lines[last - 1][len(bodies[-1]) :]
@@ -99,10 +104,14 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8")
     except OSError as error:
         raise UsageError(
-            "Cannot read the script", f"{path}: {error.strerror}.", "Check the path."
+            "Cannot read the script",
+            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
+            "Check the path.",
         ) from None
     except UnicodeDecodeError:
-        raise UsageError("Script is not text", f"{path} is not UTF-8.", "Save as UTF-8.") from None
+        raise UsageError(
+            "Script is not text", msg("{path} is not UTF-8.", path=path), "Save as UTF-8."
+        ) from None
 
 
 def with_edits(edits: Sequence[Edit], more: Sequence[Edit]) -> tuple[Edit, ...]:

@@ -16,6 +16,7 @@ from typing import Protocol
 from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 
 ROOT_UID = 0
@@ -128,7 +129,11 @@ class Rights:
         if not self.is_operator(caller):
             raise RefusedError(
                 "Only an operator may do that",
-                f"{doing} is for the lab's operators; you are {clean(caller.name, 80)}.",
+                msg(
+                    "{doing} is for the lab's operators; you are {name}.",
+                    doing=doing,
+                    name=clean(caller.name, 80),
+                ),
                 "Ask one of them.",
             )
 
@@ -141,7 +146,12 @@ class Rights:
         if not self.may_act_on(caller, job):
             raise RefusedError(
                 "Not your job",
-                f"Job {job.id} belongs to {clean(job.user, 80)}; you are {clean(caller.name, 80)}.",
+                msg(
+                    "Job {id} belongs to {user}; you are {name}.",
+                    id=job.id,
+                    user=clean(job.user, 80),
+                    name=clean(caller.name, 80),
+                ),
                 "Its owner and the lab's operators may act on it.",
             )
 
@@ -150,7 +160,11 @@ class Rights:
         if priority > 0 and not (self.is_operator(caller) or caller.is_in(self.priority)):
             raise RefusedError(
                 "No right to that priority",
-                f"{clean(caller.name, 80)} may ask for priorities up to 0, not {priority}.",
+                msg(
+                    "{name} may ask for priorities up to 0, not {priority}.",
+                    name=clean(caller.name, 80),
+                    priority=priority,
+                ),
                 "Submit it with 0 or less, or ask an operator to raise it.",
             )
 
@@ -160,7 +174,10 @@ class Rights:
         if users is not None and not (self.is_operator(caller) or caller.is_in(users)):
             raise RefusedError(
                 "No right to measure on a device",
-                f"{clean(caller.name, 80)} may have scripts measured without a device alone.",
+                msg(
+                    "{name} may have scripts measured without a device alone.",
+                    name=clean(caller.name, 80),
+                ),
                 "Choose another tier: --tier meta or --tier traced.",
             )
 
@@ -171,8 +188,11 @@ class Rights:
         if not (self.is_operator(caller) or caller.is_in(self.gangs)):
             raise RefusedError(
                 "No right to several hosts",
-                f"Jobs over several hosts are in the hosts' own network; {clean(caller.name, 80)} "
-                "may have jobs on one host alone.",
+                msg(
+                    "Jobs over several hosts are in the hosts' own network; {name} may have "
+                    "jobs on one host alone.",
+                    name=clean(caller.name, 80),
+                ),
                 "Ask for one host, or an operator to submit it.",
             )
 
@@ -182,7 +202,11 @@ class Rights:
         if users is not None and not (self.is_operator(caller) or caller.is_in(users)):
             raise RefusedError(
                 "No right to that account",
-                f"{clean(caller.name, 80)} may not use the account {clean(account, 80)}.",
+                msg(
+                    "{name} may not use the account {account}.",
+                    name=clean(caller.name, 80),
+                    account=clean(account, 80),
+                ),
                 "Name another, or none.",
             )
 
@@ -200,8 +224,13 @@ class Rights:
                 what = f"account {task.account}" if by_account else f"label {next(iter(labels))[0]}"
                 raise RefusedError(
                     "No right to that window",
-                    f"Jobs with the {clean(what, 80)} get the time of {clean(window.name, 80)}, "
-                    f"to which {clean(caller.name, 80)} has no right.",
+                    msg(
+                        "Jobs with the {what} get the time of {window}, to which {user} has no "
+                        "right.",
+                        what=clean(what, 80),
+                        window=clean(window.name, 80),
+                        user=clean(caller.name, 80),
+                    ),
                     "Leave it out, or ask an operator to submit the job.",
                 )
 
@@ -253,4 +282,6 @@ def _require_mount(mount: Mount, allowed: Iterable[str]) -> None:
 
 
 def _refused(what: str, hint: str) -> RefusedError:
-    return RefusedError("Not within the lab's policy", f"{what} is not allowed here.", hint)
+    return RefusedError(
+        "Not within the lab's policy", msg("{what} is not allowed here.", what=what), hint
+    )

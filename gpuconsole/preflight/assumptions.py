@@ -11,6 +11,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain.values import Value
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES
@@ -72,7 +73,7 @@ def split(text: str) -> tuple[str, str]:
                     return name, text[at + 1 :].strip()
     raise UsageError(
         "Not an assumption",
-        f"{text[:200]!r} is not NAME=VALUE.",
+        msg("{value} is not NAME=VALUE.", value=f"{text[:200]!r}"),
         "Write what the script calls it: --assume vocab_size=30000, "
         "--assume 'len(vocab)=30000', --assume 'x=[N, 128] int64'.",
     )
@@ -85,15 +86,19 @@ def read_assumption(given: str, text: str) -> Assumption:
     if spelling is None:
         raise UsageError(
             "Not a name",
-            f"{given[:200]!r} is neither a name nor an expression of Python.",
+            msg("{value} is neither a name nor an expression of Python.", value=f"{given[:200]!r}"),
             "Write it as the script does: vocab_size, len(vocab), args.max_len.",
         )
     value = _value(given, text.strip())
     if _is_length(spelling) and (type(value) is not int or value < 0):
         raise UsageError(
             "Value not understood",
-            f"{given[:200]} is a number of items; {text[:200]!r} is none.",
-            f"Give a whole number: --assume '{given[:200]}=30000'.",
+            msg(
+                "{name} is a number of items; {value} is none.",
+                name=given[:200],
+                value=f"{text[:200]!r}",
+            ),
+            msg("Give a whole number: --assume '{name}=30000'.", name=given[:200]),
         )
     return Assumption(given, spelling, file, line, value)
 
@@ -132,7 +137,11 @@ def _value(name: str, text: str) -> Value:
         if not text or text[0] in "[({'\"" or text[0].isdigit():
             raise UsageError(
                 "Value not understood",
-                f"{text[:200]!r} is not a value for {name[:200]}.",
+                msg(
+                    "{value} is not a value for {name}.",
+                    value=f"{text[:200]!r}",
+                    name=name[:200],
+                ),
                 "Give a number, text, True or False, a list, or a shape such as [N, 128] int64.",
             ) from None
         value = text
@@ -140,7 +149,7 @@ def _value(name: str, text: str) -> Value:
         return value
     raise UsageError(
         "Value not understood",
-        f"{text[:200]!r} is a {type(value).__name__}.",
+        msg("{value} is a {name}.", value=f"{text[:200]!r}", name=type(value).__name__),
         "Give a number, text, True or False, a list, or a shape such as [N, 128] int64.",
     )
 
@@ -157,8 +166,12 @@ def _shape(text: str) -> ShapeAnswer | None:
     if dtype is not None and dtype not in ITEM_BYTES:
         raise UsageError(
             "Type not known",
-            f"{dtype!r} in {text[:200]!r} is not a type of tensors.",
-            f"Use one of {', '.join(sorted(ITEM_BYTES))}.",
+            msg(
+                "{dtype} in {value} is not a type of tensors.",
+                dtype=f"{dtype!r}",
+                value=f"{text[:200]!r}",
+            ),
+            msg("Use one of {item_bytes}.", item_bytes=", ".join(sorted(ITEM_BYTES))),
         )
     extents = tuple(part if part == "N" else int(part) for part in parts)
     return ShapeAnswer(extents, dtype or "float32")

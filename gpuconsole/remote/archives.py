@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar, cast
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 HEADER_BYTES, RECORD_BYTES = 4 * MIB, 64 * 1024
@@ -153,8 +154,11 @@ class Intake:
         name = PurePosixPath(member.name)
         if name.is_absolute() or ".." in name.parts or "\0" in member.name:
             raise UsageError(
-                f"{self._what} are refused",
-                f"A file in them leads out of their folder: {clean(member.name, 200)}.",
+                msg("{what_text} are refused", what_text=self._what),
+                msg(
+                    "A file in them leads out of their folder: {name}.",
+                    name=clean(member.name, 200),
+                ),
                 "Look at the job's folder on its host.",
             )
         parts = [part.encode("utf-8", "surrogateescape") for part in name.parts]
@@ -249,17 +253,24 @@ class Intake:
         self._members += 1
         if self._members > self._limits.files:
             raise UsageError(
-                f"{self._what} are too many",
-                f"They have more than {self._limits.files} files, folders and links, the most that "
-                "the lab's setting `transfer.files` allows.",
+                msg("{what_text} are too many", what_text=self._what),
+                msg(
+                    "They have more than {files} files, folders and links, the most that the "
+                    "lab's setting `transfer.files` allows.",
+                    files=self._limits.files,
+                ),
                 "Pack them in the script, or raise the setting.",
             )
 
     def _too_large(self) -> UsageError:
         size = format_mib(max(0, self._limits.size_bytes) / MIB)
         return UsageError(
-            f"{self._what} are too large",
-            f"They have more than {size}, all that {self._limits.size_from}.",
+            msg("{what_text} are too large", what_text=self._what),
+            msg(
+                "They have more than {size}, all that {from_text}.",
+                size=size,
+                from_text=self._limits.size_from,
+            ),
             self._limits.hint,
         )
 
@@ -364,7 +375,9 @@ class _Source(io.RawIOBase):
 def _damaged(what: str, error: Exception) -> UsageError:
     said = clean(str(error), 200)
     return UsageError(
-        f"{what} are damaged", f"What the host sent is no archive: {said}.", "Try again."
+        msg("{what_text} are damaged", what_text=what),
+        msg("What the host sent is no archive: {said}.", said=said),
+        "Try again.",
     )
 
 

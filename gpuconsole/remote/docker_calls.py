@@ -19,6 +19,7 @@ import requests
 from docker.types import CancellableStream
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.remote.docker_errors import (
     BROKEN_CONNECTION,
@@ -188,28 +189,37 @@ def socket_fault(host: str, path: str, status: int, said: str) -> UnreachableErr
     if status == _ABSENT:
         return UnreachableError(
             "Docker is not there",
-            f"{host} has no Docker socket at {path}.",
+            msg("{host} has no Docker socket at {path}.", host=host, path=path),
             "Start Docker there (`sudo systemctl start docker`), or name another "
             "`docker_socket` in the inventory.",
         )
     if status == _NO_SOCKET:
         return UnreachableError(
             "Docker is not there",
-            f"{path} on {host} is no socket.",
+            msg("{path} on {host} is no socket.", path=path, host=host),
             "Name the engine's socket as `docker_socket` in the inventory.",
         )
     if status in (_NO_RIGHTS, _SHUT):
         may_not = "write to" if status == _NO_RIGHTS else "enter the folder of"
         return UnreachableError(
             "Docker refuses this account",
-            f"The account used on {host} may not {may_not} {path}.",
+            msg(
+                "The account used on {host} may not {may_not} {path}.",
+                host=host,
+                may_not=may_not,
+                path=path,
+            ),
             "Add it to the group that owns the socket (`sudo usermod -aG docker NAME`), "
             "then connect again.",
         )
     return UnreachableError(
         "Docker does not answer",
-        f"{host}: its socket {path} could not be looked at either:"
-        f" {said or f'exit status {status}'}.",
+        msg(
+            "{host}: its socket {path} could not be looked at either: {value}.",
+            host=host,
+            path=path,
+            value=said or f"exit status {status}",
+        ),
         "Log in there as this account and try `docker info`.",
     )
 

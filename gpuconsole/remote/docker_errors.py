@@ -10,6 +10,7 @@ import requests
 import urllib3
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UnreachableError
 from gpuconsole.remote.docker_transport import UnboundedAnswerError
 
@@ -182,13 +183,24 @@ def translate(error: Exception, host: str, doing: str) -> ConsoleError:
     if unreadable := _unreadable(error):
         return EngineError(
             "Docker's answer cannot be read",
-            f"While {doing}, the engine of {host} {unreadable}.",
+            msg(
+                "While {doing}, the engine of {host} {unreadable}.",
+                doing=doing,
+                host=host,
+                unreadable=unreadable,
+            ),
             "Look at what serves the Docker socket there; `gpuconsole check` asks it.",
         )
     if isinstance(error, BROKEN_CONNECTION):
         return unreachable(host, doing, error)
     return EngineError(
-        "Docker cannot be used", f"{host}, while {doing}: {clean(str(error), TEXT_LIMIT)}"
+        "Docker cannot be used",
+        msg(
+            "{host}, while {doing}: {why}",
+            host=host,
+            doing=doing,
+            why=clean(str(error), TEXT_LIMIT),
+        ),
     )
 
 
@@ -208,7 +220,7 @@ def unreachable(host: str, doing: str, error: Exception) -> UnreachableError:
     reason = "no answer in time" if _is_timeout(error) else "the connection broke"
     return UnreachableError(
         "Docker does not answer",
-        f"{host}, while {doing}: {reason}.",
+        msg("{host}, while {doing}: {reason}.", host=host, doing=doing, reason=reason),
         "Look at Docker on the host: `systemctl status docker`.",
     )
 
@@ -219,15 +231,29 @@ def image_error(image: str, host: str, reason: str, blame: Blame | None = None) 
     said = clean(reason, TEXT_LIMIT)
     known = ((hint, blame) for words, hint, blame in _PULLS if re.search(words, said, re.I))
     hint, due = next(known, ("Try `docker pull` on the host.", Blame.IMAGE))
-    return ImageError("Image cannot be had", f"{image} on {host}: {said}", hint, blame=blame or due)
+    return ImageError(
+        "Image cannot be had",
+        msg("{image} on {host}: {said}", image=image, host=host, said=said),
+        hint,
+        blame=blame or due,
+    )
 
 
 def no_registry_has(image: str, host: str) -> ImageError:
     """Return the error for an image that is named by its id, which only hosts know."""
     return ImageError(
         "Image cannot be had",
-        f"{host} does not have {clean(image, 200)}, and no registry can be asked for an id.",
-        f"Bring it from a host that has it: gpuconsole image copy {image} --from HOST --to {host}",
+        msg(
+            "{host} does not have {image}, and no registry can be asked for an id.",
+            host=host,
+            image=clean(image, 200),
+        ),
+        msg(
+            "Bring it from a host that has it: gpuconsole image copy {image} --from "
+            "HOST --to {host}",
+            image=image,
+            host=host,
+        ),
         blame=Blame.PLACE,
     )
 

@@ -17,6 +17,7 @@ from gpuconsole.core.containers import LABEL_PREFIX, ImageFacts
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ImageError, UsageError
 from gpuconsole.placement.rules.image_compatibility import READ
 from gpuconsole.remote.docker_errors import checked
@@ -80,8 +81,17 @@ def refuse_own_labels(
     if own:
         raise ImageError(
             "Image cannot be used",
-            f"{image} on {host} has the label {clean(own[0], 80)}.",
-            f"Labels that begin with {LABEL_PREFIX} are set by gpuconsole; build it without them.",
+            msg(
+                "{image} on {host} has the label {value}.",
+                image=image,
+                host=host,
+                value=clean(own[0], 80),
+            ),
+            msg(
+                "Labels that begin with {label_prefix} are set by gpuconsole; build it "
+                "without them.",
+                label_prefix=LABEL_PREFIX,
+            ),
         )
     return str(found["Id"])
 
@@ -113,8 +123,15 @@ def login_header(client: docker.APIClient, image: str) -> dict[str, bytes]:
     except docker.errors.DockerException as error:
         raise ImageError(
             "Docker login cannot be read",
-            f"{image}: this machine's Docker settings for {registry}: {clean(str(error), 300)}",
-            f"Repair ~/.docker/config.json, or run `docker login {registry}`.",
+            msg(
+                "{image}: this machine's Docker settings for {registry}: {why}",
+                image=image,
+                registry=registry,
+                why=clean(str(error), 300),
+            ),
+            msg(
+                "Repair ~/.docker/config.json, or run `docker login {registry}`.", registry=registry
+            ),
         ) from error
     return {"X-Registry-Auth": login} if login else {}
 

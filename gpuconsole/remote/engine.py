@@ -329,7 +329,10 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str, grace_s: f
     if spec.device_uuids and is_podman(client.version()):
         raise EngineError(
             "Podman cannot hand over devices",
-            f"The engine on {host} is Podman, which ignores the API's requests for GPUs.",
+            msg(
+                "The engine on {host} is Podman, which ignores the API's requests for GPUs.",
+                host=host,
+            ),
             "Install Docker there, or point `docker_socket` at Docker's socket.",
         )
     init = bool(client.info().get("InitBinary"))
@@ -406,8 +409,15 @@ def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
     if not ours.get(_JOB) or any(theirs.get(key) != ours.get(key) for key in _IDENTITY):
         raise EngineError(
             "The container's name is taken",
-            f"{spec.name} on {host} belongs to something else; it was left alone.",
-            f"Look at it with `docker inspect {spec.name}`, and remove it if it is yours.",
+            msg(
+                "{name} on {host} belongs to something else; it was left alone.",
+                name=spec.name,
+                host=host,
+            ),
+            msg(
+                "Look at it with `docker inspect {name}`, and remove it if it is yours.",
+                name=spec.name,
+            ),
             blame=Blame.PLACE,
         )
     return str(found["Id"])
@@ -445,7 +455,7 @@ def _unless_gone(client: docker.APIClient, container: str) -> Iterator[None]:
             raise
         raise ContainerGoneError(
             "Container is gone",
-            f"{_short(container)} was removed before it started.",
+            msg("{container} was removed before it started.", container=_short(container)),
             "Another console may have taken this one for dead, after the lab's `lease_grace`.",
         ) from error
 

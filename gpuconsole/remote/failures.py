@@ -32,7 +32,13 @@ def command_failed(host: str, argv: Sequence[str], status: int, errors: bytes) -
     reason = clean(lines[-1], 300) if lines else "it printed no reason"
     return EngineError(
         "Command failed",
-        f"{host}: {_shown(argv)}: {describe_status(status)}: {reason}",
+        msg(
+            "{host}: {argv}: {status}: {reason}",
+            host=host,
+            argv=_shown(argv),
+            status=describe_status(status),
+            reason=reason,
+        ),
     )
 
 
@@ -40,14 +46,22 @@ def command_too_slow(host: str, argv: Sequence[str], timeout: float) -> EngineEr
     """A command did not end in its time."""
     return EngineError(
         "Command took too long",
-        f"{host}: {_shown(argv)} did not end within {timeout:g} s.",
+        msg(
+            "{host}: {argv} did not end within {timeout} s.",
+            host=host,
+            argv=_shown(argv),
+            timeout=f"{timeout:g}",
+        ),
         "Look at the host's load and disks; a driver that hangs blocks commands too.",
     )
 
 
 def output_too_long(host: str, argv: Sequence[str]) -> EngineError:
     """A command printed more than any honest answer."""
-    return EngineError("Too much output", f"{host}: {_shown(argv)} printed more than 64 MiB.")
+    return EngineError(
+        "Too much output",
+        msg("{host}: {argv} printed more than 64 MiB.", host=host, argv=_shown(argv)),
+    )
 
 
 def _shown(argv: Sequence[str]) -> str:
@@ -64,7 +78,12 @@ def started_nothing(host: str, fault: str, noise: bytes) -> UnreachableError:
     reason = fault or "the login shell ended before the command began"
     return UnreachableError(
         "Login shell gets in the way",
-        f"{host}: {reason}{f' and said: {said}' if said else ''}.",
+        msg(
+            "{host}: {reason}{value}.",
+            host=host,
+            reason=reason,
+            value=f" and said: {said}" if said else "",
+        ),
         "Look at the account's login shell and its start-up files.",
     )
 
@@ -73,7 +92,9 @@ def session_refused(host: str) -> UnreachableError:
     """sshd lets the connection stand, and refuses one more command over it."""
     return UnreachableError(
         "sshd allows no more sessions",
-        f"{host}: its sshd refuses one more session over the connection that is open.",
+        msg(
+            "{host}: its sshd refuses one more session over the connection that is open.", host=host
+        ),
         "Raise `MaxSessions` in sshd_config on the host (10 is its default, and enough), then "
         "reload sshd.",
     )
@@ -83,7 +104,7 @@ def dropped(host: str, where: str) -> UnreachableError:
     """A connection was accepted, and ended before the login."""
     return UnreachableError(
         "Connection dropped",
-        f"{host}: {where} ended the connection before the login.",
+        msg("{host}: {where} ended the connection before the login.", host=host, where=where),
         "sshd does that while many log in at once: raise `MaxStartups` (and "
         "`PerSourceMaxStartups`) in its sshd_config. Its log on the host names the reason.",
     )

@@ -12,6 +12,7 @@ from typing import Any
 import asyncssh
 
 from gpuconsole.core.trust import open_trusted
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import HostKeyError, UsageError
 
 SYSTEM_FILE = Path("/etc/ssh/ssh_known_hosts")
@@ -68,21 +69,42 @@ class HostKeyCheck:
         """Return the error for the key that was refused last."""
         offered = self.offered
         if offered is None:
-            return HostKeyError("Host key refused", f"{self._host}: {reason}.")
+            return HostKeyError(
+                "Host key refused", msg("{host}: {reason}.", host=self._host, reason=reason)
+            )
         shown = f"{offered.algorithm} {offered.fingerprint}"
         if offered.changed:
             return HostKeyError(
                 "Host key has changed",
-                f"{self._host}: {offered.pattern} shows {shown}, but {self._path} holds another "
-                "key for it. Somebody may be in between.",
-                "If the host was reinstalled, remove the old key with "
-                f"`ssh-keygen -f {self._path} -R '{offered.pattern}'`, "
-                f"then run `gpuconsole check --trust {self._host}`.",
+                msg(
+                    "{host}: {pattern} shows {shown}, but {path} holds another key for it. "
+                    "Somebody may be in between.",
+                    host=self._host,
+                    pattern=offered.pattern,
+                    shown=shown,
+                    path=self._path,
+                ),
+                msg(
+                    "If the host was reinstalled, remove the old key with `ssh-keygen -f "
+                    "{path} -R '{pattern}'`, then run `gpuconsole check --trust {host}`.",
+                    path=self._path,
+                    pattern=offered.pattern,
+                    host=self._host,
+                ),
             )
         return HostKeyError(
             "Unknown host key",
-            f"{self._host}: {offered.pattern} shows {shown}, which {self._path} does not hold.",
-            f"Compare the fingerprint, then run `gpuconsole check --trust {self._host}`.",
+            msg(
+                "{host}: {pattern} shows {shown}, which {path} does not hold.",
+                host=self._host,
+                pattern=offered.pattern,
+                shown=shown,
+                path=self._path,
+            ),
+            msg(
+                "Compare the fingerprint, then run `gpuconsole check --trust {host}`.",
+                host=self._host,
+            ),
         )
 
 
@@ -91,8 +113,12 @@ def trust(offered: OfferedKey, path: Path) -> None:
     if offered.changed:
         raise UsageError(
             "Host key has changed",
-            f"{path} holds another key for {offered.pattern}.",
-            f"Remove it first: ssh-keygen -f {path} -R '{offered.pattern}'",
+            msg("{path} holds another key for {pattern}.", path=path, pattern=offered.pattern),
+            msg(
+                "Remove it first: ssh-keygen -f {path} -R '{pattern}'",
+                path=path,
+                pattern=offered.pattern,
+            ),
         )
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +129,10 @@ def trust(offered: OfferedKey, path: Path) -> None:
                 file.write(b"\n")
             file.write(f"{offered.pattern} {offered.text}\n".encode())
     except OSError as error:
-        raise UsageError("Cannot write known_hosts", f"{path}: {error.strerror}.") from error
+        raise UsageError(
+            "Cannot write known_hosts",
+            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
+        ) from error
 
 
 @lru_cache(maxsize=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, RefusedError
 from gpuconsole.remote.link import Link
 
@@ -15,7 +16,10 @@ async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> No
     """Send a signal; RefusedError when the process has ended, is another by now, or may not be
     signalled, EngineError when the host could not do it."""
     if signal not in SIGNALS or process.pid < 2:
-        raise RefusedError("Not sent", f"SIG{signal} to process {process.pid} is not allowed.")
+        raise RefusedError(
+            "Not sent",
+            msg("SIG{signal} to process {pid} is not allowed.", signal=signal, pid=process.pid),
+        )
     # Without translation, so that the reason can be told apart.
     look = ["env", "LC_ALL=C", "cat", f"/proc/{process.pid}/cmdline"]
     found = await link.run(look, timeout=TIMEOUT_S)
@@ -25,7 +29,13 @@ async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> No
     if not _same(running, process.command):
         raise RefusedError(
             "It is another process now",
-            f"{host}: {process.pid} was `{process.command}` and is `{clean(running, 120)}`.",
+            msg(
+                "{host}: {pid} was `{command}` and is `{running}`.",
+                host=host,
+                pid=process.pid,
+                command=process.command,
+                running=clean(running, 120),
+            ),
             "Look at the device again.",
         )
     argv = ["env", "LC_ALL=C", "kill", f"-{signal}", str(process.pid)]
@@ -49,22 +59,44 @@ def _refused(
     if "not permitted" in told.lower():
         return RefusedError(
             "Not permitted",
-            f"{host}: the account that the console uses may not signal {whose}.",
-            f"Ask {process.user or 'its owner'}, or name an account with the right to it as `user`"
-            f" of {host} in the inventory.",
+            msg(
+                "{host}: the account that the console uses may not signal {whose}.",
+                host=host,
+                whose=whose,
+            ),
+            msg(
+                "Ask {value}, or name an account with the right to it as `user` of {host}"
+                " in the inventory.",
+                value=process.user or "its owner",
+                host=host,
+            ),
         )
     if "no such process" in told.lower():
         return _ended(host, process)
-    return EngineError("Signal not sent", f"{host}: `kill -{signal}` of {whose} said: {told}")
+    return EngineError(
+        "Signal not sent",
+        msg(
+            "{host}: `kill -{signal}` of {whose} said: {output}",
+            host=host,
+            signal=signal,
+            whose=whose,
+            output=told,
+        ),
+    )
 
 
 def _unseen(host: str, process: DeviceProcess, told: str) -> EngineError | RefusedError:
     if "no such" in told.lower() and "/proc/" in told:
         return _ended(host, process)
     return EngineError(
-        "Process cannot be looked at", f"{host}: /proc/{process.pid} cannot be read: {told}"
+        "Process cannot be looked at",
+        msg(
+            "{host}: /proc/{pid} cannot be read: {output}", host=host, pid=process.pid, output=told
+        ),
     )
 
 
 def _ended(host: str, process: DeviceProcess) -> RefusedError:
-    return RefusedError("It has ended already", f"{host} has no process {process.pid}.")
+    return RefusedError(
+        "It has ended already", msg("{host} has no process {pid}.", host=host, pid=process.pid)
+    )

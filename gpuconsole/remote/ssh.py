@@ -14,6 +14,7 @@ from typing import Any
 import asyncssh
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, TrustError, UnreachableError, UsageError
 from gpuconsole.remote.connects import ConnectGate
 from gpuconsole.remote.failures import (
@@ -145,7 +146,8 @@ class SshLink:
             return False
         except (OSError, asyncssh.Error, asyncio.TimeoutError) as error:
             raise UnreachableError(
-                "Cannot reach the socket", f"{self.host}: {clean(str(error), 300)}."
+                "Cannot reach the socket",
+                msg("{host}: {why}.", host=self.host, why=clean(str(error), 300)),
             ) from error
         writer.close()
         return True
@@ -166,7 +168,8 @@ class SshLink:
             listener = await connection.forward_local_path(local, path)
         except (OSError, asyncssh.Error) as error:
             raise UnreachableError(
-                "Cannot forward the socket", f"{self.host}: {clean(str(error), 300)}."
+                "Cannot forward the socket",
+                msg("{host}: {why}.", host=self.host, why=clean(str(error), 300)),
             ) from error
         os.chmod(local, 0o600)
         self._forwards[path] = (local, listener)
@@ -202,12 +205,14 @@ class SshLink:
 
     def _standing(self) -> asyncssh.SSHClientConnection:
         if self._connection is None:
-            raise UnreachableError("Not connected", f"{self.host} is not connected.")
+            raise UnreachableError("Not connected", msg("{host} is not connected.", host=self.host))
         return self._connection
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
         if self._closed:
-            raise UnreachableError("Not connected", f"The link to {self.host} is closed.")
+            raise UnreachableError(
+                "Not connected", msg("The link to {host} is closed.", host=self.host)
+            )
         options = await self._prepared()
         self.check.read()
         tunnel: dict[str, Any] = {}
@@ -282,13 +287,19 @@ class SshLink:
         except asyncio.TimeoutError as error:
             raise unreachable(self.host, self._where(), error, self._timeout) from error
         except ValueError as error:
-            raise UsageError("Cannot run that", f"{self.host}: {error}.") from error
+            raise UsageError(
+                "Cannot run that", msg("{host}: {why}.", host=self.host, why=error)
+            ) from error
         except (OSError, asyncssh.Error) as error:
             if isinstance(error, asyncssh.ChannelOpenError) and self.connected:
                 raise session_refused(self.host) from error
             raise UnreachableError(
                 "Cannot start a command",
-                f"{self.host}: {clean(str(error), 300) or 'the link broke'}.",
+                msg(
+                    "{host}: {value}.",
+                    host=self.host,
+                    value=clean(str(error), 300) or "the link broke",
+                ),
             ) from error
 
     async def _complete(self, session: SshSession, stdin: bytes, argv: Sequence[str]) -> Completed:
@@ -308,24 +319,40 @@ class SshLink:
 
     def _explained(self, error: BaseException) -> UnreachableError:
         if isinstance(error, TrustError):
-            return UnreachableError(error.title, f"{self.host}: {error.message}", error.hint)
+            return UnreachableError(
+                error.title,
+                msg("{host}: {message}", host=self.host, message=error.message),
+                error.hint,
+            )
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
             return self.check.error(clean(str(error), 200))
         if isinstance(error, asyncssh.PermissionDenied):
             return LoginError(
                 "Login refused",
-                f"{self.host}: {self._where()} does not let {self.username} in "
-                "with the available keys.",
-                f"Try `ssh-copy-id`, load the key with `ssh-add`, or name `identity_file` and "
-                f"`user` for {self.host} in the inventory.",
+                msg(
+                    "{host}: {where} does not let {username} in with the available keys.",
+                    host=self.host,
+                    where=self._where(),
+                    username=self.username,
+                ),
+                msg(
+                    "Try `ssh-copy-id`, load the key with `ssh-add`, or name `identity_file` "
+                    "and `user` for {host} in the inventory.",
+                    host=self.host,
+                ),
             )
         if isinstance(error, FileNotFoundError):
             named = clean(str(error.filename or Path("a file")), 200)
             return LoginError(
-                "Key not found", f"{self.host}: there is no {named}.", "Check `identity_file`."
+                "Key not found",
+                msg("{host}: there is no {named}.", host=self.host, named=named),
+                "Check `identity_file`.",
             )
         if isinstance(error, (asyncssh.KeyImportError, asyncssh.ConfigParseError)):
-            return LoginError("Cannot use the key or the ssh config", f"{self.host}: {error}.")
+            return LoginError(
+                "Cannot use the key or the ssh config",
+                msg("{host}: {why}.", host=self.host, why=error),
+            )
         if isinstance(error, (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)):
             return dropped(self.host, self._where())
         return unreachable(self.host, self._where(), error, self._timeout)

@@ -15,6 +15,7 @@ import yaml
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import make_private, open_trusted
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 MAX_INCLUDES = 16
@@ -44,7 +45,7 @@ def read_aliases(path: Path) -> tuple[Alias, ...]:
     except OSError as error:
         raise UsageError(
             "Cannot read the ssh config",
-            f"{path}: {error.strerror or error}.",
+            msg("{path}: {value}.", path=path, value=error.strerror or error),
             "Name another with --ssh-config, or write the inventory by hand.",
         ) from error
     names = dict.fromkeys(
@@ -79,7 +80,7 @@ def inventory_text(aliases: tuple[Alias, ...], source: str) -> str:
     if not hosts:
         raise UsageError(
             "No hosts found",
-            f"{source} names no host, or only patterns and jump hosts.",
+            msg("{source} names no host, or only patterns and jump hosts.", source=source),
             "Write the inventory by hand; the README shows the few lines it takes.",
         )
     return (
@@ -116,7 +117,7 @@ def template_text(first: str = "") -> str:
     user, _, name = first.rpartition("@")
     if not _WORD.fullmatch(name) or (user and not _WORD.fullmatch(user)):
         raise UsageError(
-            "Not a host", f"`{clean(first, 80)}` is no name of a host.",
+            "Not a host", msg("`{first}` is no name of a host.", first=clean(first, 80)),
             "Give a name, an address or user@name; letters, digits, dots and dashes.",
         )  # fmt: skip
     entry = {"name": name, **({"user": user} if user else {})}
@@ -133,11 +134,14 @@ def write_inventory(text: str, path: Path, *, force: bool = False) -> None:
             file.write(text)
     except FileExistsError:
         raise UsageError(
-            "Inventory exists", f"{path} is already there.", "Replace it with --force."
+            "Inventory exists",
+            msg("{path} is already there.", path=path),
+            "Replace it with --force.",
         ) from None
     except OSError as error:
         raise UsageError(
-            "Cannot write the inventory", f"{path}: {error.strerror or error}."
+            "Cannot write the inventory",
+            msg("{path}: {value}.", path=path, value=error.strerror or error),
         ) from error
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from gpuconsole.core.places import JOURNAL_NAME
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import require_private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state import filesystem, guard
 from gpuconsole.state.backup.backups import make_backup
@@ -54,7 +55,9 @@ def plain_errors(path: Path) -> Iterator[None]:
             if sign in words:
                 raise JournalError(title, message.format(path=path), hint) from error
         raise JournalError(
-            "Journal cannot be used", f"{path}: {words}.", "Choose another with --state DIR."
+            "Journal cannot be used",
+            msg("{path}: {words}.", path=path, words=words),
+            "Choose another with --state DIR.",
         ) from error
     except UnicodeDecodeError as error:
         # The module decodes texts itself, and raises this bare.
@@ -211,14 +214,24 @@ class Database:
         if version > VERSION:
             raise JournalError(
                 "Journal is too new",
-                f"{self.path} was written by a newer gpuconsole (version {version}, this one "
-                f"knows {VERSION}). Nothing was changed.",
+                msg(
+                    "{path} was written by a newer gpuconsole (version {version}, this one "
+                    "knows {version2}). Nothing was changed.",
+                    path=self.path,
+                    version=version,
+                    version2=VERSION,
+                ),
                 "Upgrade gpuconsole, or choose another folder with --state DIR.",
             )
         if version < VERSION and self.read_only and self.path.exists():
             raise JournalError(
                 "Journal is too old to only read",
-                f"{self.path} has version {version}; this gpuconsole reads {VERSION}.",
+                msg(
+                    "{path} has version {version}; this gpuconsole reads {version2}.",
+                    path=self.path,
+                    version=version,
+                    version2=VERSION,
+                ),
                 "Any command that writes upgrades it, such as opening the console.",
             )
         if not self.read_only:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gpuconsole.core.trust import make_private, require_private
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import JournalError
 
 # Shared memory of the write-ahead log is not coherent between machines on any of these.
@@ -52,7 +53,12 @@ def require_local(folder: Path) -> None:
         point, kind = found
         raise JournalError(
             "State folder is on a network filesystem",
-            f"{folder} lies on {kind} ({point}), where a journal can be damaged silently.",
+            msg(
+                "{folder} lies on {kind} ({point}), where a journal can be damaged silently.",
+                folder=folder,
+                kind=kind,
+                point=point,
+            ),
             REMEDY,
         )
 
@@ -65,11 +71,13 @@ def make_folder(folder: Path) -> None:
         require_private(folder)
     except (FileExistsError, NotADirectoryError) as error:
         raise JournalError(
-            "State folder is a file", f"{folder} is not a folder.", REMEDY
+            "State folder is a file", msg("{folder} is not a folder.", folder=folder), REMEDY
         ) from error
     except OSError as error:
         raise JournalError(
-            "State folder cannot be made", f"{folder}: {os.strerror(error.errno or 0)}.", REMEDY
+            "State folder cannot be made",
+            msg("{folder}: {value}.", folder=folder, value=os.strerror(error.errno or 0)),
+            REMEDY,
         ) from error
 
 
@@ -82,8 +90,12 @@ def require_writable(folder: Path) -> None:
     except OSError as error:
         raise JournalError(
             "State folder is read-only",
-            f"Cannot write into {folder}: {os.strerror(error.errno or 0)}.",
-            f"{REMEDY} Or open the console with --read-only.",
+            msg(
+                "Cannot write into {folder}: {value}.",
+                folder=folder,
+                value=os.strerror(error.errno or 0),
+            ),
+            sentences(REMEDY, "Or open the console with --read-only."),
         ) from error
 
 

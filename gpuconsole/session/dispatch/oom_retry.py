@@ -80,7 +80,9 @@ class Retrying:
         try:
             if times_out_of_memory(job) > job.task.retries:
                 times = "once" if job.task.retries == 1 else f"{job.task.retries} times"
-                raise RefusedError("Tried often enough", f"It may be tried again {times} at most.")
+                raise RefusedError(
+                    "Tried often enough", msg("It may be tried again {times} at most.", times=times)
+                )
             if job.task.smaller:
                 # Who sent it has worked that out: what a client names is not read here.
                 changed = _next_smaller(job, self._context.clock.now())

@@ -54,11 +54,14 @@ def preempt(journal: Journal, job: Job, cause: str) -> Job:
     if not job.task.checkpoint_dir:
         raise RefusedError(
             "Job cannot go on later",
-            f"Job {job.id} names no checkpoint folder: stopped, it would start from the beginning.",
+            msg(
+                "Job {id} names no checkpoint folder: stopped, it would start from the beginning.",
+                id=job.id,
+            ),
             "Set `checkpoint_dir:` in its task file, or cancel it.",
         )
     if job.state.active and not may_be_preempted(job):
-        raise RefusedError("Job is being stopped", f"Job {job.id} is about to end.")
+        raise RefusedError("Job is being stopped", msg("Job {id} is about to end.", id=job.id))
     if not job.state.active:
         raise RefusedError(
             "Job does not run", msg("Job {id} is {state_word}.", id=job.id, state_word=job.state)

@@ -224,7 +224,9 @@ class Runner:
         host = self._context.hosts.snapshot().host(name)
         if host is None:
             raise UnreachableError(
-                "Host is gone", f"{name} is not in the inventory any more.", "Put it back."
+                "Host is gone",
+                msg("{name} is not in the inventory any more.", name=name),
+                "Put it back.",
             )
         return host.state is not HostState.CONNECTING
 

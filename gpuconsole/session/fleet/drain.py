@@ -11,6 +11,7 @@ from gpuconsole.core.containers import Hosts
 from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.session.fleet.host_faults import is_closed
 from gpuconsole.state import Drain, Journal
@@ -79,8 +80,12 @@ class Drains:
             name = found.name.partition("/")[2]
             raise RefusedError(
                 "Slurm drains its own nodes",
-                f"{found.name} takes the jobs that Slurm gives it.",
-                f"On {found.cluster}: scontrol update nodename={name} state=drain reason=WHY",
+                msg("{name} takes the jobs that Slurm gives it.", name=found.name),
+                msg(
+                    "On {cluster}: scontrol update nodename={name} state=drain reason=WHY",
+                    cluster=found.cluster,
+                    name=name,
+                ),
             )
         before = self._journal.drains().get(host)
         if before is None or reason:
@@ -94,12 +99,16 @@ class Drains:
         found = self._hosts.snapshot().host(host)
         if found is not None and found.drained:
             raise RefusedError(
-                "The inventory drains it", f"{host} has `drain:` there.", "Remove it there."
+                "The inventory drains it",
+                msg("{host} has `drain:` there.", host=host),
+                "Remove it there.",
             )
         if not was:
             # A host that left the inventory may still be drained.
             _require(self._hosts.snapshot(), host)
-            raise RefusedError("Host is not drained", f"{clean(host, 80)} takes jobs.")
+            raise RefusedError(
+                "Host is not drained", msg("{host} takes jobs.", host=clean(host, 80))
+            )
 
     def _faults(self, streaks: Streaks) -> dict[str, tuple[FaultStreak, ...]]:
         """Return the streaks of each host as they are now."""
@@ -116,6 +125,6 @@ def _require(snapshot: FleetSnapshot, name: str) -> None:
         names = ", ".join(host.name for host in snapshot.hosts[:10])
         raise UsageError(
             "No such host",
-            f"The inventory has no host {clean(name, 80)!r}.",
+            msg("The inventory has no host {name}.", name=f"{clean(name, 80)!r}"),
             f"It has: {names}." if names else "",
         )

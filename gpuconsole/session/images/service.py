@@ -18,6 +18,7 @@ from gpuconsole.core.images import (
 )
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
     ConsoleError,
     EngineError,
@@ -146,13 +147,17 @@ class Imaging:
         """Return what `pin` would remember, and remember nothing."""
         reference = parse_reference(image)
         if reference.pinned:
-            raise UsageError("It is pinned", f"{image} can only mean one image already.", "")
+            raise UsageError(
+                "It is pinned", msg("{image} can only mean one image already.", image=image), ""
+            )
         holders = await self._holders(image, host)
         ids = {record.id for _, record in holders}
         if len(ids) > 1:
             each = ", ".join(f"{name} {record.id[7:19]}" for name, record in holders)
             raise RefusedError(
-                "Hosts hold different images", f"{image}: {each}.", "Say whose with --host HOST."
+                "Hosts hold different images",
+                msg("{image}: {each}.", image=image, each=each),
+                "Say whose with --host HOST.",
             )
         digest = next((found for _, one in holders if (found := one.digest_of(reference.name))), "")
         known = holders[0][1].id if holders else ""
@@ -164,7 +169,9 @@ class Imaging:
         """Forget a pin; RefusedError when there is none."""
         self._context.require_writable("Unpinning an image")
         if not self.notes.unpin(image):
-            raise RefusedError("It is not pinned", f"{clean(image, 200)} has no pin here.")
+            raise RefusedError(
+                "It is not pinned", msg("{image} has no pin here.", image=clean(image, 200))
+            )
 
     async def check(
         self, image: str, host: str, progress: Progress = silent, *, device: bool = True
@@ -199,7 +206,9 @@ class Imaging:
         self._context.require_writable("Copying an image")
         parse_reference(image)
         if source == target:
-            raise UsageError("Same host", f"{source} cannot be both ends.", "Name two hosts.")
+            raise UsageError(
+                "Same host", msg("{source} cannot be both ends.", source=source), "Name two hosts."
+            )
         ends = []
         for name in (source, target):
             engine, _ = await self._reached(name)
@@ -273,7 +282,9 @@ class Imaging:
             one = next((one for one in known if _can_tell(one, host)), None)
             if one is None:
                 raise ImageError(
-                    "No terminal to ask", f"No host is up that could look for {image}.", ""
+                    "No terminal to ask",
+                    msg("No host is up that could look for {image}.", image=image),
+                    "",
                 )
             store = _store(await self._context.hosts.engine(one.name), one.name)
             return await store.registry_digest(image)
@@ -294,7 +305,9 @@ class Imaging:
             if name not in known:
                 listed = ", ".join(known[:10])
                 raise UsageError(
-                    "No such host", f"The inventory has no {clean(name, 80)!r}.", f"Known: {listed}"
+                    "No such host",
+                    msg("The inventory has no {name}.", name=f"{clean(name, 80)!r}"),
+                    msg("Known: {listed}", listed=listed),
                 )
 
 
@@ -321,7 +334,9 @@ def same_image(record: ImageRecord, image: str) -> bool:
 def _store(engine: Engine, host: str) -> ImageStore:
     if isinstance(engine, KeepsImages):
         return engine.images
-    raise EngineError("No images", f"{host} has no container engine that keeps images.")
+    raise EngineError(
+        "No images", msg("{host} has no container engine that keeps images.", host=host)
+    )
 
 
 def _named(host: Host, names: Sequence[str]) -> bool:

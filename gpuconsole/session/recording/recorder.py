@@ -16,6 +16,7 @@ from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import Clock, WallClock
@@ -359,7 +360,11 @@ async def record_into(
 def _require_new(path: Path) -> None:
     if path.exists():
         raise UsageError(
-            "File exists", f"{path} is there already.", "Choose another name with --out."
+            "File exists",
+            msg("{path} is there already.", path=path),
+            "Choose another name with --out.",
         )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError("Cannot write there", f"{path.parent} is no folder to write into.")
+        raise UsageError(
+            "Cannot write there", msg("{parent} is no folder to write into.", parent=path.parent)
+        )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from gpuconsole.core.incidents import Incident
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.triage.service import LONGEST_SNOOZE_S
@@ -69,13 +70,14 @@ class OwnMarks:
         operator's mark would have to be taken back, or a user has too many.
         """
         if incident.ended_at is not None:
-            raise UsageError("It is resolved", f"{incident.id} ended by itself.")
+            raise UsageError("It is resolved", msg("{id} ended by itself.", id=incident.id))
         known = {(one.user, one.incident, one.since): one for one in self._standing()}
         key = (user, incident.id, incident.since)
         if verb == "reopen":
             if key not in known and incident.marked and incident.marked_by != user:
                 raise RefusedError(
-                    "An operator's mark", f"{incident.marked_by} has marked it for everybody.",
+                    "An operator's mark",
+                    msg("{user} has marked it for everybody.", user=incident.marked_by),
                     "Ask an operator of the lab.",
                 )  # fmt: skip
             known.pop(key, None)
@@ -87,7 +89,8 @@ class OwnMarks:
             known[key] = OwnMark(user, incident.id, incident.since, _MARKED[verb], now, until)
             if sum(one.user == user for one in known.values()) > MOST_MARKS:
                 raise RefusedError(
-                    "Too many marks", f"You have marked {MOST_MARKS} open incidents.",
+                    "Too many marks",
+                    msg("You have marked {n} open incidents.", n=MOST_MARKS),
                     "Reopen some of them.",
                 )  # fmt: skip
         self._write(known.values())

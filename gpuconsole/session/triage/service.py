@@ -17,6 +17,7 @@ from gpuconsole.core.incidents import Action, Incident, Severity, without_mark
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
 from gpuconsole.session.aio import together
 from gpuconsole.session.context import Context
@@ -254,7 +255,7 @@ class Triage:
     async def _keep_mark(self, verb: str, marked: Incident) -> None:
         """Write what was said of an incident, for all to see. UsageError where it is over."""
         if not self._journal.mark_incident(marked):
-            raise UsageError("It is resolved", f"{marked.id} ended by itself.")
+            raise UsageError("It is resolved", msg("{id} ended by itself.", id=marked.id))
 
 
 def _merged(
@@ -299,7 +300,13 @@ def _unclear(reference: str, begun: list[Incident]) -> UsageError:
     shown = clean(reference, 80)
     if begun:
         ids = ", ".join(clean(one.id, 80) for one in begun[:4])
-        return UsageError("Not one incident", f"{shown!r} begins {len(begun)} ids.", f"{ids}")
+        return UsageError(
+            "Not one incident",
+            msg("{shown} begins {begun} ids.", shown=f"{shown!r}", begun=len(begun)),
+            ids,
+        )
     return UsageError(
-        "No such incident", f"Nothing that is wrong has the id {shown!r}.", "`gpuconsole incidents`"
+        "No such incident",
+        msg("Nothing that is wrong has the id {shown}.", shown=f"{shown!r}"),
+        "`gpuconsole incidents`",
     )

@@ -84,13 +84,19 @@ def _stat(path: Path, most: int) -> tuple[int, int]:
             )
     except OSError as error:
         raise UsageError(
-            "Cannot read the script", f"{path}: {error.strerror}.", "Check the path."
+            "Cannot read the script",
+            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
+            "Check the path.",
         ) from None
     if stat.st_size > most:
         raise UsageError(
             "Script too large",
-            f"{path} has {stat.st_size / 2**20:.0f} MiB; "
-            f"the analysis reads up to {most // 2**20} MiB.",
+            msg(
+                "{path} has {size} MiB; the analysis reads up to {most} MiB.",
+                path=path,
+                size=f"{stat.st_size / 2**20:.0f}",
+                most=most // 2**20,
+            ),
             "Move data out of the script into files of its own.",
         )
     return stat.st_mtime_ns, stat.st_size
@@ -102,7 +108,9 @@ def _bytes(name: str, most: int) -> bytes:
             return file.read(most + 1)
     except OSError as error:
         raise UsageError(
-            "Cannot read the script", f"{name}: {error.strerror}.", "Check the path."
+            "Cannot read the script",
+            msg("{name}: {strerror}.", name=name, strerror=error.strerror),
+            "Check the path.",
         ) from None
 
 
@@ -140,19 +148,28 @@ def _tree(text: bytes | str, name: str) -> ast.Module:
             return ast.parse(text, name)
     except UnicodeDecodeError as error:
         raise UsageError(
-            "Script is not text", f"{name}: {error.reason} at byte {error.start}.", "Save as UTF-8."
+            "Script is not text",
+            msg(
+                "{name}: {reason} at byte {start}.",
+                name=name,
+                reason=error.reason,
+                start=error.start,
+            ),
+            "Save as UTF-8.",
         ) from None
     except SyntaxError as error:
         place = f"{name}:{error.lineno or 1}:{error.offset or 1}"
         raise UsageError(
             "Script has a syntax error",
-            f"{place}: {clean(error.msg, 200)}.",
+            msg("{place}: {msg}.", place=place, msg=clean(error.msg, 200)),
             "Python itself would refuse this file; correct the line.",
         ) from None
     except (RecursionError, MemoryError, ValueError) as error:
         reason = "it is nested too deep" if not isinstance(error, ValueError) else str(error)
         raise UsageError(
-            "Cannot read the script", f"{name}: {clean(reason, 200)}.", "Simplify the file."
+            "Cannot read the script",
+            msg("{name}: {reason}.", name=name, reason=clean(reason, 200)),
+            "Simplify the file.",
         ) from None
 
 
