@@ -190,7 +190,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     @property
     def is_whole(self) -> bool:
         """Whether the script came to its end and no epoch of it was cut."""
-        return self.by_itself and not self.onward.way
+        return self.at_end and not self.onward.way
 
     @property
     def unsaved(self) -> bool:
