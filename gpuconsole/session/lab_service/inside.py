@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 128
 """Connections of one account into containers at once."""
-MESSAGE_BYTES = 4 * MIB
+MESSAGE_BYTES = MIB
+"""What an end takes as one message."""
+SENT_BYTES = MIB // 8
+"""What a console sends as one message. The service takes hardly more: what a container does not read
+stays in its memory, of each connection."""
 RECORD_AGAIN_S = 3600.0
 """A port that is used all the time is in the audit once in so long."""
 NO_MORE = "eof"
@@ -100,12 +104,12 @@ def _require_target(job: Job, target: str) -> None:
     """Raise UsageError for what is no port, nor the terminal of a session."""
     if target == SOCKET and job.task.kind == SESSION:
         return
-    if not (target.isascii() and target.isdigit() and 0 < int(target[:6]) <= 65535):
+    if not (target.isascii() and target.isdigit() and len(target) < 6 and 0 < int(target) < 65536):
         raise UsageError("No such port", f"{clean(target, 40)!r} is no port.")
 
 
 async def _passed_on(request: web.Request, stream: ByteStream) -> web.StreamResponse:
-    socket = web.WebSocketResponse(max_msg_size=MESSAGE_BYTES, compress=False)
+    socket = web.WebSocketResponse(max_msg_size=2 * SENT_BYTES, compress=False)
     if not socket.can_prepare(request).ok:
         # Somebody asked only whether it can be: to learn why a WebSocket was refused.
         return web.Response()
@@ -150,7 +154,8 @@ class CarriedStream:
     async def write(self, data: bytes) -> None:
         """Send bytes; dropped after the end."""
         with contextlib.suppress(ConnectionError):
-            await self._socket.send_bytes(data)
+            for begin in range(0, len(data), SENT_BYTES):
+                await self._socket.send_bytes(data[begin : begin + SENT_BYTES])
 
     async def write_eof(self) -> None:
         """Say that nothing more comes."""

@@ -66,6 +66,32 @@ async def test_bytes_go_both_ways_and_nothing_is_left(
         await until(lambda: all(stream.closed for stream in streams))
 
 
+async def test_much_is_said_in_parts_of_which_the_service_takes_one_at_a_time(
+    lab: LabDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[int] = []
+
+    class Kept(EchoStream):
+        async def write(self, data: bytes) -> None:
+            said.append(len(data))
+            await super().write(data)
+
+    async def connect(engine: object, container: str, target: str) -> EchoStream:
+        return Kept()
+
+    monkeypatch.setattr("gpuconsole.simulated_lab.engine.SimulatedEngine.connect", connect)
+    async with lab.console("ada") as ada:
+        job = await running(lab, ada)
+        assert job.attempt is not None
+        stream = await (await ada.hosts.engine(job.attempt.host)).connect(
+            job.attempt.container_id, "6006"
+        )
+        await stream.write(b"x" * 1_000_000)
+        await until(lambda: sum(said) == 1_000_000)
+        assert max(said) <= inside.SENT_BYTES
+        await stream.close()
+
+
 async def test_nobody_reaches_into_a_job_of_somebody_else(lab: LabDesk) -> None:
     async with lab.console("ada") as ada, lab.console("bob") as bob:
         job = await running(lab, ada)
@@ -79,7 +105,7 @@ async def test_nobody_reaches_into_a_job_of_somebody_else(lab: LabDesk) -> None:
         assert (refused.user, refused.verb, refused.subject) == ("bob", "connect", job.id)
 
 
-@pytest.mark.parametrize("target", ["0", "65536", "/run/docker.sock", "", "٣", "80 "])
+@pytest.mark.parametrize("target", ["0", "65536", "000080123", "/run/docker.sock", "", "٣", "80 "])
 async def test_what_is_no_port_is_refused(lab: LabDesk, target: str) -> None:
     async with lab.console("ada") as ada:
         job = await running(lab, ada)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +34,17 @@ def task(lab: LabDesk, name: str = "train", **more: object) -> Task:
 
 async def submitted(lab: LabDesk, console: LabQueueSession, name: str, **more: object) -> Job:
     return await console.queue.submit(task(lab, name, **more), hold=True, force=True)
+
+
+async def test_the_page_names_every_request(lab: LabDesk) -> None:
+    lead = SimpleNamespace()
+    lab.patch.setattr(lab.service, "_lead", lead)
+    routes = lab.service._application().router.routes()
+    served = {f"{route.method} {route.resource.canonical}" for route in routes if route.resource}
+    page = (Path(__file__).parents[3] / "docs" / "lab-queue.md").read_text("utf-8")
+    named = set(re.findall(r"^\| `((?:GET|POST) /v1/[^`]*)` \|", page, re.M))
+    assert len(named) > 10
+    assert named == {one for one in served if one.startswith(("GET", "POST"))}
 
 
 async def test_what_one_submits_all_see_and_it_runs_under_its_own_name(lab: LabDesk) -> None:
