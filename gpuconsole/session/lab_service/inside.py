@@ -34,8 +34,8 @@ MOST_AT_ONCE = 128
 MESSAGE_BYTES = MIB
 """What an end takes as one message."""
 SENT_BYTES = MIB // 8
-"""What a console sends as one message. The service takes hardly more: what a container does not read
-stays in its memory, of each connection."""
+"""What a console sends as one message. The service takes hardly more: of each connection it holds
+what a container does not read."""
 RECORD_AGAIN_S = 3600.0
 """A port that is used all the time is in the audit once in so long."""
 NO_MORE = "eof"
