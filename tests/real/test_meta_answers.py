@@ -423,3 +423,15 @@ def test_what_is_saved_takes_its_memory_but_no_room_and_can_be_loaded(tmp_path: 
     assert shape.startswith("[4096, 1024] ")
     # Both states are copied at once.
     assert int(shape.rpartition(" ")[2]) >= 2 * 4096 * 1024 * 4
+
+
+def test_a_script_may_check_that_paddle_is_installed(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import paddle\npaddle.utils.run_check()\n" + COUNTED.format(line="pass"))
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")],
+        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
