@@ -40,7 +40,7 @@ SUMMARIES: Mapping[str, str] = {
     "prune": "Remove what ended jobs left on reachable hosts; results stay.",
     "forward": "Reach a port of a running job: TensorBoard, a web page, an API.",
     "curves": "Plot loss, accuracy and step time of a job, read from its log.",
-    "compare": "Compare the jobs of a sweep, or several jobs, by what their...",
+    "compare": "Compare jobs, or those of a sweep, by what they log.",
     "report": "Show device-hours, use, energy and cost of jobs.",
     "audit": "Show the requests to the lab's queue, also those refused.",
     "notify": "Show how you are notified about your jobs, or send a test message.",

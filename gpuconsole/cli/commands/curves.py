@@ -78,7 +78,7 @@ def curves(job: str, metrics: tuple[str, ...], attempt: int | None, csv_file: Pa
 @_csv
 @common
 def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
-    """Compare the jobs of a sweep, or several jobs, by what their logs report.
+    """Compare jobs, or those of a sweep, by what they log.
 
     A row for each job: the options in which they differ, the metric last and at its best, the time
     of a step, the most memory, the state; the best job first. Below it the metric is plotted.
