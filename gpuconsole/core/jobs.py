@@ -152,6 +152,12 @@ class Task:
     """Whether it is cancelled once what it comes after can no longer end as it must."""
     stop_if: tuple[str, ...] = ()
     """Rules on what its log reports, any of which ends it: `loss is nan`; see `core.stop_rules`."""
+    goal: str = ""
+    """Of a search for the best arguments: what is best, `min val_loss`; see `core.tuning`."""
+    space: tuple[str, ...] = ()
+    """What a search may try, an argument each."""
+    trial: Mapping[str, str] = field(default_factory=dict)
+    """The arguments that a trial of a search was given; none before it is handed out."""
     at_most: int | None = None
     """How many jobs of its sweep may run at once; None means any number."""
     shm_size_mib: float | None = None

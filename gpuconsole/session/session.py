@@ -54,6 +54,7 @@ from gpuconsole.session.dispatch.limits import Limits
 from gpuconsole.session.dispatch.oom_retry import Retrying
 from gpuconsole.session.dispatch.slurm_jobs import decision_there, hand_over, without_clusters
 from gpuconsole.session.dispatch.stop_rules import StopRules
+from gpuconsole.session.dispatch.tuning import Tuning
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.measurement_run import Progress
@@ -189,6 +190,7 @@ class Session:
         self.messages = Messages(self._context)
         self._limits = Limits(self._context, self.triage.incidents)
         self._stop_rules = StopRules(self._context)
+        self._tuning = Tuning(self._context)
         self._dependants = Dependants(self._context)
         self._backing = Backing(self._context)
         self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
@@ -894,6 +896,7 @@ class Session:
         self._limits.look(epoch)
         self._idle_stop.look(epoch)
         self._stop_rules.look(epoch)
+        self._tuning.look(epoch)
         self._dependants.look(epoch)
         self.waking.look()
         self._meter.look(epoch)
@@ -910,6 +913,7 @@ class Session:
             await self.messages.close()
             await self.retrying.close()
             await self._stop_rules.close()
+            await self._tuning.close()
             await self.recorder.close()
             await self._leases.close()
             await self.hosts.close()

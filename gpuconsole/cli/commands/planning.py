@@ -279,6 +279,11 @@ def _exit_code(found: Report, task: Task) -> int:
     help="Queue it for each value: lr=1e-3,1e-4 or seed=0..3; several are crossed.",
 )
 @click.option(
+    "--goal", metavar="GOAL",
+    help="Search for the best values of --sweep with Optuna: 'min val_loss', 'max acc'.",
+)  # fmt: skip
+@click.option("--trials", type=click.IntRange(1, 1000), metavar="N", help="Trials of the search.")
+@click.option(
     "--at-most", type=TaskValue("at_most", "n", int), help="Jobs of the sweep that run at once."
 )
 @click.option(
@@ -306,6 +311,8 @@ def submit(
     yes: bool,
     sweep_axes: tuple[str, ...],
     changes: Changes,
+    goal: str | None,
+    trials: int | None,
     **said: Any,
 ) -> int:
     """Queue a script to run in a container where it fits.
@@ -318,6 +325,10 @@ def submit(
     task = build_task(script, task_file, **said)
     if said["at_most"] is not None and not sweep_axes:
         raise UsageError("No sweep", "--at-most is for the jobs of a sweep.", "Add --sweep.")
+    if goal is not None or trials is not None:
+        return _submit_search(
+            task, sweep_axes, changes, goal=goal, trials=trials, force=force, hold=hold, yes=yes
+        )
     if sweep_axes:
         return _submit_sweep(task, sweep_axes, changes, force=force, hold=hold, yes=yes)
     job, nobody, warnings = _queue(task, changes, force=force, hold=hold, yes=yes)
@@ -367,7 +378,53 @@ def _submit_sweep(
             jobs = await session.queue.sweep(changed, crossed, force=force, hold=hold, user=user)
         return jobs, not session.dispatcher, session.warnings(jobs[0].id)
 
-    jobs, nobody, warnings = drive(work)
+    _tell_sweep(*drive(work), hold=hold)
+    return 0
+
+
+def _submit_search(
+    task: Task,
+    axes: tuple[str, ...],
+    changes: Changes,
+    *,
+    goal: str | None,
+    trials: int | None,
+    force: bool,
+    hold: bool,
+    yes: bool,
+) -> int:
+    from gpuconsole.cli.extras import install_command
+    from gpuconsole.cli.sessions import drive
+    from gpuconsole.core.tuning import Goal, read_space
+    from gpuconsole.session.dispatch.study import has_optuna
+
+    if goal is None or trials is None or not axes or hold:
+        raise UsageError(
+            "Wrong search",
+            "A search takes --goal, --trials and --sweep, and starts by itself.",
+            "Write: --goal 'min val_loss' --trials 30 --sweep lr=1e-5..1e-1:log",
+        )
+    Goal.of(goal)
+    read_space(axes)
+
+    async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
+        if not session.elsewhere and not has_optuna():
+            raise UsageError(
+                "Optuna is not installed",
+                "A search is led by Optuna, which the console that starts jobs needs.",
+                msg("Run: {command}", command=install_command("tune")),
+            )
+        await session.first_frames(_FLEET_WAIT_S)
+        changed = await _applied(session, task, changes)
+        with measuring.watching(yes=yes) as user:
+            jobs = await session.queue.search(changed, axes, goal, trials, force=force, user=user)
+        return jobs, not session.dispatcher, session.warnings(jobs[0].id)
+
+    _tell_sweep(*drive(work), hold=hold)
+    return 0
+
+
+def _tell_sweep(jobs: Sequence[Job], nobody: bool, warnings: Sequence[str], *, hold: bool) -> None:
     name = jobs[0].task.sweep
     if options().as_json:
         listed = [
@@ -376,14 +433,13 @@ def _submit_sweep(
             for job in jobs
         ]  # fmt: skip
         print_document({"sweep": name, "jobs": listed, "warnings": list(warnings)})
-        return 0
+        return
     print(name)
     _warn(warnings)
     queued = msg("{n} jobs are queued.", n=len(jobs))
     note(sentences(queued, msg("See them with: gpuconsole jobs {name}", name=name)))
     if nobody and not hold:
         note(_NOBODY)
-    return 0
 
 
 def _warn(warnings: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
 from gpuconsole.core.tasks import require_rules
 from gpuconsole.core.terminals import SESSIONS, WORKSPACE
 from gpuconsole.core.text import clean
+from gpuconsole.core.tuning import Goal, read_space
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
     require_gang_network,
@@ -236,6 +237,7 @@ def _require_form(task: Task) -> None:
         _require_figure(name, size, _LARGEST_MIB)
     _require_smaller(task)
     require_rules(task.stop_if)
+    _require_search(task)
     words = (
         *task.args,
         *(word for one in task.smaller for word in one.args),
@@ -266,6 +268,15 @@ def _require_session(task: Task) -> None:
         raise UsageError("Wrong session", "A session runs a shell and nothing else.")
     if task.workspace and not WORKSPACE.fullmatch(task.workspace):
         raise UsageError("Wrong name of a workspace", f"{clean(task.workspace, 80)!r} is none.")
+
+
+def _require_search(task: Task) -> None:
+    """Raise UsageError for a trial of a search that no console of ours would send."""
+    if task.trial or bool(task.goal) != bool(task.space) or (task.goal and not task.sweep):
+        raise UsageError("Wrong search", "A trial has a goal, a sweep and no arguments yet.")
+    if task.goal:
+        Goal.of(task.goal)
+        read_space(task.space)
 
 
 def _require_smaller(task: Task) -> None:

@@ -163,7 +163,17 @@ def release(journal: Journal, job: Job, now: float) -> Job:
         raise RefusedError(
             "Job is not held", msg("Job {id} is {state_word}.", id=job.id, state_word=job.state)
         )
+    if is_trial_to_come(job):
+        raise RefusedError(
+            "Trial is handed out",
+            msg("Job {id} is a trial of a search, which releases it itself.", id=job.id),
+        )
     return journal.save(job, replace(job, state=JobState.QUEUED, queued_at=now))
+
+
+def is_trial_to_come(job: Job) -> bool:
+    """Tell whether a held job is a trial of a search that has not been handed out."""
+    return job.state is JobState.HELD and bool(job.task.goal) and not job.task.trial
 
 
 def hold(journal: Journal, job: Job, now: float) -> Job:
@@ -207,7 +217,7 @@ def require_rank(job: Job, rank: int) -> Job:
 
 def require_not_held(job: Job) -> None:
     """Raise RefusedError for a held job, when its end would be waited for."""
-    if job.state is JobState.HELD:
+    if job.state is JobState.HELD and not is_trial_to_come(job):
         raise RefusedError(
             "Job is held",
             msg(

@@ -74,6 +74,22 @@ class JobQueue:
         self._context.require_writable("Submitting")
         return await self._submitting.sweep(task, axes, force=force, hold=hold, user=user)
 
+    async def search(
+        self,
+        task: Task,
+        axes: Sequence[str],
+        goal: str,
+        trials: int,
+        *,
+        force: bool = False,
+        user: Watching = UNWATCHED,
+    ) -> tuple[Job, ...]:
+        """Queue the trials of a search for the best arguments, all or none: the dispatcher hands
+        them out as `goal` (`min val_loss`) asks, `task.at_most` at once. `axes` are such as
+        `lr=1e-5..1e-1:log` or `width=64,128`."""
+        self._context.require_writable("Submitting")
+        return await self._submitting.search(task, axes, goal, trials, force=force, user=user)
+
     async def cancel(self, reference: str) -> Job:
         """End a job: leave the queue, or SIGTERM, grace, SIGKILL.
 

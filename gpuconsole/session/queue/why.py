@@ -18,6 +18,7 @@ from gpuconsole.placement.engine.queue_pass import Outcome
 from gpuconsole.placement.forecast.start_times import Expected
 from gpuconsole.placement.model import FREE, Rules
 from gpuconsole.session.dispatch.slurm_jobs import waits_there, why_there
+from gpuconsole.session.queue.commands import is_trial_to_come
 from gpuconsole.session.queue.job_outlook import (
     Prospect,
     running_sentences,
@@ -67,6 +68,8 @@ def why_of(
         start = why.estimated_start if expected is None else expected.starts_at
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)
         return replace(why, reason=sentences(why.reason, *more), estimated_start=start)
+    if is_trial_to_come(job):
+        return Why(state, sentences("It is a trial that the search hands out later.", job.detail))
     if job.state is JobState.HELD:
         release = msg("Run `gpuconsole release {job}`: it joins the queue again.", job=job.id)
         return Why(state, "It is held.", options=(release,))

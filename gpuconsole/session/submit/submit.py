@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.limits import require_time_limit
 from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
 from gpuconsole.core.text import clean
+from gpuconsole.core.tuning import Goal, corners, read_space, with_values
 from gpuconsole.core.units import parse_time
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
@@ -125,6 +127,40 @@ class Submitting:
         (queued,) = await self._store(prepared, UNWATCHED.sending)
         return queued
 
+    async def search(
+        self,
+        task: Task,
+        axes: Sequence[str],
+        goal: str,
+        trials: int,
+        *,
+        force: bool,
+        user: Watching,
+    ) -> tuple[Job, ...]:
+        """Queue the trials of a search; see `JobQueue.search`."""
+        Goal.of(goal)
+        task = self._resolved(task)
+        name = free_name(task.name, self._journal.jobs())
+        options = await self._preflight.options(Path(task.script))
+        space = read_space(axes, options.flags)
+        report = self._reporter(user, force=force)
+        reports = [
+            await _named(with_values(task, name, values), report) for values in corners(space)
+        ]
+        # What a trial will need is not known yet: at most what one at the ends does.
+        largest = max(reports, key=_needs)
+        trial = replace(
+            task, sweep=name, goal=" ".join(goal.split()), space=tuple(one.text for one in space)
+        )
+        made = [
+            (replace(trial, name=f"{name}[trial {number}]"), largest)
+            for number in range(1, trials + 1)
+        ]
+        jobs = await self._queue(task, made, user.sending, hold=True)
+        for doubt in options.doubts(one.flag.lstrip("-") for one in space):
+            self._warn(jobs[0], doubt)
+        return jobs
+
     def _resolved(self, task: Task) -> Task:
         task = with_pin(completed(task), self._notes)
         require_values(task)
@@ -213,6 +249,12 @@ class Submitting:
 
     def _warn(self, job: Job, sentence: str) -> None:
         _warn(self._journal, job, sentence)
+
+
+def _needs(report: Report) -> float:
+    """Return how much memory (MiB) a report says a run needs; without end where it is unknown."""
+    memory = report.estimate.memory
+    return math.inf if memory is None else memory.high_mib
 
 
 def store(context: Context, prepared: Prepared) -> tuple[Job, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Member, Mount, SmallerBatch, Task
 
-_TASK_TUPLES = ("args", "ship", "preferred_devices", "after", "stop_if")
+_TASK_TUPLES = ("args", "ship", "preferred_devices", "after", "stop_if", "space")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
 _EDIT_FIELDS = tuple(field.name for field in fields(Edit))
 _MEMBER_FIELDS = tuple(field.name for field in fields(Member))
@@ -32,7 +32,7 @@ def dump_task(task: Task) -> str:
         {"size": one.size, "was": one.was, "args": one.args, "estimate_mib": one.estimate_mib}
         for one in task.smaller
     ]
-    for name in ("env", "labels", "anti_labels", "assumptions"):
+    for name in ("env", "labels", "anti_labels", "assumptions", "trial"):
         document[name] = dict(document[name])
     document["secrets"] = dict.fromkeys(task.secrets, "")
     return json.dumps(document, separators=(",", ":"))

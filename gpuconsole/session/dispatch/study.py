@@ -1,0 +1,102 @@
+"""What Optuna is asked: which arguments to try next, and whether a trial is worth going on.
+
+The study is built from the trials in the journal each time, so that nothing is kept that a restart
+could lose. Optuna is imported when it is first asked.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+from gpuconsole.core.tuning import Between, Choice, Goal, Space, Trial
+
+STARTUP_TRIALS = 5
+"""Trials that are drawn at random, and that must have ended before one is pruned."""
+
+
+def has_optuna() -> bool:
+    """Tell whether Optuna is installed here."""
+    return importlib.util.find_spec("optuna") is not None
+
+
+def next_values(goal: Goal, space: Space, trials: Sequence[Trial], seed: int) -> dict[str, str]:
+    """Return the arguments of the next trial, by flag."""
+    study, _ = _study(goal, space, trials, seed)
+    asked = study.ask(_distributions(space))
+    return {one.flag: _written(one, asked.params[one.flag]) for one in space}
+
+
+def is_hopeless(goal: Goal, space: Space, trials: Sequence[Trial], trial: Trial) -> bool:
+    """Tell whether Optuna's pruner (the median of other trials at the same step) gives a running
+    trial up. Only what both have reported by the same step counts."""
+    if not trial.reported:
+        return False
+    others = [one for one in trials if one is not trial]
+    study, optuna = _study(goal, space, others, 0)
+    frozen = _frozen(optuna, space, trial)
+    study.add_trial(frozen)
+    return bool(study.pruner.prune(study, study.get_trials(deepcopy=False)[-1]))
+
+
+def _study(goal: Goal, space: Space, trials: Sequence[Trial], seed: int) -> tuple[Any, Any]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(
+        direction="maximize" if goal.higher else "minimize",
+        sampler=optuna.samplers.TPESampler(
+            seed=seed, n_startup_trials=STARTUP_TRIALS, constant_liar=True
+        ),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS),
+    )
+    for trial in trials:
+        study.add_trial(_frozen(optuna, space, trial))
+    return study, optuna
+
+
+def _frozen(optuna: Any, space: Space, trial: Trial) -> Any:
+    states = optuna.trial.TrialState
+    state = {
+        "complete": states.COMPLETE,
+        "pruned": states.PRUNED,
+        "failed": states.FAIL,
+        "running": states.RUNNING,
+    }[trial.state]
+    return optuna.trial.create_trial(
+        state=state,
+        value=trial.value if trial.state == "complete" else None,
+        params={one.flag: _read(one, trial.values[one.flag]) for one in space},
+        distributions=_distributions(space),
+        intermediate_values=dict(trial.reported),
+    )
+
+
+def _distributions(space: Space) -> dict[str, Any]:
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+
+    found: dict[str, Any] = {}
+    for one in space:
+        if isinstance(one, Choice):
+            found[one.flag] = CategoricalDistribution(one.values)
+        elif one.whole:
+            found[one.flag] = IntDistribution(int(one.low), int(one.high), log=one.log)
+        else:
+            found[one.flag] = FloatDistribution(one.low, one.high, log=one.log)
+    return found
+
+
+def _read(one: Choice | Between, text: str) -> str | int | float:
+    if isinstance(one, Choice):
+        return text
+    value = min(one.high, max(one.low, float(text)))
+    return int(value) if one.whole else value
+
+
+def _written(one: Choice | Between, value: Any) -> str:
+    return str(value) if isinstance(one, Choice) else one.said(float(value))
