@@ -138,3 +138,51 @@ windows:
     found = Placer(lab).plan(Situation(queue, FLEET, NOW))
     assert [choice.job for choice in found.choices] == ["unknown"]
     assert "would not be done" in found.waiting["long"].reason
+
+
+def test_a_window_is_free_when_it_begins_and_keeps_nobody_past_its_end() -> None:
+    """Jobs of half an hour keep coming from two hours before a window until after it."""
+    lab = settings(
+        """
+windows:
+  - {name: course, begins: 2027-01-15T10:00Z, ends: 2027-01-15T12:00Z, hosts: [a], users: [tea]}
+"""
+    )
+    begins, ends, length, tick = NOW + 2 * HOUR, NOW + 4 * HOUR, HOUR / 2, 600.0
+    waiting: list[Job] = []
+    ran: dict[str, Job] = {}
+    for number in range(int(12 * HOUR / tick)):
+        now = NOW + number * tick
+        if now <= ends:
+            arrived = replace(
+                job(f"b{number}", run_time_s=length), user="bo", submitted_at=now, queued_at=now
+            )
+            waiting.append(arrived)
+        if now == begins:
+            waiting += [replace(job(f"t{n}", run_time_s=length), user="tea") for n in range(2)]
+        held = [one for one in ran.values() if one.state is JobState.RUNNING]
+        for one in held:
+            attempt = one.attempts[0]
+            if now >= attempt.created_at + length:
+                over = replace(attempt, ended_at=attempt.created_at + length)
+                ran[one.id] = replace(one, state=JobState.SUCCEEDED, attempts=(over,))
+        plan = Placer(lab).plan(Situation([*ran.values(), *waiting], FLEET, now))
+        for choice in plan.choices:
+            one = next(one for one in waiting if one.id == choice.job)
+            waiting.remove(one)
+            began = replace(
+                running(one.id, choice.device_uuids[0]).attempts[0],
+                host=choice.host, created_at=now, starting_at=now, started_at=now,
+            )  # fmt: skip
+            ran[one.id] = replace(one, state=JobState.RUNNING, attempts=(began,))
+
+    def begun(user: str) -> list[float]:
+        return [one.attempts[0].created_at for one in ran.values() if one.user == user]
+
+    assert begun("tea") == [begins] * 2
+    assert not waiting
+    outside = begun("bo")
+    # Until the last moment at which a job is done before the window, and again from its end on.
+    assert begins - length in outside
+    assert not [at for at in outside if begins - length < at < ends]
+    assert ends in outside
