@@ -232,3 +232,16 @@ def test_programs_that_are_not_there_and_containers_that_do_not_run_are_said_pla
     assert b"no Docker socket" in away.stderr
     verbs = [(act["subject"], bool(act["refused"])) for act in site.acts()]
     assert verbs == [(f"{host}:over", True), (f"{host}:theirs", False), (f"{host}:theirs", False)]
+
+
+def test_a_host_that_goes_while_a_command_runs_gives_the_terminal_back(site: Site) -> None:
+    site.begin("theirs", "sleep", "600")
+    command = site.desk.command("exec", f"{site.host.name}:theirs", "-it", "--", "sh")
+    with Teletype(command, os.environ) as terminal:
+        terminal.press(b"echo in $((40 + 2))\r")
+        terminal.shows("in 42")
+        site.host.stop_sshd()
+        assert terminal.ended() == 3
+        assert terminal.unrestored() == {}
+        assert site.host.name in terminal.text.rpartition("in 42")[2]
+    site.host.start_sshd()

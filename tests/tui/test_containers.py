@@ -57,7 +57,7 @@ async def test_a_key_lists_the_containers_of_all_hosts_and_of_one(
         assert len(names) > 3
         await console.shows(names[0][:18])
         await console.press("escape", "enter", "C")
-        await console.shows(f"Fleet > {every[0].host} > c")
+        await console.shows(f"{every[0].host} > c")
         await console.until(
             lambda: f"{len(every[0].containers)} containers" in console.text, "one host's"
         )
@@ -139,6 +139,18 @@ async def test_the_palette_leads_there(tmp_path: Path) -> None:
         await console.shows("by host", "running")
         await console.press("enter")
         await console.shows("Run in ")
+
+
+async def test_answers_of_many_hosts_are_drawn_together(tmp_path: Path) -> None:
+    demo_of_many = DemoOptions(hosts=40)
+    async with (
+        open_session(None, tmp_path / "state", demo=demo_of_many) as session,
+        opened(session) as console,
+    ):
+        await console.press("C")
+        every = await session.containers.listing()
+        count = sum(len(host.containers) for host in every)
+        await console.shows(f"{count} containers", every[0].containers[0].name)
 
 
 def test_orders_and_troubles() -> None:

@@ -21,11 +21,13 @@ from gpuconsole.core.host_containers import (
     ContainerAccess,
     HostContainer,
     HostContainers,
+    JobsByContainer,
     find,
     jobs_by_container,
     joined,
     split_reference,
 )
+from gpuconsole.core.jobs import Job
 from gpuconsole.core.processes import Process, Ran
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
@@ -52,6 +54,8 @@ class Containers:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._asking = asyncio.Semaphore(PARALLEL)
+        self._jobs: tuple[tuple[Job, ...], JobsByContainer] = ((), {})
+        """All jobs, and what is known of their containers."""
 
     def hosts(self) -> tuple[str, ...]:
         """Return the names of the hosts that may have containers: all but clusters."""
@@ -179,8 +183,11 @@ class Containers:
         hosts = self._context.hosts
         engine = await hosts.engine(host)
         listed = await _access(engine, host).list(stopped=stopped)
-        jobs = jobs_by_container(self._context.journal.jobs())
-        seen = joined(listed.containers, hosts.snapshot().host(host), jobs)
+        jobs = self._context.journal.jobs()
+        if jobs is not self._jobs[0]:
+            # The same as long as nothing changed: many hosts are joined with it.
+            self._jobs = (jobs, jobs_by_container(jobs))
+        seen = joined(listed.containers, hosts.snapshot().host(host), self._jobs[1])
         return HostContainers(host, seen, listed.left_out)
 
     async def _made(

@@ -58,7 +58,10 @@ def ordered(
     elif order == "image":
         rows.sort(key=lambda each: (each.image, each.host))
     else:
-        return {key: row for host in hosts for key, row in _group(host, rows)}
+        groups: dict[str, list[HostContainer]] = {host.host: [] for host in hosts}
+        for each in rows:
+            groups[each.host].append(each)
+        return {key: row for host in hosts for key, row in _group(host, groups[host.host])}
     shown: dict[str, HostContainer | HostContainers] = {_key(each): each for each in rows}
     return shown | {trouble_key(host.host): host for host in hosts if host.error or host.left_out}
 
@@ -66,7 +69,7 @@ def ordered(
 def _group(
     host: HostContainers, rows: Iterable[HostContainer]
 ) -> Iterable[tuple[str, HostContainer | HostContainers]]:
-    yield from ((_key(each), each) for each in rows if each.host == host.host)
+    yield from ((_key(each), each) for each in rows)
     if host.error or host.left_out:
         yield trouble_key(host.host), host
 

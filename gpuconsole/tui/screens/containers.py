@@ -27,6 +27,10 @@ from gpuconsole.tui.widgets.row_list import Rows
 
 ASK_EVERY_S = 5.0
 """Pause between two looks at a host's list, while the screen is shown."""
+FEW = 16
+"""With more hosts than this their answers are drawn together."""
+TOGETHER_S = 0.3
+"""How long an answer waits for others to be drawn with it."""
 TAIL = 10_000
 """Lines of a log's past that are read; a line longer than 16 KiB counts as several."""
 
@@ -49,6 +53,8 @@ class ContainersScreen(ListScreen):
         self._found: dict[str, HostContainers] = {}
         self._rows: Mapping[str, HostContainer | HostContainers] = {}
         self._asked: tuple[str, ...] = ()
+        self._waits = False
+        """Whether answers wait to be drawn."""
 
     def body(self) -> ComposeResult:
         """The rows, and the filter."""
@@ -145,8 +151,20 @@ class ContainersScreen(ListScreen):
                 found = await self.session.containers.of(host, stopped=self._stopped)
                 if found != self._found.get(host):
                     self._found[host] = found
-                    self.show(self.picture, frame=False)
+                    self._answered()
             await asyncio.sleep(ASK_EVERY_S)
+
+    def _answered(self) -> None:
+        """Draw what has come: of many hosts all that comes within a moment at once."""
+        if len(self._asked) <= FEW:
+            self.show(self.picture, frame=False)
+        elif not self._waits:
+            self._waits = True
+            self.set_timer(TOGETHER_S, self._draw_answers)
+
+    def _draw_answers(self) -> None:
+        self._waits = False
+        self.show(self.picture, frame=False)
 
     # -- drawing ----------------------------------------------------------------------------
 

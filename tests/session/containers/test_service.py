@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from gpuconsole.core.host_containers import HostContainer
 from gpuconsole.errors import ConsoleError, EngineError, JournalError, ReadOnlyError, RefusedError
 from gpuconsole.session.containers import service
 from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.session.lab_service.mirror import LabEngine
 from gpuconsole.session.session import Session
 from gpuconsole.simulated_lab.foreign import SimulatedCommand, SimulatedForeign
 
@@ -118,6 +119,18 @@ async def test_a_container_that_does_not_run_and_a_read_only_session_refuse(
         with pytest.raises(ReadOnlyError):
             await run(looking, container, "true")
         assert await looking.containers.listing()
+
+
+async def test_a_host_behind_the_labs_service_says_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def engine(host: str) -> LabEngine:
+        return LabEngine(host, cast("Any", None), cast("Any", None))
+
+    monkeypatch.setattr(session.containers._context.hosts, "engine", engine)
+    for found in await session.containers.listing():
+        assert "is reached by the lab's service" in found.error
+        assert found.hint == "Ask an operator of the lab."
 
 
 async def test_a_log_has_its_end_or_all_of_it(session: Session) -> None:
