@@ -22,6 +22,8 @@ from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.logs.training import TrainingLog
 
+_MOST_PARTS = 16
+"""Parts of each log that one look reads; a part is a MiB."""
 _Key = tuple[str, int, str]
 """A job, an attempt, and its container: numbers of attempts that never started come again."""
 
@@ -61,15 +63,21 @@ class StopRules:
         return TrainingLog(path, templates, [parse_rule(text) for text in job.task.stop_if])
 
     async def _read(self, epoch: int) -> None:
-        for key, log in tuple(self._watched.items()):
-            # A log that cannot be read now breaks no rule; the next look tries again.
-            with contextlib.suppress(OSError):
-                while await asyncio.to_thread(log.read_on) and log.broken is None:
-                    pass
-            if log.broken is not None and self._watched.get(key) is log:
-                # Another console has taken over, or the job has moved on: theirs to decide.
-                with contextlib.suppress(JournalError):
-                    self._stop(key, log.broken.cause, epoch)
+        """Read on, a part of each log in turn: a script may write faster than its log is read, and
+        the others have rules too. What is left then is for the next look."""
+        for _ in range(_MOST_PARTS):
+            more = False
+            for key, log in tuple(self._watched.items()):
+                if log.broken is None:
+                    # A log that cannot be read now breaks no rule; the next look tries again.
+                    with contextlib.suppress(OSError):
+                        more |= await asyncio.to_thread(log.read_on)
+                if log.broken is not None and self._watched.get(key) is log:
+                    # Another console has taken over, or the job has moved on: theirs to decide.
+                    with contextlib.suppress(JournalError):
+                        self._stop(key, log.broken.cause, epoch)
+            if not more:
+                return
 
     def _stop(self, key: _Key, cause: str, epoch: int) -> None:
         journal = self._context.journal

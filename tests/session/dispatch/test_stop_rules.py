@@ -9,6 +9,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.dispatch.stop_rules import StopRules
 from gpuconsole.session.logs.follow import log_file
+from gpuconsole.session.logs.training import TrainingLog
 from gpuconsole.session.queue.why import why_of
 from tests.session.conftest import Desk, Lab
 
@@ -104,3 +105,31 @@ async def test_a_job_without_rules_is_not_read(lab: Lab) -> None:
     rules = StopRules(desk.context)
     rules.look(desk.journal.role().epoch)
     assert rules._reading is None
+
+
+async def test_a_log_without_end_keeps_no_other_from_its_rules(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script may write faster than logs are read."""
+    desk = lab.desk()
+    job = await running(lab, desk)
+    rules = StopRules(desk.context)
+    rules.look(desk.journal.role().epoch)
+    assert rules._reading is not None
+    await rules._reading
+    ((key, log),) = rules._watched.items()
+    endless = TrainingLog(log.path)
+    reads: list[None] = []
+
+    def read_on() -> bool:
+        reads.append(None)
+        # A test that fails ends too.
+        return len(reads) < 10_000
+
+    monkeypatch.setattr(endless, "read_on", read_on)
+    rules._watched = {("other", 1, "c"): endless, key: log}
+    await looked(lab, desk, job, rules, b"step 2 loss: nan\n")
+    assert 0 < len(reads) < 100
+    found = desk.job(job.id).attempt
+    assert found is not None
+    assert found.ended_by == "rule"
