@@ -13,6 +13,7 @@ from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.transfers import LeftOut
+from gpuconsole.session.dispatch import study
 from gpuconsole.session.results import FetchedResults
 from gpuconsole.state import Journal
 from tests.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
@@ -244,3 +245,77 @@ def test_what_was_not_shipped_is_said_at_submission(
     assert any("01.key" in one for one in document.document["warnings"])
     swept = run("submit", script, *lab, "--hold", "--sweep", "x=1,2", "--json").document
     assert any("00.key" in one for one in swept["warnings"])
+
+
+def test_a_search_is_queued_as_trials_that_are_held(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(study, "has_optuna", lambda: True)
+    words = ("--goal", "min  val_loss", "--sweep", "lr=1e-5..1e-1:log", "--at-most", "2")
+    answer = run("submit", script, *words, "--trials", "3", *lab, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.document["sweep"] == "train"
+    found = jobs_of(tmp_path)
+    assert [job.state.value for job in found] == ["held"] * 3
+    assert [job.task.name for job in found] == [f"train[trial {n}]" for n in (1, 2, 3)]
+    assert {(job.task.goal, job.task.space, job.task.at_most) for job in found} == {
+        ("min val_loss", ("--lr=1e-05..0.1:log",), 2)
+    }
+    state = ("--state", lab[3])
+    assert run("release", "train", *state).code == 1
+    assert "trial of a search" in run("release", "train", *state).err
+    assert "hands out later" in run("why", "train", *state).out
+    cancelled = run("cancel", "train", *lab, "--json")
+    assert [one["state"] for one in cancelled.document["jobs"]] == ["cancelled"] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--goal", "min loss"), "takes --goal, --trials and --sweep"),
+        (("--trials", "3", "--sweep", "lr=1..2"), "takes --goal, --trials and --sweep"),
+        (("--goal", "lowest", "--trials", "3", "--sweep", "lr=1..2"), "is no goal"),
+        (("--goal", "min loss", "--trials", "3", "--sweep", "lr=2..1"), "has no number in it"),
+    ],
+)
+def test_a_wrong_search_says_why(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    words: tuple[str, ...],
+    why: str,
+) -> None:
+    answer = run("submit", script, *words, *lab)
+    assert answer.code == 2
+    assert why in answer.err
+
+
+def test_a_search_without_optuna_names_the_command(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(study, "has_optuna", lambda: False)
+    words = ("--goal", "min loss", "--trials", "3", "--sweep", "lr=1..2")
+    answer = run("submit", script, *words, *lab)
+    assert answer.code == 2
+    assert "pip install" in answer.err
+
+
+def test_a_wrong_rule_is_refused_with_its_place(
+    run: Run,  # noqa: F811
+    lab: Lab,  # noqa: F811
+    script: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    answer = run("submit", script, "--stop-if", "loss is bad", *lab)
+    assert answer.code == 2
+    assert "expected `nan` or `not` at column 9" in answer.err
+    assert run("submit", script, "--stop-if", "loss is nan", "--hold", *lab).code == 0
+    (job,) = jobs_of(tmp_path)
+    assert job.task.stop_if == ("loss is nan",)

@@ -39,6 +39,7 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     "serve": ("textual_serve", "the console in a browser (`gpuconsole serve`)"),
     "metrics": ("prometheus_client", "figures for Prometheus (`gpuconsole metrics`)"),
     "notebook": ("IPython", "the magics of notebooks"),
+    "tune": ("optuna", "searches (`gpuconsole submit --goal`)"),
 }
 """The optional parts: a module that each needs, and what it is for."""
 

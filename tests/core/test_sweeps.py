@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.sweeps import Axis, combinations, read_axes, task_of, with_option
+from gpuconsole.core.sweeps import Axis, combinations, parameters, read_axes, task_of, with_option
 from gpuconsole.errors import UsageError
 
 
@@ -77,3 +77,19 @@ def test_long_names_are_cut_before_their_values() -> None:
     assert made.name.endswith("n[seed=17]")
     longer = task_of(Task("n" * 128), (("path", "x" * 300),), "s", lambda name: ())
     assert len(longer.name) <= 128
+
+
+def test_the_options_in_which_commands_differ() -> None:
+    names, values = parameters(
+        [
+            ("data", "--epochs", "3", "--lr=0.1", "--amp", "-b", "8"),
+            ("data", "--epochs", "3", "--lr", "0.01", "-b", "16"),
+            ("data", "--epochs", "3", "--lr", "-1"),
+        ]
+    )
+    assert names == ("lr", "amp", "b")
+    assert values == [
+        {"lr": "0.1", "amp": "yes", "b": "8"},
+        {"lr": "0.01", "amp": "", "b": "16"},
+        {"lr": "-1", "amp": "", "b": ""},
+    ]
