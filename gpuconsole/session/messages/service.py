@@ -96,6 +96,9 @@ class Messages:
         host = attempt.host if attempt is not None else ""
         # After the name and the state, which the notice has itself, comes the cause.
         _, _, cause = event.message.removeprefix(f"{job.task.name}: ").partition(". ")
+        if what == "rule" and job.task.goal:
+            # A trial that is given up is how a search goes on, and no news.
+            return None
         if what == "time-warning":
             cause = event.message.removeprefix(f"{job.task.name}: ")
         return Notice(

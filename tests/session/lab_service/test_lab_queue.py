@@ -588,3 +588,38 @@ async def test_smaller_batches_that_no_console_would_send_are_refused(
     wanted = Task("t", script="train.py", auto_batch=True, smaller=smaller)
     with pytest.raises(UsageError):
         await lab.client().submit(Submission((Wanted(wanted, 1.0, {}),), True), bundle)
+
+
+TRIAL = Task("t", script="train.py", sweep="t", goal="min loss", space=("--lr=1..2",))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(TRIAL, stop_if=("loss is bad",)),
+        replace(TRIAL, stop_if=("loss is nan",) * 9),
+        replace(TRIAL, space=()),
+        replace(TRIAL, space=("--lr=2..1",)),
+        replace(TRIAL, goal="lowest"),
+        replace(TRIAL, goal=""),
+        replace(TRIAL, sweep=""),
+        replace(TRIAL, trial={"--lr": "9"}),
+    ],
+)
+async def test_rules_and_searches_that_no_console_would_send_are_refused(
+    lab: LabDesk, wrong: Task
+) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    with pytest.raises(UsageError):
+        await lab.client().submit(Submission((Wanted(wrong, 1.0, {}),), True), bundle)
+
+
+async def test_the_trials_of_a_search_are_held_in_the_labs_queue(lab: LabDesk) -> None:
+    bundle = lab.root / "bundle"
+    bundle.write_bytes(packed_project())
+    wanted = tuple(Wanted(replace(TRIAL, name=f"t {n}"), 1.0, {}) for n in range(3))
+    queued = await lab.client().submit(Submission(wanted, True), bundle)
+    found = [lab.session.job(job.id) for job in queued]
+    assert {job.state for job in found} == {JobState.HELD}
+    assert {(job.task.goal, job.task.space) for job in found} == {("min loss", ("--lr=1..2",))}

@@ -15,10 +15,11 @@ import pytest
 from aiohttp import web
 
 from gpuconsole.config import LabSettings, NotifySection
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.messages import Notice, message_of
 from gpuconsole.documents import parse
 from gpuconsole.errors import RefusedError
+from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.messages import courier, post
 from gpuconsole.session.messages.courier import Courier, Ways, sent
 from gpuconsole.session.messages.post import Guard, posted
@@ -363,3 +364,27 @@ async def test_settings_that_leave_no_room_cost_nobody_theirs(
     with pytest.raises(RefusedError, match="no room"):
         users.keep("eve", notify(f"{{slack: 'https://hooks.slack.com/{'x' * 500}'}}"))
     assert users.of("ada") == mine
+
+
+async def test_a_job_that_breaks_its_rule_is_told_of_and_a_pruned_trial_is_not(lab: Lab) -> None:
+    desk, inbox = lab.desk(), Inbox()
+    told = messages(desk, inbox, notify("{desktop: true}", about="[rule]"))
+    told.look()
+    tasks = [Task("plain", script="/p/t.py"), Task("trial", script="/p/t.py", goal="min loss")]
+    for task in tasks:
+        job_id = lab.submit(desk, task=task)
+        if desk.task is None:
+            desk.start()
+        await lab.clock.until(
+            lambda job_id=job_id: desk.job(job_id).state is JobState.RUNNING  # type: ignore[misc]
+        )
+        interrupt(desk.journal, desk.job(job_id), "rule", "Stopped by the rule.", at=None)
+        await lab.clock.until(
+            lambda job_id=job_id: desk.job(job_id).state.ended  # type: ignore[misc]
+        )
+    told.look()
+    await lab.clock.until(lambda: inbox.got)
+    ((subject, lines),) = inbox.got
+    assert "plain" in lines[0]
+    assert not any("trial" in line for line in (subject, *lines))
+    await told.close()
