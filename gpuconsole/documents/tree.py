@@ -342,7 +342,7 @@ def document_error(source: str, problems: list[Worded], unplaced: int = 0) -> Do
     total = len(ordered) + unplaced
     if total > MAX_PROBLEMS:
         lines.append(f"... and {total - MAX_PROBLEMS} more problems")
-    title = "Wrong document" if total == 1 else f"Wrong document, {total} problems"
+    title = "Invalid file" if total == 1 else msg("Invalid file: {n} problems", n=total)
     return DocumentError(title, "\n".join(lines), ordered[0][3])
 
 

@@ -300,7 +300,7 @@ async def test_an_error_is_shown_for_longer() -> None:
     async with opened(FakeSession()) as console:
         for severity in ("error", "warning"):
             console.app._event(Event("host", "", f"a {severity}", NOW, severity))  # type: ignore[arg-type]
-        console.app.tell_error(DocumentError("Wrong document", "mine.yaml:2:1"))
+        console.app.tell_error(DocumentError("Invalid file", "mine.yaml:2:1"))
 
         def shown() -> dict[str, float]:
             return {toast.message: toast.timeout for toast in console.app._notifications}
