@@ -76,8 +76,8 @@ _PAIR = re.compile(
     rf"(?<![\w.])(?:(?P<of>{_QUALIFIER})[ _/.-]+)?"
     rf"(?:(?P<name>[A-Za-z][\w./@-]*(?: rate| score)?(?:\([\w ]{{1,24}}\))?)['\"]?\s*"
     rf"(?:\bis\b|\bwas\b|\bare\b)?\s*[:=]|(?P<known>{_KNOWN})\s+)"
-    rf"\s*[\[(]?\s*(?P<value>{_NUMBER})"
-    r"(?P<unit>\s?(?:%|ms|s|sec|secs|seconds)(?![\w/]))?(?![\w:/]|\.\d|-\d)\s*[\])]?",
+    rf"\s*(?:tensor|array)?[\[(]{{0,2}}\s*(?P<value>{_NUMBER})"
+    r"(?P<unit>\s?(?:%|ms|s|sec|secs|seconds)(?![\w/]))?(?![\w:/]|\.\d|-\d)\s*[\])]{0,2}",
     re.IGNORECASE,
 )
 _AVERAGE_PRECISION = re.compile(
@@ -99,6 +99,7 @@ _EVALUATION = re.compile(
     r"(?:^|[\[\s])(?:eval(?:uat\w+)?|val(?:id\w*)?|dev|test(?:ing)?|cur metric)(?=[\]\s:,])",
     re.IGNORECASE,
 )
+_BEST_BESIDE = re.compile(r"\([^()]{0,40}\bbest\b[^()]{0,60}\)", re.IGNORECASE)
 _BEST = re.compile(r"\bbest\b", re.IGNORECASE)
 _FILLERS = _words(
     "train training eval evaluation evaluate val valid validation dev test avg average mean"
@@ -269,6 +270,7 @@ def _read(line: str) -> Reading | None:
         return special
     while (cut := _PREFIX.match(line)) is not None and cut.end():
         line = line[cut.end() :]
+    line = _BEST_BESIDE.sub(" ", line)
     if _BEST.search(line):
         # The best so far is no reading of now.
         return None

@@ -37,6 +37,13 @@ PLAIN = {
     "eval loss: 0.5, accuracy: 0.7": Reading({"val_loss": 0.5, "val_accuracy": 0.7}),
     "{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': 1.5}": Reading({"loss": 0.5, "lr": 1e-5}, 1.5),
     "Iter 100: loss = inf": Reading({"loss": math.inf}, None, 100),
+    "Epoch 3/10 Loss 0.5 Acc 0.6 (best 0.7)": Reading({"loss": 0.5, "acc": 0.6}, 3),
+    "epoch=1 loss=tensor(0.5) acc=[[0.25]]": Reading({"loss": 0.5, "acc": 0.25}, 1),
+    "[Epoch 1, batch 300] loss: 0.5": Reading({"loss": 0.5}, 1, 300),
+    "Step 100 | loss 0.5 | lr 1e-4 | 12.5 it/s": Reading({"step_s": 0.08, "loss": 0.5}, None, 100),
+    "2030-01-31 10:00:00,123 - train - INFO - Epoch 3 Iter 20 loss=0.5": Reading(
+        {"loss": 0.5}, 3, 20
+    ),
     "loss: 0.25": Reading({"loss": 0.25}),
 }
 
