@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 
 STEPS = 3
 """Optimizer steps after which training has usually reached its peak: from the second one on
@@ -23,8 +24,14 @@ def first_steps(job: Job, snapshot: FleetSnapshot) -> str:
     attempt = job.attempt
     if attempt is None or attempt.steps_mib is None:
         return ""
-    taken = f"In its first steps Paddle took {format_mib(attempt.steps_mib)} at most{REPORTED}"
-    return f"{taken}{_of_device(job, snapshot)}; {_predicted(job, attempt.steps_mib)}."
+    device, values = _of_device(job, snapshot)
+    prediction, predicted = _predicted(job, attempt.steps_mib)
+    return msg(
+        f"In its first steps Paddle took {{size}} at most{REPORTED}{device}; {prediction}.",
+        size=format_mib(attempt.steps_mib),
+        **values,
+        **predicted,
+    )
 
 
 def whole_peak_mib(job: Job) -> float | None:
@@ -43,24 +50,28 @@ def whole_peak_mib(job: Job) -> float | None:
     return attempt.peak_mib + (context if isinstance(context, (int, float)) else 0.0)
 
 
-def _of_device(job: Job, snapshot: FleetSnapshot) -> str:
+def _of_device(job: Job, snapshot: FleetSnapshot) -> tuple[str, dict[str, str]]:
+    """Return what to say of the device, as a part of a template, and its values."""
     attempt = job.attempt
     assert attempt is not None
     host = snapshot.host(attempt.host)
     own = [one for one in (host.devices if host else ()) if one.uuid in attempt.device_uuids]
     sizes = [one.memory_total_mib for one in own if one.memory_total_mib]
     if not sizes or job.task.backend == "cpu":
-        return ""
+        return "", {}
     held = max(attempt.steps_mib or 0.0, attempt.peak_mib or 0.0)
-    beside = f", {format_mib(held)} with its context," if held > (attempt.steps_mib or 0.0) else ""
-    return f"{beside} of {format_mib(min(sizes))} ({held / min(sizes):.0%})"
+    values = {"limit": format_mib(min(sizes)), "percent": f"{held / min(sizes):.0%}"}
+    if held <= (attempt.steps_mib or 0.0):
+        return " of {limit} ({percent})", values
+    values["held"] = format_mib(held)
+    return ", {held} with its context, of {limit} ({percent})", values
 
 
-def _predicted(job: Job, taken_mib: float) -> str:
+def _predicted(job: Job, taken_mib: float) -> tuple[str, dict[str, str]]:
+    """Return what to say of the estimate, as a part of a template, and its values."""
     memory = (job.estimate or {}).get("memory")
-    if not isinstance(memory, dict):
-        return "its memory was not predicted"
-    said = memory.get("reserved_mib")
+    said = memory.get("reserved_mib") if isinstance(memory, dict) else None
     if not isinstance(said, (int, float)) or said <= 0:
-        return "its memory was not predicted"
-    return f"{format_mib(said)} were predicted ({taken_mib / said - 1.0:+.0%})"
+        return "its memory was not predicted", {}
+    change = f"{taken_mib / said - 1.0:+.0%}"
+    return "{n} were predicted ({change})", {"n": format_mib(said), "change": change}

@@ -9,6 +9,7 @@ import pytest
 from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.language import language
 
 CARD = Device("GPU-0", 0, "A100", memory_total_mib=40960.0)
 FLEET = FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(CARD,)),))
@@ -70,3 +71,9 @@ def test_a_peak_is_counted_with_its_context_as_an_estimate_is(
     document = {"memory": {"context_mib": 600.0}}
     job = Job("1", Task("x"), "ada", JobState.RUNNING, 0.0, attempts=(one,), estimate=document)
     assert whole_peak_mib(job) == whole
+
+
+def test_it_is_said_in_chinese() -> None:
+    said = language("zh").say(told(memory={"reserved_mib": 8192.0}, peak_mib=5120.0))
+    assert said.startswith("前几步中 Paddle 最多占 4.0 GiB")
+    assert "predicted" not in said
