@@ -111,6 +111,7 @@ def test_batches_that_take_much_work_are_filled_and_all_later_ones_too(part: Any
     loader.Sparing(large)(loader.Lazy(list(range(200, 400)), data))
     assert data.fetched == 2 * loader.FIRST
     assert told == {False}
+    assert large.tally == [data.fetched * large.work]
     # A smaller one is fetched whole, and another run does as this one did.
     small = loader.Sparing(loader.Fetching(None, told))
     small(loader.Lazy(list(range(20)), data))

@@ -32,6 +32,8 @@ MOST_S = 40.0
 little that is counted."""
 BATCH = 1000
 """Work of a batch that is asked for: samples are made in code that nothing here counts."""
+SAMPLED = 25
+"""Work of a run that so much work for samples stands for, where epochs are passed."""
 CHECKED = 500
 """Operators after which it is checked that a run may go on."""
 SERIAL = "gpuconsole_serial"
@@ -93,6 +95,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.drawn = probe_collate.Drawn()
         self.asked_for = 0
         """Batches that were asked for."""
+        self.sampled = [0]
+        """Work for the samples of all loaders."""
         self.late = False
         """Whether the time is over in which a run may go on."""
         self.known: set[Any] = set()
@@ -128,7 +132,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Return what decides whether the batches of a loader are fetched whole."""
         # Not known before this process has divided.
         self.drawn.given = self.request.get("drawn") or []
-        return probe_loader.Fetching(self.request.get("whole"), self.fetched, self.drawn)
+        whole = self.request.get("whole")
+        return probe_loader.Fetching(whole, self.fetched, self.drawn, self.sampled)
 
     def asked(self, reader: Any) -> Any:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
@@ -170,7 +175,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             for one in self.fitted:
                 one.stop_training = True
         if self.onward.leaving:
-            passes = self.onward.passes(self.cycles.seen, self.awaited)
+            most = self.awaited - self.sampled[0] // SAMPLED
+            passes = self.onward.passes(self.cycles.seen, most)
             probe_loops.WATCH.passing = passes
 
     def loop_left(self) -> None:

@@ -279,13 +279,15 @@ class Fetching:
     """Whether the batches of a loader are fetched whole: as in another run, else by how much is
     done for a sample, and once they were not never again, so that all steps know as much."""
 
-    def __init__(self, whole: Any, told: Any, drawn: Any = None) -> None:
-        """`told` takes what was found, `whole` and `drawn` are what another run told."""
+    def __init__(self, whole: Any, told: Any, drawn: Any = None, tally: Any = None) -> None:
+        """`told` takes what was found, `whole` and `drawn` are what another run told; `tally` is
+        the work for all samples that were fetched, each taken for as much as the most."""
         self.whole = whole
         self.told = told
         self.drawn = drawn
         self.work = 0
         """The most that was done for a sample so far."""
+        self.tally = [0] if tally is None else tally
         self.looked: set[Any] = set()
         """Forms and extents of samples all over the data set."""
         self.sample: Any = None
@@ -333,6 +335,7 @@ class Sparing:
             first.append(next(rest))
         self.filled = len(first) < size
         self.fetching.ended(not self.filled)
+        self.fetching.tally[0] += len(first) * self.fetching.work
         return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
 
     def _first(self, rest: Any, count: Any) -> Any:
