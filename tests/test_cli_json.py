@@ -66,6 +66,10 @@ ASKED: dict[str, tuple[str, ...]] = {
     "doctor": (),
     "notify": (),
     "takeover": ("--socket", "nowhere.sock"),
+    "forward": ("queued", "8080"),
+    "shell": ("--detach",),
+    "curves": ("ended",),
+    "compare": ("ended", "queued"),
     "render": ("train.py", "--to", "docker"),
     "demo": ("--headless", "--speed", "100"),
     "completion": ("fish",),
@@ -82,13 +86,15 @@ REFUSED = {
     "prune": 3,
     "takeover": 3,
     "exec": 2,
+    "forward": 1,
 }
 """Those that have to say no here, with their exit code: no host answers, there is no backup."""
-NO = {"check": 1, "containers": 3, "image list": 3, "image pull": 3, "preflight": 1}
+NO = {"check": 1, "containers": 3, "image list": 3, "image pull": 3, "preflight": 1, "curves": 1}
 """Those whose answer is itself a no."""
-UNTIL_STOPPED = {"dispatch", "serve", "metrics"}
-"""They run until they are stopped. `serve` and `metrics` print where they are at once, `dispatch`
-what it did at its end; their own tests read the documents."""
+UNTIL_STOPPED = {"dispatch", "serve", "metrics", "jupyter"}
+"""They run until they are stopped. `serve` and `metrics` print where they are at once, `jupyter`
+where it is once its job runs, `dispatch` what it did at its end; their own tests read the
+documents."""
 
 
 def leaves() -> Iterator[tuple[str, click.Command]]:

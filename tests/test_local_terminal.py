@@ -165,7 +165,8 @@ async def test_a_reader_that_has_gone_is_a_broken_pipe(far: Far) -> None:
 
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
 from gpuconsole.local_terminal import converse
 from tests.test_local_terminal import Far
 asyncio.run(converse(Far(), terminal=True))
@@ -180,7 +181,7 @@ def test_a_signal_that_ends_the_program_restores_the_terminal(
     program = subprocess.Popen([sys.executable, "-c", PROGRAM], **ends)
     wait_until(lambda: not pty.restored, "raw mode")
     program.send_signal(number)
-    assert program.wait() == 128 + number
+    assert program.wait(timeout=120) == 128 + number
     assert pty.restored
 
 

@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.palette.screen import Palette
+from gpuconsole.tui.screens.containers import ContainersScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.jump import JumpLabel, JumpScreen
 from gpuconsole.tui.widgets.fleet_map import FleetMap
@@ -113,8 +114,8 @@ async def test_tabs_and_footer_keys_can_be_clicked(size: tuple[int, int]) -> Non
         await console.press("escape")
         await click(console, "1 Fleet", 1)
         await console.until(lambda: console.app.current_mode == "fleet")
-        await click(console, "m metric", size[1] - 1)
-        await console.until(lambda: console.app.screen.query_one(FleetMap).metric == "memory")
+        await click(console, "C containers", size[1] - 1)
+        await console.until(lambda: isinstance(console.app.screen, ContainersScreen))
 
 
 async def test_the_wheel_scrolls_a_list_and_a_double_click_opens() -> None:

@@ -104,7 +104,7 @@ async def test_the_palette_goes_anywhere_by_name(size: tuple[int, int]) -> None:
     async with opened(FakeSession(jobs_now=JOBS), size) as console:
         await ask(console, "ascend", "host", "ascend-01", "2 devices")
         await console.press("enter")
-        await console.shows("Fleet > ascend-01")
+        await console.shows("ascend-01 > gpu 0")
         await ask(console, "job: evil", "[b]evil[/b]", "queued (ana)")
         await console.press("enter")
         await console.shows("Queue > [b]evil[/b]")
