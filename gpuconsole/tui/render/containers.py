@@ -126,7 +126,7 @@ def _words(ink: Ink, shown: HostContainer, now: float) -> Mapping[str, str]:
         "state": ink.say(shown.state),
         "since": since,
         "gpu": ",".join(map(str, shown.devices)),
-        "who": shown.job or ",".join(shown.users),
+        "who": ",".join(shown.users) or shown.job,
         "image": shown.image,
     }
 
