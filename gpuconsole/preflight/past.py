@@ -14,6 +14,7 @@ from gpuconsole.preflight.advice import Estimator, chance_beside
 from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.calibration import Calibration, KnownPeak, Margin, day, reaches
 from gpuconsole.preflight.card import Card
+from gpuconsole.preflight.footprint import MARGINS
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 RAN_OUT_PROBABILITY = 0.99
@@ -157,7 +158,9 @@ class Corrected:
                       "what was predicted for them.",)  # fmt: skip
         if margin.source == "history":
             notes += (f"History: the range comes from {margin.n} scripts that ran in this lab.",)
-        memory = _sized(found.memory, found.memory.reserved_mib * ratio, margin)
+        memory = found.memory
+        if ratio != 1.0 or margin.source == "history":
+            memory = _with_gaps(memory, found.tier, ratio, margin)
         return self._floored(replace(found, memory=memory, notes=notes))
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
@@ -289,6 +292,20 @@ def _sized(memory: Memory, reserved: float, margin: Margin, tensors: float | Non
         total_mib=total,
         low_mib=max(0.0, total - margin.low * reserved - spread),
         high_mib=total + margin.high * reserved + spread,
+    )
+
+
+def _with_gaps(memory: Memory, tier: str, ratio: float, margin: Margin) -> Memory:
+    """Return a memory of another size and range. What its own range has beyond the usual one of its
+    tier stays: how other scripts ran says nothing of an evaluation that was not reached in this."""
+    usual = MARGINS.get(tier, 0.0) * memory.reserved_mib + memory.context_spread_mib  # type: ignore[call-overload]
+    below = max(0.0, memory.total_mib - usual) - memory.low_mib
+    above = memory.high_mib - memory.total_mib - usual
+    sized = _sized(memory, memory.reserved_mib * ratio, margin)
+    return replace(
+        sized,
+        low_mib=max(0.0, sized.low_mib - ratio * max(0.0, below)),
+        high_mib=sized.high_mib + ratio * max(0.0, above),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 
 import pytest
 
 from gpuconsole import preflight
-from gpuconsole.core.estimate import Report
+from gpuconsole.core.estimate import Estimate, Report
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.observation import HostCalibration, Observation
@@ -17,6 +18,8 @@ from gpuconsole.preflight import Calibration, Card
 from gpuconsole.preflight.calibration import HISTORY_MARGIN, LEAST_MARGIN
 from gpuconsole.preflight.digest import script_digest
 from gpuconsole.preflight.footprint import CONTEXT_MIB, MARGINS
+from gpuconsole.preflight.past import Corrected, Past
+from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 SCRIPT = """
 import argparse
@@ -413,3 +416,53 @@ def test_a_context_is_told_by_several_users_where_there_are_several() -> None:
     known = Calibration.from_observations([*ada, bob, *eve]).context("lab", "A100")
     assert known is not None
     assert known.mib == 510.0
+
+
+@dataclass(frozen=True)
+class Gapped:
+    """An estimator whose range is wider than is usual for its tier: 30 MiB below, 500 above."""
+
+    found: Estimate
+
+    def estimate(
+        self,
+        batch_size: int | None = None,
+        *,
+        backend: Backend = "gpu",
+        context_mib: float | None = None,
+        variant: Variant = AS_WRITTEN,
+    ) -> Estimate:
+        memory = self.found.memory
+        assert memory is not None
+        wide = replace(memory, low_mib=memory.low_mib - 30.0, high_mib=memory.high_mib + 500.0)
+        return replace(self.found, memory=wide)
+
+    def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
+        return lambda batch: None
+
+
+@pytest.mark.parametrize("scripts", [0, 9], ids=["no-history", "nine-scripts"])
+def test_what_a_tier_did_not_reach_stays_in_the_range(script: Path, scripts: int) -> None:
+    seen = [other(n, 100.0, 100.0 + n) for n in range(scripts)]
+    past = Past(Calibration.from_observations(seen, ()), script_digest(script, ()))
+    plain = ask(script).estimate
+    usual = Corrected(Plain(plain), past).estimate().memory
+    wide = Corrected(Gapped(plain), past).estimate().memory
+    assert usual is not None
+    assert wide is not None
+    assert usual.low_mib - wide.low_mib == pytest.approx(30.0)
+    assert wide.high_mib - usual.high_mib == pytest.approx(500.0)
+
+
+class Plain(Gapped):
+    """An estimator with the usual range of its tier."""
+
+    def estimate(
+        self,
+        batch_size: int | None = None,
+        *,
+        backend: Backend = "gpu",
+        context_mib: float | None = None,
+        variant: Variant = AS_WRITTEN,
+    ) -> Estimate:
+        return self.found

@@ -238,6 +238,12 @@ def own_of(loader: Any) -> Any:
     return None
 
 
+def in_proportion() -> Any:
+    """Tell whether loaders that nothing trains on were given sizes in proportion in this run: runs
+    that are compared with it do as it does."""
+    return _SIZES.get("size") is not None and not _SIZES.get("trains")
+
+
 def size_of(loader: Any) -> Any:
     """Return the batch size that a loader has in this run, 0 where it has none of its own."""
     return replaced(own_of(loader)) or 0

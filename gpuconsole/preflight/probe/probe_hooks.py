@@ -163,12 +163,19 @@ class Session:
             "untrained": bool(self.cycles.optimizers and not self.cycles.all_steps),
             "own_batch": self.own_batch(),
             "trained_on": self.trained_on(),
-            "trains": sorted({self.own[one] for one in self.cycles.training if self.own.get(one)}),
+            "trains": self.trains(),
             "how": self.request["batch"]["how"],
             "loaders": probe_batch.reached(),
             "options": probe_batch.options(self.own_batch()),
             "notes": [*notes(), *self.left_early],
         }
+
+    def trains(self) -> Any:
+        """Return the batch sizes of the script's own that are trained on, where the others keep
+        theirs; else None."""
+        if probe_batch.in_proportion():
+            return None
+        return sorted({self.own[one] for one in self.cycles.training if self.own.get(one)})
 
     def own_batch(self) -> Any:
         """Return the script's own batch size: as it is known, else of the loader that trains, else
