@@ -131,7 +131,7 @@ class Calibration:
 
         Where runs that ran out leave no bound, it is the default or what was seen, the larger.
         """
-        default = _default_margin(tier)
+        default = default_margin(tier)
         errors = self.residuals(tier, backend)
         high, low = conformal.upper(errors), conformal.lower(errors)
         if high is None or low is None:
@@ -233,7 +233,7 @@ class Calibration:
         if memory.reserved_mib <= 0:
             return 0.0
         point = log(free / memory.reserved_mib)
-        spread = chance.wide(_default_margin(estimate.tier))
+        spread = chance.wide(default_margin(estimate.tier))
 
         def assumed(error: float) -> float:
             return chance.above(error, spread, estimate)
@@ -273,7 +273,7 @@ def reaches(batch: int | None, other: int | None) -> bool:
     return batch == other or (batch is not None and other is not None and batch > other)
 
 
-def _default_margin(tier: str) -> float:
+def default_margin(tier: str) -> float:
     """Return the range of a tier before any history, as a share of what is reserved."""
     if tier == "history":
         return HISTORY_MARGIN
@@ -324,7 +324,7 @@ def _all_residuals(
             errors[key] = error
     return {
         (tier, backend): agreed(
-            [(voice, error) for (voice, _), error in errors.items()], _default_margin(tier)
+            [(voice, error) for (voice, _), error in errors.items()], default_margin(tier)
         )
         for (tier, backend), errors in worst.items()
     }

@@ -12,9 +12,15 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.advice import Estimator, chance_beside
 from gpuconsole.preflight.backends import terms
-from gpuconsole.preflight.calibration import Calibration, KnownPeak, Margin, day, reaches
+from gpuconsole.preflight.calibration import (
+    Calibration,
+    KnownPeak,
+    Margin,
+    day,
+    default_margin,
+    reaches,
+)
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.footprint import MARGINS
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant
 
 RAN_OUT_PROBABILITY = 0.99
@@ -298,7 +304,7 @@ def _sized(memory: Memory, reserved: float, margin: Margin, tensors: float | Non
 def _with_gaps(memory: Memory, tier: str, ratio: float, margin: Margin) -> Memory:
     """Return a memory of another size and range. What its own range has beyond the usual one of its
     tier stays: how other scripts ran says nothing of an evaluation that was not reached in this."""
-    usual = MARGINS.get(tier, 0.0) * memory.reserved_mib + memory.context_spread_mib  # type: ignore[call-overload]
+    usual = default_margin(tier) * memory.reserved_mib + memory.context_spread_mib
     below = max(0.0, memory.total_mib - usual) - memory.low_mib
     above = memory.high_mib - memory.total_mib - usual
     sized = _sized(memory, memory.reserved_mib * ratio, margin)
