@@ -170,12 +170,13 @@ def _errors(name: str, asked: Sequence[Asked]) -> list[Goal]:
         return [Goal(f"{name}, errors", "", "no point answered", None)]
     median, p90, low = sizes["median_error_pct"], sizes["p90_error_pct"], sizes["too_low"]
     share = 100 * sum(inside) / len(inside) if inside else None
+    close = sum(abs(error) <= P90_PCT for error in errors)
     within = "no record" if share is None else f"{sum(inside)} of {len(inside)} ({share:.0f} %)"
     return [
         Goal(
             f"{name}, error: median, nine tenths",
             f"{MEDIAN_PCT:.0f} %, {P90_PCT:.0f} %",
-            f"{median:.2f} %, {p90:.2f} % of {len(errors)} points",
+            f"{median:.2f} %, {p90:.2f} %; within {P90_PCT:.0f} %: {close} of {len(errors)} points",
             median <= MEDIAN_PCT and p90 <= P90_PCT,
         ),
         Goal(
