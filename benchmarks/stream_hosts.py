@@ -26,7 +26,7 @@ import asyncssh
 from asyncssh.connection import SSHConnection
 from asyncssh.constants import MSG_IGNORE
 
-from gpuconsole.remote.launch import MARK
+from gpuconsole.remote.polling.agent_launch import MARK
 
 BEAT_S = 1.0
 FRAMES = 8

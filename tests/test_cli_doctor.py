@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.cli import main
-from gpuconsole.remote.findings import Finding
+from gpuconsole.remote.check_findings import Finding
 from gpuconsole.session import doctor
 from gpuconsole.session.doctor import Machine, Terminal
 from tests.waiting import wait_until

@@ -15,7 +15,7 @@ from gpuconsole.language import CHINESE, language
 from gpuconsole.preflight.interpreter.domain.values import Form, Root, Unknown
 from gpuconsole.preflight.interpreter.frontend.questions import ask
 from gpuconsole.remote.check import HOST_STEPS, SSH_STEPS
-from gpuconsole.remote.findings import Result
+from gpuconsole.remote.check_findings import Result
 from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.report.words import FIGURES

@@ -99,11 +99,11 @@ def test_without_a_session_this_machine_is_left(
 
 @pytest.fixture
 def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Isolation], None]:
-    monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", lambda sandbox: None)
+    monkeypatch.setattr("gpuconsole.remote.isolation.sandbox.require_sandbox", lambda sandbox: None)
     monkeypatch.setattr(measuring, "_state", lambda: tmp_path / "state")
 
     def changed(kind: Isolation) -> None:
-        monkeypatch.setattr("gpuconsole.remote.sandbox.Sandbox.kind", kind)
+        monkeypatch.setattr("gpuconsole.remote.isolation.sandbox.Sandbox.kind", kind)
 
     return changed
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.fuzz import mutate
 from gpuconsole.errors import ConsoleError
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 
 CONTAINER: dict[str, Any] = {
     "Id": "ab" * 32,

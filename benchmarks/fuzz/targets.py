@@ -31,11 +31,11 @@ from gpuconsole.documents import parse
 from gpuconsole.errors import ConsoleError
 from gpuconsole.preflight import analyse
 from gpuconsole.preflight.interpreter.frontend import notebook
-from gpuconsole.remote import smi
-from gpuconsole.remote.docker_images import PullProgress
-from gpuconsole.remote.docker_logs import Demultiplexer
-from gpuconsole.remote.frames import FrameError, Picture
+from gpuconsole.remote.docker.images import PullProgress
+from gpuconsole.remote.docker.logs import Demultiplexer
 from gpuconsole.remote.inventory import parse_inventory
+from gpuconsole.remote.polling import nvidia_smi
+from gpuconsole.remote.polling.agent_frames import FrameError, Picture
 from gpuconsole.remote.slurm import parse as slurm
 from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.model import VendorError
@@ -46,7 +46,7 @@ from gpuconsole.session.logs.tail import LineReader
 from gpuconsole.session.results import Stream, save_results
 from gpuconsole.state import Journal
 from gpuconsole.taskfile import load_task
-from tests.remote import vendortexts
+from tests.remote.vendors import vendortexts
 
 HERE = Path(__file__).resolve().parents[1]
 SCRIPTS = HERE / "scripts"
@@ -132,10 +132,10 @@ class Tools:
                 way.read({command.key: text for command in way.commands})
             except VendorError:
                 accepted = False
-        smi.processes(text)
+        nvidia_smi.processes(text)
         for line in text.splitlines()[:50]:
             with contextlib.suppress(ValueError):
-                smi.device(self.COLUMNS, line, {})
+                nvidia_smi.device(self.COLUMNS, line, {})
         rows = slurm.read_rows(text)
         slurm.read_held(text, rows, slurm.read_nodes(text))
         slurm.read_record(text, "7", "job")

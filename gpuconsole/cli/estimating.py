@@ -19,7 +19,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, state_folder
 from gpuconsole.core.wording import sentences
 from gpuconsole.errors import JournalError, UsageError
-from gpuconsole.remote.drivers import has_driver
+from gpuconsole.remote.local_drivers import has_driver
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.questions import Estimating
 from gpuconsole.session.reading.reader import Reader

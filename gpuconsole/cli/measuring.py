@@ -257,7 +257,7 @@ def _agreed_here(*, yes: bool, needed: bool = True) -> Isolation | None:
 
     Without a terminal nobody agrees, which is a UsageError where the answer is needed.
     """
-    from gpuconsole.remote.sandbox import Sandbox, require_sandbox
+    from gpuconsole.remote.isolation.sandbox import Sandbox, require_sandbox
 
     sandbox, consent = Sandbox(), _consent()
     require_sandbox(sandbox)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from gpuconsole.language import Language
-    from gpuconsole.remote.findings import Finding
+    from gpuconsole.remote.check_findings import Finding
 
 _PIPED_WIDTH = 120
 """Columns where no terminal says how many there are."""

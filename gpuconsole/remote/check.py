@@ -17,15 +17,15 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.core.vendors import Vendor, vendor_of
 from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import ConsoleError, HostKeyError, UnreachableError, UsageError
-from gpuconsole.remote import sources
-from gpuconsole.remote.failures import LoginError, unreachable
-from gpuconsole.remote.findings import Finding, Result
-from gpuconsole.remote.hostkeys import OfferedKey, trust
+from gpuconsole.remote.check_findings import Finding, Result
 from gpuconsole.remote.hosts import make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory, SlurmSection
-from gpuconsole.remote.link import Link
-from gpuconsole.remote.sources import NoSourceError
-from gpuconsole.remote.ssh import SshLink
+from gpuconsole.remote.links.errors import LoginError, unreachable
+from gpuconsole.remote.links.host_keys import OfferedKey, trust
+from gpuconsole.remote.links.protocol import Link
+from gpuconsole.remote.links.ssh import SshLink
+from gpuconsole.remote.polling import sources
+from gpuconsole.remote.polling.sources import NoSourceError
 from gpuconsole.waiting import within
 
 SSH_STEPS = ("name resolution", "tcp", "host key", "login")
@@ -277,7 +277,7 @@ class _HostCheck:
             self._add("devices", "ok", f"{len(host.devices)} x {models}")
 
     async def _engine(self, host: Host) -> None:
-        from gpuconsole.remote.engine import DockerEngine
+        from gpuconsole.remote.docker.engine import DockerEngine
 
         engine = DockerEngine(self._link, self._entry.name, self._entry.docker_socket)
         try:

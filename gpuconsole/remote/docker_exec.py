@@ -18,10 +18,10 @@ import docker
 from gpuconsole.core.processes import Said
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError
-from gpuconsole.remote.docker_calls import CALL_TIMEOUT_S, DockerCalls
-from gpuconsole.remote.docker_errors import translated, unreachable
-from gpuconsole.remote.docker_logs import HEADER
-from gpuconsole.remote.docker_transport import ERROR_BYTES
+from gpuconsole.remote.docker.errors import translated, unreachable
+from gpuconsole.remote.docker.logs import HEADER
+from gpuconsole.remote.docker.thread_pool import CALL_TIMEOUT_S, DockerCalls
+from gpuconsole.remote.docker.transport import ERROR_BYTES
 from gpuconsole.waiting import within
 
 CHUNK = 32 * 1024

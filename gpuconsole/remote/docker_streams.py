@@ -17,10 +17,10 @@ import docker
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError
-from gpuconsole.remote.docker_calls import CALL_TIMEOUT_S, DockerCalls
-from gpuconsole.remote.docker_errors import translated, unreachable
-from gpuconsole.remote.docker_logs import Demultiplexer
-from gpuconsole.remote.docker_transport import ERROR_BYTES
+from gpuconsole.remote.docker.errors import translated, unreachable
+from gpuconsole.remote.docker.logs import Demultiplexer
+from gpuconsole.remote.docker.thread_pool import CALL_TIMEOUT_S, DockerCalls
+from gpuconsole.remote.docker.transport import ERROR_BYTES
 from gpuconsole.remote.inside import PYTHONS, source
 from gpuconsole.remote.inside.dial import CONNECTED
 from gpuconsole.waiting import within

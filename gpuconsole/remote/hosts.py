@@ -14,16 +14,16 @@ from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UnreachableError, UsageError
-from gpuconsole.remote import signals
-from gpuconsole.remote.connects import ConnectGate
+from gpuconsole.remote import process_signals
 from gpuconsole.remote.inventory import HostEntry, Inventory
-from gpuconsole.remote.link import Link
-from gpuconsole.remote.local import LocalLink
-from gpuconsole.remote.poller import HostPoller
+from gpuconsole.remote.links.connect_limits import ConnectGate
+from gpuconsole.remote.links.local import LocalLink
+from gpuconsole.remote.links.protocol import Link
+from gpuconsole.remote.links.ssh import SshLink
+from gpuconsole.remote.links.wakeups import Wakeups
+from gpuconsole.remote.polling.poller import HostPoller
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.poller import SlurmPoller
-from gpuconsole.remote.ssh import SshLink
-from gpuconsole.remote.wakeups import Wakeups
 from gpuconsole.waiting import within
 
 TICK_S = 0.5
@@ -134,7 +134,7 @@ class RemoteHosts:
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Send a signal to a process of a host, if it still is the one that is meant."""
-        await signals.send(self.link(host), host, process, signal)
+        await process_signals.send(self.link(host), host, process, signal)
 
     def _poller(self, entry: HostEntry, stale_after: float) -> HostPoller | SlurmPoller:
         link, clock, random = self._links[entry.name], self._clock, self._random
@@ -153,7 +153,7 @@ class RemoteHosts:
 
     def _docker(self, link: Link, entry: HostEntry) -> ClosableEngine:
         # Only a session that touches containers pays for the import.
-        from gpuconsole.remote.engine import DockerEngine
+        from gpuconsole.remote.docker.engine import DockerEngine
 
         return DockerEngine(
             link,

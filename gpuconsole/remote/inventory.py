@@ -22,8 +22,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
-from gpuconsole.remote import commands
-from gpuconsole.remote.drivers import has_driver
+from gpuconsole.remote import hook_commands as commands
+from gpuconsole.remote.local_drivers import has_driver
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
 SLURM_INTERVAL_S = 5.0

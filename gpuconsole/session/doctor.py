@@ -21,10 +21,10 @@ from gpuconsole.core.trust import require_private
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError
-from gpuconsole.remote.findings import Finding
+from gpuconsole.remote.check_findings import Finding
 from gpuconsole.remote.inventory import load_inventory
-from gpuconsole.remote.sandbox import require_sandbox
-from gpuconsole.remote.sshconfig import own_config, read_aliases, require_trusted
+from gpuconsole.remote.isolation.sandbox import require_sandbox
+from gpuconsole.remote.ssh_config import own_config, read_aliases, require_trusted
 from gpuconsole.state.filesystem import require_local
 
 SMALLEST = (80, 24)
@@ -157,7 +157,7 @@ def _ssh() -> Iterator[Finding]:
 async def _keys(environ: Mapping[str, str]) -> Finding:
     """Test whether there is a key that opens hosts without a passphrase being asked for."""
     # SSH's library is imported only once it is needed.
-    from gpuconsole.remote.ssh_keys import agent_keys, key_files
+    from gpuconsole.remote.links.ssh_keys import agent_keys, key_files
 
     held = await agent_keys(environ.get("SSH_AUTH_SOCK", ""))
     files, locked = key_files()

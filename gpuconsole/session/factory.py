@@ -148,7 +148,7 @@ def ways_to(lab: Inventory, queue: QueueEntry, settings: LabSettings) -> Sequenc
 
     if queue.entries[0].local:
         return (LocalWay(Path(queue.socket)),)
-    from gpuconsole.remote.lab_way import SshWay
+    from gpuconsole.remote.links.lab_service import SshWay
 
     return tuple(SshWay(entry, queue.socket, lab, settings) for entry in queue.entries)
 

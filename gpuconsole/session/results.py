@@ -19,8 +19,8 @@ from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.remote.archives import Entry, Intake
-from gpuconsole.remote.feed import Feed
+from gpuconsole.remote.transfer.archives import Entry, Intake
+from gpuconsole.remote.transfer.stream_file import Feed
 from gpuconsole.session.dispatch.attempt.container_spec import RESULTS_DIR, checkpoint_path
 from gpuconsole.session.dispatch.attempt.recovery import may_have_run
 

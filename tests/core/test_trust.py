@@ -288,14 +288,14 @@ def _inventory(path: Path) -> object:
 
 
 def _known_hosts(path: Path) -> object:
-    from gpuconsole.remote.hostkeys import HostKeyCheck
+    from gpuconsole.remote.links.host_keys import HostKeyCheck
 
     HostKeyCheck("a", path).read()
     return True
 
 
 def _ssh_config(path: Path) -> object:
-    from gpuconsole.remote.sshconfig import require_trusted
+    from gpuconsole.remote.ssh_config import require_trusted
 
     outer = path.with_name("config")
     outer.write_text(f"Host x\n  Include {path.name}\n")

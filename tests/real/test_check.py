@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuconsole.remote.check import HOST_STEPS, SSH_STEPS, HostReport, check
-from gpuconsole.remote.findings import Finding
+from gpuconsole.remote.check_findings import Finding
 from gpuconsole.remote.inventory import Inventory, parse_inventory
 from tests.real.rig.hosts import Lab
 

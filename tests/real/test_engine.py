@@ -21,8 +21,8 @@ from gpuconsole.core.containers import ContainerSpec, LogTail
 from gpuconsole.core.dockerline import docker_line
 from gpuconsole.core.jobs import Mount
 from gpuconsole.errors import EngineError, ImageError, RefusedError
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, output, run, spec, sweep, until
 from tests.real.rig.image import paddle_image, why_no_paddle

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.remote import docker_calls
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.link import Completed
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker import thread_pool
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
+from gpuconsole.remote.links.protocol import Completed
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import run, spec, sweep, until
 from tests.real.rig.image import paddle_image
@@ -115,7 +115,7 @@ async def test_no_rights_on_the_socket_are_named(lab: LabDocker) -> None:
 async def test_a_hung_engine_costs_its_timeout_and_comes_back(
     lab: LabDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker_calls, "CALL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(thread_pool, "CALL_TIMEOUT_S", 0.5)
     engine = DockerEngine(LocalLink("box"), "box", str(lab.socket))
     await engine.info()
     lab.freeze()

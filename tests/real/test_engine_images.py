@@ -12,8 +12,8 @@ import pytest
 
 from gpuconsole.core.fleet import HostFacts
 from gpuconsole.placement.rules.image_compatibility import image_backend, image_fault
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 
 pytestmark = [

@@ -17,12 +17,12 @@ import pytest
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.errors import ContainerGoneError, LeaseTakenError
-from gpuconsole.remote import docker_launches, docker_leases
-from gpuconsole.remote import engine as engine_module
-from gpuconsole.remote.docker_empty import engine_now
-from gpuconsole.remote.docker_status import engine_time
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker import engine as engine_module
+from gpuconsole.remote.docker import launches, leases
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.docker.marker_containers import engine_now
+from gpuconsole.remote.docker.status import engine_time
+from gpuconsole.remote.links.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, spec, sweep, until
 from tests.real.rig.image import paddle_image
@@ -106,17 +106,17 @@ async def test_two_that_both_saw_it_free_cannot_both_have_it(
 ) -> None:
     """Hold both consoles at the last moment before the claim, then let both go."""
     barrier = threading.Barrier(2, timeout=PATIENCE_S)
-    create = docker_leases._create
+    create = leases._create
     met: set[int] = set()
 
     def meet_then_create(client: Any, wanted: Lease, name: str) -> str:
         if id(client) not in met:
             met.add(id(client))
-            assert not [held for held in docker_leases.held(client) if held.lease.uuid == A]
+            assert not [held for held in leases.held(client) if held.lease.uuid == A]
             barrier.wait()
         return create(client, wanted, name)
 
-    monkeypatch.setattr(docker_leases, "_create", meet_then_create)
+    monkeypatch.setattr(leases, "_create", meet_then_create)
     ann, bob = console(), console()
     outcomes = await asyncio.gather(
         ann.claim([lease(A, "ann")]), bob.claim([lease(A, "bob")]), return_exceptions=True
@@ -139,15 +139,15 @@ async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_pla
     await dead.claim([lease(A, "dead")])
     ann, bob = console(lease_grace_s=0), console(lease_grace_s=0)
     judged, go_on = threading.Event(), threading.Event()
-    remove = docker_leases.remove
+    remove = leases.remove
 
-    def slow_remove(client: Any, item: docker_leases.Held) -> bool:
+    def slow_remove(client: Any, item: leases.Held) -> bool:
         if threading.current_thread().name.startswith("engine-ann"):
             judged.set()
             assert go_on.wait(PATIENCE_S)
         return remove(client, item)
 
-    monkeypatch.setattr(docker_leases, "remove", slow_remove)
+    monkeypatch.setattr(leases, "remove", slow_remove)
     slow = DockerEngine(LocalLink("ann"), "ann", str(lab.socket), lease_grace_s=0)
     reaping = asyncio.ensure_future(slow.reap_stale())
     assert await asyncio.to_thread(judged.wait, PATIENCE_S)
@@ -261,15 +261,15 @@ async def test_a_container_that_started_meanwhile_is_never_removed(
     """Its console wakes up between the look of another and that one's removal."""
     slow, other = console(), console(lease_grace_s=0)
     container = await created(slow, "slow")
-    remove = docker_launches.remove_abandoned
+    remove = launches.remove_abandoned
     met = []
 
-    def start_then_remove(client: Any, found: docker_launches.Launching) -> bool:
+    def start_then_remove(client: Any, found: launches.Launching) -> bool:
         met.append(found.id)
         client.start(found.id)
         return remove(client, found)
 
-    monkeypatch.setattr(docker_launches, "remove_abandoned", start_then_remove)
+    monkeypatch.setattr(launches, "remove_abandoned", start_then_remove)
     with pytest.raises(LeaseTakenError, match="job-slow"):
         await other.claim([lease(A, "bob")])
     assert met == [container]
@@ -371,7 +371,7 @@ async def test_hostile_labels_do_no_harm(
     await engine.claim([lease(B, "ann")])
     bad = {"gpuconsole.lease": A, "gpuconsole.since": "soon", "gpuconsole.user": "\x1b[31m[red]x"}
     client = lab.client()
-    client.create_container("lab/paddle:1", ["x"], name=docker_leases.lease_name(A), labels=bad)
+    client.create_container("lab/paddle:1", ["x"], name=leases.lease_name(A), labels=bad)
     with pytest.raises(LeaseTakenError) as caught:
         await engine.claim([lease(A, "ann")])
     assert caught.value.holder == "[red]x (job unknown)"
@@ -411,8 +411,8 @@ async def test_no_image_makes_a_lease(
     # Nor does another image under the name of the empty one give a lease its labels.
     client.tag("lab/evil:1", "gpuconsole/lease", "1", force=True)
     await engine.claim([lease(B, "ann")])
-    held = client.inspect_container(docker_leases.lease_name(B))["Config"]["Labels"]
-    assert held == docker_leases._labels(lease(B, "ann"))
+    held = client.inspect_container(leases.lease_name(B))["Config"]["Labels"]
+    assert held == leases._labels(lease(B, "ann"))
 
 
 @pytest.mark.fault("Two consoles claim one device at once, 50 times", "One wins each time")

@@ -14,8 +14,8 @@ import pytest
 
 from gpuconsole.core.containers import TIME_LIMIT_LABEL, ContainerSpec, Lease
 from gpuconsole.errors import EngineError, HostBusyError
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from gpuconsole.session.estimate.measurement_on_host import NAME
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, run, spec, sweep

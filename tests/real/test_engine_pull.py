@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.errors import ImageError
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.registry import NAME, Registry
 

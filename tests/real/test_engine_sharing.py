@@ -16,9 +16,9 @@ import pytest
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.sharing import Share
 from gpuconsole.errors import LeaseTakenError
-from gpuconsole.remote import docker_leases
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker import leases
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import labels, spec, sweep
 from tests.real.rig.image import paddle_image
@@ -184,18 +184,18 @@ async def test_of_two_that_come_at_once_one_wins(
     ann, bob, eve = console(), console(), console()
     await ann.claim([first("ann")])
     barrier = threading.Barrier(2, timeout=PATIENCE_S)
-    create = docker_leases._create
+    create = leases._create
     met: set[int] = set()
 
     def meet_then_create(client: Any, wanted: Lease, name: str) -> str:
         if id(client) not in met:
             met.add(id(client))
-            there = [held.lease.user for held in docker_leases.held(client)]
+            there = [held.lease.user for held in leases.held(client)]
             assert there == ["ann"]
             barrier.wait()
         return create(client, wanted, name)
 
-    monkeypatch.setattr(docker_leases, "_create", meet_then_create)
+    monkeypatch.setattr(leases, "_create", meet_then_create)
     outcomes = await asyncio.gather(
         bob.claim([beside("bob")]), eve.claim([beside("eve")]), return_exceptions=True
     )
@@ -210,14 +210,14 @@ async def test_one_that_wants_it_all_and_one_that_shares_never_both_stay(
 ) -> None:
     """The first has just gone; both write under different names before either looks."""
     barrier = threading.Barrier(2, timeout=PATIENCE_S)
-    create = docker_leases._create
+    create = leases._create
 
     def create_then_meet(client: Any, wanted: Lease, name: str) -> str:
         made = create(client, wanted, name)
         barrier.wait()
         return made
 
-    monkeypatch.setattr(docker_leases, "_create", create_then_meet)
+    monkeypatch.setattr(leases, "_create", create_then_meet)
     bob, eve = console(), console()
     outcomes = await asyncio.gather(
         bob.claim([beside("bob")]), eve.claim([whole("eve")]), return_exceptions=True

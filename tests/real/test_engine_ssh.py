@@ -14,10 +14,10 @@ import pytest
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import Mount
 from gpuconsole.errors import UnreachableError
-from gpuconsole.remote.bundle import make_bundle
-from gpuconsole.remote.engine import DockerEngine
+from gpuconsole.remote.docker.engine import DockerEngine
 from gpuconsole.remote.inventory import parse_inventory
-from gpuconsole.remote.ssh import SshLink
+from gpuconsole.remote.links.ssh import SshLink
+from gpuconsole.remote.transfer.bundle import make_bundle
 from tests.real.rig.engines import output, spec, until
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S

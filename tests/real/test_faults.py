@@ -10,7 +10,7 @@ import pytest
 
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.remote import ssh
+from gpuconsole.remote.links import ssh
 from tests.real.rig.hosts import Lab
 from tests.real.rig.sessions import COUNT, Desk, job_is, let_go, ran_once, seen, until
 

@@ -18,8 +18,8 @@ import pytest
 from gpuconsole.core.images import ImageStore, Progress
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import EngineError, ImageError, UnreachableError
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.images.copy import Copied, End, copy_image
 from tests.real.rig.docker import LabDocker, why_not

@@ -15,13 +15,13 @@ import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.errors import EngineError, HostKeyError, UnreachableError
-from gpuconsole.remote import ssh
 from gpuconsole.remote.check import trust_host
-from gpuconsole.remote.failures import LoginError
 from gpuconsole.remote.hosts import RemoteHosts
 from gpuconsole.remote.inventory import HostEntry, Inventory, parse_inventory
-from gpuconsole.remote.ssh import SshLink
-from gpuconsole.remote.wakeups import Wakeups
+from gpuconsole.remote.links import ssh
+from gpuconsole.remote.links.errors import LoginError
+from gpuconsole.remote.links.ssh import SshLink
+from gpuconsole.remote.links.wakeups import Wakeups
 from tests import waiting
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S

@@ -10,7 +10,7 @@ import pytest
 
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.remote import sandbox as sandboxes
+from gpuconsole.remote.isolation import sandbox as sandboxes
 from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.analyses import located
 from gpuconsole.session.reading.background import AsyncReader

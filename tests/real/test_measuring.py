@@ -18,8 +18,8 @@ import pytest
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight import analyse
-from gpuconsole.remote import sandbox as sandboxes
-from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxTimeoutError
+from gpuconsole.remote.isolation import sandbox as sandboxes
+from gpuconsole.remote.isolation.sandbox import Limits, Sandbox, SandboxTimeoutError
 from gpuconsole.session.estimate.measurement_on_host import NAME
 from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.background import AsyncReader

@@ -19,8 +19,8 @@ import pytest
 import gpuconsole
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.remote import pidsgroup
-from gpuconsole.remote.sandbox import Limits, Sandbox, SandboxLimitError
+from gpuconsole.remote.isolation import pids_cgroup
+from gpuconsole.remote.isolation.sandbox import Limits, Sandbox, SandboxLimitError
 from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.recordings import recorded
@@ -95,7 +95,7 @@ AS_ANOTHER = """
 import asyncio, json, sys
 from pathlib import Path
 from gpuconsole.errors import ConsoleError
-from gpuconsole.remote.sandbox import Limits, Sandbox
+from gpuconsole.remote.isolation.sandbox import Limits, Sandbox
 
 async def main(kind, code, asked, shown, scratch, limits):
     without = {"bubblewrap": None} if kind == "plain" else {}
@@ -332,7 +332,7 @@ async def test_where_the_kernel_does_not_count_processes_they_are_counted_here(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need_bubblewrap()
-    monkeypatch.setattr(pidsgroup, "_base", lambda: None)
+    monkeypatch.setattr(pids_cgroup, "_base", lambda: None)
     with pytest.raises(SandboxLimitError, match="more than 200 processes"):
         # For root alone the limit of a user's processes does not hold.
         await said(Sandbox(limits=Limits(processes=200)), BOMB, None, scratch)

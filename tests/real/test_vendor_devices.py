@@ -17,8 +17,8 @@ import pytest
 
 from gpuconsole.core.handover import handover
 from gpuconsole.core.vendors import VENDORS, Vendor
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.links.local import LocalLink
 from tests.real.rig.docker import LabDocker, why_not
 from tests.real.rig.engines import run, spec, sweep
 from tests.real.rig.image import paddle_image, why_no_paddle

@@ -12,7 +12,7 @@ from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk
 from tests.real.test_agent import polling, until
-from tests.remote import vendortexts as texts
+from tests.remote.vendors import vendortexts as texts
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "vendor-cli"
 # The folder of the driver's stand-in is seen from outside: what is written there is said at once.

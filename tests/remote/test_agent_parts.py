@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.fleet import Host, HostState
-from gpuconsole.remote import launch, sources
 from gpuconsole.remote.agent import main as agent
 from gpuconsole.remote.agent import tools, worker
 from gpuconsole.remote.agent.machine import steps
 from gpuconsole.remote.agent.processes import Processes, container_of
 from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Worker
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.links.local import LocalLink
+from gpuconsole.remote.polling import agent_launch, sources
 from tests.waiting import DEADLINE_S, wait_until
 
 ID = "0123456789abcdef" * 4
@@ -172,11 +172,11 @@ async def test_a_program_that_is_no_agent_is_refused() -> None:
 
 
 def test_the_payload_is_small_and_holds_every_module() -> None:
-    sent = launch.payload("nonce", 1.0)
+    sent = agent_launch.payload("nonce", 1.0)
     assert len(sent) < 100_000
-    folder = Path(launch.__file__).parent / "agent"
+    folder = Path(agent_launch.__file__).parent / "agent"
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "stage"}
-    assert names == set(launch._MODULES)
+    assert names == set(agent_launch._MODULES)
 
 
 def test_an_answer_that_came_late_tells_nothing_of_the_clock(

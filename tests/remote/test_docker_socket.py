@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.errors import UnreachableError
-from gpuconsole.remote.docker_calls import _LOOK, socket_fault
-from gpuconsole.remote.engine import DockerEngine
-from gpuconsole.remote.link import Completed
-from gpuconsole.remote.local import LocalLink
+from gpuconsole.remote.docker.engine import DockerEngine
+from gpuconsole.remote.docker.thread_pool import _LOOK, socket_fault
+from gpuconsole.remote.links.local import LocalLink
+from gpuconsole.remote.links.protocol import Completed
 
 
 def bound_in(folder: Path) -> Path:

@@ -13,12 +13,12 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import EngineError, UnreachableError, UsageError
 from gpuconsole.remote import hosts as hosts_module
-from gpuconsole.remote import poller, sources
 from gpuconsole.remote.agent import main as agent
 from gpuconsole.remote.hosts import MANY_HOSTS, RemoteHosts, make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory
-from gpuconsole.remote.link import Completed, Link
-from gpuconsole.remote.ssh import SshLink
+from gpuconsole.remote.links.protocol import Completed, Link
+from gpuconsole.remote.links.ssh import SshLink
+from gpuconsole.remote.polling import poller, sources
 from tests.waiting import DEADLINE_S, until
 
 MARK = b"@gpuc "

@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.core import places
 from gpuconsole.errors import DocumentError, UsageError
-from gpuconsole.remote import drivers, inventory
+from gpuconsole.remote import inventory, local_drivers
 from gpuconsole.remote.inventory import HostEntry, parse_inventory
 
 MINIMUM = """\
@@ -221,7 +221,7 @@ def test_a_machine_with_another_vendors_tool_is_a_lab_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(drivers.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(local_drivers.ctypes, "CDLL", no_library)
     assert inventory.local_inventory() is None
     (tmp_path / "npu-smi").write_text("#!/bin/sh\n")
     (tmp_path / "npu-smi").chmod(0o755)

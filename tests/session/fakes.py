@@ -42,7 +42,7 @@ from gpuconsole.errors import (
     UnreachableError,
 )
 from gpuconsole.placement import Place
-from gpuconsole.remote.docker_errors import image_error, translated
+from gpuconsole.remote.docker.errors import image_error, translated
 from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 from tests.waiting import threads_work
 

@@ -11,8 +11,8 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ReadOnlyError, RefusedError
-from gpuconsole.remote.link import Completed
-from gpuconsole.remote.signals import send
+from gpuconsole.remote.links.protocol import Completed
+from gpuconsole.remote.process_signals import send
 from gpuconsole.session.context import Context
 from gpuconsole.session.processes import Processes
 from tests.session.conftest import Lab
@@ -174,7 +174,7 @@ async def test_what_may_never_be_sent(pid: int, signal: str) -> None:
 
 
 def test_no_shell_is_involved() -> None:
-    from gpuconsole.remote import signals
+    from gpuconsole.remote import process_signals
 
-    text = Path(signals.__file__).read_text()
+    text = Path(process_signals.__file__).read_text()
     assert '"sh"' not in text

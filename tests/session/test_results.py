@@ -17,7 +17,7 @@ import pytest
 from gpuconsole.config import TransferSection
 from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import EngineError, RefusedError, UsageError
-from gpuconsole.remote import feed
+from gpuconsole.remote.transfer import stream_file
 from gpuconsole.session import results
 from gpuconsole.session.results import Stream, save_results
 
@@ -288,7 +288,7 @@ async def test_a_stream_is_taken_no_faster_than_it_is_written(
     monkeypatch.setattr(results, "_write", counted)
     await save_results([Stream(fast())], tmp_path / "job", USUAL)
     assert (taken, written) == (200, 200)
-    assert most <= feed.CHUNKS + 3
+    assert most <= stream_file.CHUNKS + 3
 
 
 async def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from gpuconsole.errors import ReadOnlyError, UsageError
 from gpuconsole.session.export.status import status_document
 
 if TYPE_CHECKING:
-    from gpuconsole.remote.hostkeys import OfferedKey
     from gpuconsole.remote.inventory import Inventory
+    from gpuconsole.remote.links.host_keys import OfferedKey
     from gpuconsole.session.session import Session
 
 _PICTURE_WAIT_S = 5.0
@@ -133,7 +133,7 @@ def init(output: Path | None, ssh_config: Path, force: bool) -> int:
     """Write an inventory from your ssh config, or one to fill in."""
     from gpuconsole.core.places import inventory_path
     from gpuconsole.remote.inventory import parse_inventory
-    from gpuconsole.remote.sshconfig import write_inventory
+    from gpuconsole.remote.ssh_config import write_inventory
 
     if options().read_only:
         raise ReadOnlyError(
@@ -159,7 +159,7 @@ def init(output: Path | None, ssh_config: Path, force: bool) -> int:
 def _first_inventory(ssh_config: Path) -> tuple[str, bool]:
     """Return an inventory of the hosts that the ssh config names, or else of the one that is asked
     for, or a template to fill in; and whether there is a host in it."""
-    from gpuconsole.remote.sshconfig import inventory_text, own_config, read_aliases, template_text
+    from gpuconsole.remote.ssh_config import inventory_text, own_config, read_aliases, template_text
 
     path = ssh_config.expanduser()
     if path.exists() or path != own_config():

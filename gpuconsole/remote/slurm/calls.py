@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.inventory import SlurmSection
-from gpuconsole.remote.link import Completed, Link
+from gpuconsole.remote.links.protocol import Completed, Link
 from gpuconsole.remote.slurm.parse import FIELDS, Picture, read_held, read_nodes, read_rows
 
 NO_FOLDER, NOT_YET = 4, 75

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, EngineError
 from gpuconsole.remote.inventory import SlurmSection
-from gpuconsole.remote.link import Link
+from gpuconsole.remote.links.protocol import Link
 from gpuconsole.remote.slurm.calls import SlurmCalls
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.engine import SlurmEngine

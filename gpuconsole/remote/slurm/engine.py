@@ -35,15 +35,15 @@ from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import reporter
 from gpuconsole.remote.inventory import SlurmSection
-from gpuconsole.remote.job_folders import JobFolders
-from gpuconsole.remote.link import Link
+from gpuconsole.remote.links.protocol import Link
 from gpuconsole.remote.slurm import runs, scripts
 from gpuconsole.remote.slurm.arrays import Gatherer
 from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.parse import ENDS
 from gpuconsole.remote.slurm.runs import Look
-from gpuconsole.remote.small_files import ARCHIVE_BYTES, small_files
+from gpuconsole.remote.transfer.job_folders import JobFolders
+from gpuconsole.remote.transfer.small_files import ARCHIVE_BYTES, small_files
 
 LIVE = ("pending", "running", "paused")
 STOP_LOOK_S = 1.0

@@ -11,11 +11,11 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.inventory import HostEntry, unread
-from gpuconsole.remote.link import Link
+from gpuconsole.remote.links.protocol import Link
+from gpuconsole.remote.links.ssh import SshLink
 from gpuconsole.remote.slurm.calls import SlurmCalls
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.nodes import hosts_of, out_of_sight
-from gpuconsole.remote.ssh import SshLink
 
 LONGEST_BACKOFF_S = 30.0
 

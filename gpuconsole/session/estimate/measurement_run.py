@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from gpuconsole.core.text import clean
 from gpuconsole.errors import NotHereError, RefusedError, ScriptFailedError
 from gpuconsole.preflight.request import probe_files
-from gpuconsole.remote.claimed import scratch_folder
-from gpuconsole.remote.probe_lines import lines
+from gpuconsole.remote.isolation.claimed_folders import scratch_folder
+from gpuconsole.remote.isolation.probe_output import lines
 from gpuconsole.session.estimate.outside_folders import named_outside
 
 if TYPE_CHECKING:
-    from gpuconsole.remote.sandbox import Sandbox
+    from gpuconsole.remote.isolation.sandbox import Sandbox
 
 _DOCUMENT = b'{"document":'
 _MESSAGES = (b'{"progress":', b'{"error":')
@@ -49,7 +49,7 @@ async def here(
 
     The same errors, and UsageError without a sandbox.
     """
-    from gpuconsole.remote.sandbox_view import Overlay
+    from gpuconsole.remote.isolation.filesystem_view import Overlay
 
     root = Path(request["root"])
     own = tuple(path.resolve() for path in shown if path.resolve().is_relative_to(root))

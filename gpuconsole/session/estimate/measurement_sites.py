@@ -69,7 +69,7 @@ def local_sites(agreed: Callable[[Isolation], bool]) -> tuple[tuple[Site, ...], 
     `agreed` tells whether the user agreed to an isolation. It may be looked for on disk and tried,
     so that this is for a thread.
     """
-    from gpuconsole.remote.sandbox import Sandbox, require_sandbox
+    from gpuconsole.remote.isolation.sandbox import Sandbox, require_sandbox
 
     if importlib.util.find_spec("paddle") is None:
         return (), "Paddle is not installed on this machine"

@@ -31,7 +31,7 @@ from gpuconsole.state.files.measurement_turn import Turn, measuring_turn
 from gpuconsole.state.files.probe_recordings import MeasuredScripts
 
 if TYPE_CHECKING:
-    from gpuconsole.remote.sandbox import Sandbox
+    from gpuconsole.remote.isolation.sandbox import Sandbox
 
 
 PLANNED = 0.9
@@ -93,8 +93,8 @@ class Measurements:
                 "The device tier takes a device of a host.",
                 "Leave out --local, or name a host with --host.",
             )
-        from gpuconsole.remote.sandbox import Sandbox
-        from gpuconsole.remote.sandbox_view import is_shared
+        from gpuconsole.remote.isolation.filesystem_view import is_shared
+        from gpuconsole.remote.isolation.sandbox import Sandbox
 
         sandbox = Sandbox()
         await asyncio.to_thread(_require_agreed, sandbox, agreed)

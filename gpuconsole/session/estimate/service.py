@@ -134,7 +134,7 @@ class Preflight:
     def isolation(self) -> str:
         """What keeps a script in that is measured on this machine, as a sentence."""
         # Imported with the first question: most sessions measure nothing here.
-        from gpuconsole.remote.sandbox import Sandbox
+        from gpuconsole.remote.isolation.sandbox import Sandbox
 
         return Sandbox().isolation
 

@@ -112,7 +112,7 @@ class HostFaults:
 def could_not_start(said: str, host: str) -> ConsoleError:
     """Return the error of a container that its engine could not start, by what it says of that."""
     # The Docker SDK is not needed to look at a fleet.
-    from gpuconsole.remote.docker_errors import translated
+    from gpuconsole.remote.docker.errors import translated
 
     error = translated(said, host, "starting the container")
     error.host = host

@@ -33,7 +33,7 @@ class CommandPower:
 
     async def switch(self, host: str, verb: Verb) -> str:
         """Run the command to its end; returns "" or what went wrong."""
-        from gpuconsole.remote.local import LocalLink
+        from gpuconsole.remote.links.local import LocalLink
 
         entry = self._entries[host]
         words = entry.wake if verb == "wake" else entry.sleep

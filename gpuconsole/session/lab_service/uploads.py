@@ -16,7 +16,7 @@ from aiohttp import BodyPartReader
 from gpuconsole.core.lab_rights import Caller
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.remote.packed_project import require_bounded
+from gpuconsole.remote.transfer.packed_project import require_bounded
 from gpuconsole.state.filesystem import make_folder
 
 MOST_UPLOADS = 4

@@ -13,7 +13,7 @@ from gpuconsole.session.submit.validate import Packed
 def pack_project(task: Task, target: Path, limit_mib: float) -> Packed:
     """Pack a task's project for the journey to a host; UsageError says why it cannot travel."""
     # A console that only looks never packs: what that needs is imported with the first submission.
-    from gpuconsole.remote.bundle import make_bundle, make_folder_bundle
+    from gpuconsole.remote.transfer.bundle import make_bundle, make_folder_bundle
 
     if task.kind in SESSIONS:
         project = Path(task.project) if task.project else None

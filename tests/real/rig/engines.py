@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from gpuconsole.core.containers import ContainerSpec, ContainerStatus
-from gpuconsole.remote.engine import DockerEngine
+from gpuconsole.remote.docker.engine import DockerEngine
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.image import PADDLE_IMAGE
 from tests.real.rig.patience import PATIENCE_S

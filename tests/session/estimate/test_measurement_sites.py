@@ -100,9 +100,9 @@ async def test_slurm_measures_nothing() -> None:
 
 def test_this_machine_needs_paddle_a_sandbox_and_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement_sites.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", lambda: None)
+    monkeypatch.setattr("gpuconsole.remote.isolation.sandbox.require_sandbox", lambda: None)
     for kind in ("bubblewrap", "files-open"):
-        monkeypatch.setattr("gpuconsole.remote.sandbox.Sandbox.kind", kind)
+        monkeypatch.setattr("gpuconsole.remote.isolation.sandbox.Sandbox.kind", kind)
         agreed = kind.__eq__
         assert local_sites(agreed) == ((Site(isolation=kind),), "")
         assert local_sites(lambda _: False) == ((Site(consent=True, isolation=kind),), "")
@@ -110,7 +110,7 @@ def test_this_machine_needs_paddle_a_sandbox_and_consent(monkeypatch: pytest.Mon
     def none() -> None:
         raise UsageError("No sandbox", "This system has no namespaces.")
 
-    monkeypatch.setattr("gpuconsole.remote.sandbox.require_sandbox", none)
+    monkeypatch.setattr("gpuconsole.remote.isolation.sandbox.require_sandbox", none)
     assert local_sites(lambda _: True) == ((), "This system has no namespaces")
     monkeypatch.setattr(measurement_sites.importlib.util, "find_spec", lambda name: None)
     assert local_sites(lambda _: True) == ((), "Paddle is not installed on this machine")

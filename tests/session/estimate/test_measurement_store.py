@@ -19,7 +19,7 @@ from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.remote import sandbox
+from gpuconsole.remote.isolation import sandbox
 from gpuconsole.session.estimate import measurement_run
 from gpuconsole.session.estimate.measurement_store import Measurements, choose_host
 from gpuconsole.session.reading import inputs, recordings

@@ -20,7 +20,7 @@ from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.lab_rights import Caller, Policy, require_allowed
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.remote.docker_files import rewrite
+from gpuconsole.remote.docker.files import rewrite
 from gpuconsole.session.fleet.changes import changes
 from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service import uploads

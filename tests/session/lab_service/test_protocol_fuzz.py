@@ -22,7 +22,7 @@ from gpuconsole.core.containers import PruneResult
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.remote.packed_project import FILE_LIMIT, require_bounded
+from gpuconsole.remote.transfer.packed_project import FILE_LIMIT, require_bounded
 from gpuconsole.session.lab_service import measuring
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,

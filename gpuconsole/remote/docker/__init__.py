@@ -1,0 +1,1 @@
+"""The Docker engine of a host: containers, images, leases, logs."""

@@ -1,0 +1,168 @@
+"""Files into a container and out of it, through the engine."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import copy
+import json
+import re
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import docker
+
+from gpuconsole.core.containers import LABEL_PREFIX
+from gpuconsole.core.text import clean
+from gpuconsole.core.transfers import LeftOut, TransferLimits
+from gpuconsole.errors import Blame, EngineError, UsageError
+from gpuconsole.remote.transfer.archives import Intake, Readable, packed
+from gpuconsole.remote.transfer.packed_project import require_harmless
+from gpuconsole.remote.transfer.small_files import ARCHIVE_BYTES, small_files
+
+_JOB = LABEL_PREFIX + "job"
+_LINK = 1 << 27
+"""The bit of a link in a file's mode, as Go writes modes down."""
+
+
+def rewrite(
+    bundle: Path,
+    archive: IO[bytes],
+    target: str,
+    user: str,
+    *,
+    read_only: bool = False,
+    mounted: Collection[PurePosixPath] = (),
+) -> None:
+    """Write a bundle again into `archive`, below `target` and all owned by `user`, and rewind.
+
+    `user` is `uid:gid`; anything else means root. With `read_only` all is root's, and every user
+    may read and none may write. What lies in a folder of `mounted` is left out: a mount hides it,
+    and the engine would write it into the host's folder as root. UsageError when the bundle cannot
+    be read.
+    """
+    uid, gid = (0, 0) if read_only else _owner(user)
+    try:
+        with (
+            tarfile.open(bundle, "r:*") as old,
+            tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as new,
+        ):
+            folder = PurePosixPath(target).relative_to("/")
+            made = {*folder.parents}
+            if target == "/":
+                # The folder that it is unpacked in becomes the user's, too.
+                new.addfile(_owned(_directory("."), uid, gid, read_only=read_only))
+                made.add(folder)
+            links: set[PurePosixPath] = set()
+            for member in old:
+                require_harmless(member, links)
+                moved = _owned(copy.copy(member), uid, gid, read_only=read_only)
+                moved.name = str(folder / member.name)
+                if any(PurePosixPath("/", moved.name).is_relative_to(one) for one in mounted):
+                    continue
+                # A folder without an entry of its own would be made as root's.
+                for parent in reversed(PurePosixPath(moved.name).parents):
+                    if parent not in made:
+                        made.add(parent)
+                        entry = _directory(str(parent))
+                        new.addfile(_owned(entry, uid, gid, read_only=read_only))
+                new.addfile(moved, old.extractfile(member) if member.isreg() else None)
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise UsageError(
+            "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
+        ) from error
+    archive.seek(0)
+
+
+def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[PurePosixPath]:
+    """Return the folders of a created container that are folders of the host.
+
+    UsageError where a writable one is reached through a link of the image: nobody could tell then
+    what else of the container is the host's. The job's own folders are not looked at.
+    """
+    mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "bind"]
+    job = ((found.get("Config") or {}).get("Labels") or {}).get(_JOB, "")
+    own = {job, f"{job}.checkpoint"}
+    for mount in mounts:
+        folder = PurePosixPath(mount["Destination"])
+        if not mount.get("RW") or PurePosixPath(mount.get("Source", "")).name in own:
+            continue
+        for part in (folder, *folder.parents[:-1]):
+            if _is_link(client, str(found["Id"]), part):
+                raise UsageError(
+                    "A mount leads through a link",
+                    f"{clean(str(part), 200)} is a link in the image, so {clean(str(folder), 200)} "
+                    "would be mounted elsewhere.",
+                    "Mount it at a path that is none in the image.",
+                )
+    return {PurePosixPath(one["Destination"]) for one in mounts}
+
+
+def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> bool:
+    url = f"{client.base_url}/v{client.api_version}/containers/{container}/archive"
+    answer = client.head(url, params={"path": str(path)}, timeout=client.timeout)
+    if answer.status_code == HTTPStatus.NOT_FOUND:
+        return False
+    try:
+        told = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+        return bool(int(told["mode"]) & _LINK)
+    except (KeyError, TypeError, ValueError):
+        # An answer without words: the engine cannot open a container with these mounts.
+        raise EngineError(
+            "A mount cannot be made",
+            f"The engine cannot tell what {clean(str(path), 200)} of the container is.",
+            "Mount folders at paths that are folders in the image, or none at all.",
+            blame=Blame.PLACE,
+        ) from None
+
+
+def restore(
+    client: docker.APIClient, container: str, archive: Readable, target: str, limits: TransferLimits
+) -> LeftOut:
+    """Unpack a checkpoint that another host has sent into a folder of a created container, all
+    owned by the container's user; returns what of it was left out."""
+    uid, gid = _owner(client.inspect_container(container)["Config"].get("User") or "")
+    intake = Intake("Checkpoint files", limits)
+    client.put_archive(container, target, packed(intake.entries(archive, root=target), uid, gid))
+    return intake.left_out
+
+
+def read_files(client: docker.APIClient, container: str, folder: str) -> dict[str, bytes]:
+    """Return the small regular files that lie in a folder of a container, by name."""
+    try:
+        chunks, _ = client.get_archive(container, folder)
+    except docker.errors.NotFound:
+        return {}
+    with contextlib.closing(chunks), tempfile.TemporaryFile() as archive:
+        for chunk in chunks:
+            archive.write(chunk)
+            if archive.tell() > ARCHIVE_BYTES:
+                return {}
+        archive.seek(0)
+        return small_files(archive)
+
+
+def _owner(user: str) -> tuple[int, int]:
+    """Return the numbers of a container's user; anything else than `uid:gid` means root."""
+    owner = re.fullmatch(r"(\d+)(?::(\d+))?", user)
+    return (int(owner[1]), int(owner[2] or owner[1])) if owner else (0, 0)
+
+
+def _directory(name: str) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+    return entry
+
+
+def _owned(
+    entry: tarfile.TarInfo, uid: int, gid: int, *, read_only: bool = False
+) -> tarfile.TarInfo:
+    entry.uid, entry.gid, entry.uname, entry.gname = uid, gid, "", ""
+    if read_only:
+        entry.mode = 0o555 if entry.isdir() or entry.mode & 0o111 else 0o444
+    return entry

@@ -1,0 +1,1 @@
+"""Where samples come from: the agent, `nvidia-smi`, the tools of other vendors."""

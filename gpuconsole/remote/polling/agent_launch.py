@@ -1,0 +1,65 @@
+"""The console's side of the agent: what is sent to a host, and how it is started there."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from functools import lru_cache
+from importlib import resources, util
+from typing import Any
+
+from gpuconsole.remote.polling.source_pruning import pruned
+from gpuconsole.remote.vendors import FAMILIES
+
+MARK = b"@gpuc "
+"""What every line of the agent starts with; all else on the channel is noise."""
+_MODULES = ("main", "driver", "devices", "mig", "machine", "processes", "tools", "worker")
+# No backslash, no `!`, no nested quote: it reads the same in every login shell.
+_BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+
+
+def command(python: str) -> list[str]:
+    """Return the command that starts the agent with that interpreter."""
+    # -E -s: what a user has set for Python must not reach the agent; -B: nothing is written.
+    return [python, "-u", "-B", "-E", "-s", "-c", _BOOT]
+
+
+def payload(nonce: str, interval: float) -> bytes:
+    """Return what goes into the agent's standard input first."""
+    stage, sources = _sources()
+    options = {"nonce": nonce, "interval": interval, "size": len(sources), "tools": tools()}
+    head = json.dumps(options).encode() + b"\n"
+    return b"%d\n" % len(stage) + stage + head + sources
+
+
+def tools() -> list[dict[str, Any]]:
+    """Return what the agent is told to run: the commands of all vendors' tools."""
+    return [
+        {
+            "name": family.name,
+            "ways": [
+                {
+                    "tool": way.tool,
+                    "foreign": way.foreign,
+                    "commands": [[one.key, one.every, one.argv] for one in way.commands],
+                }
+                for way in family.ways
+            ],
+        }
+        for family in FAMILIES
+    ]
+
+
+@lru_cache(maxsize=1)
+def _sources() -> tuple[bytes, bytes]:
+    folder = resources.files("gpuconsole.remote.agent")
+    modules = {"gpuconsole": "", "gpuconsole.remote": "", "gpuconsole.remote.agent": ""}
+    for name in _MODULES:
+        modules[f"gpuconsole.remote.agent.{name}"] = (folder / f"{name}.py").read_text("utf-8")
+    spec = util.find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("pynvml, from nvidia-ml-py, is not installed")
+    with open(spec.origin, encoding="utf-8") as file:
+        modules["pynvml"] = pruned(file.read(), "".join(modules.values()))
+    stage = (folder / "stage.py").read_bytes()
+    return stage, zlib.compress(json.dumps(modules).encode(), 6)

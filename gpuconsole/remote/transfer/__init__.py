@@ -1,0 +1,1 @@
+"""Files that travel: the project of a job, archives, results."""
