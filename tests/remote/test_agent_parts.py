@@ -174,7 +174,7 @@ async def test_a_program_that_is_no_agent_is_refused() -> None:
 def test_the_payload_is_small_and_holds_every_module() -> None:
     sent = agent_launch.payload("nonce", 1.0)
     assert len(sent) < 100_000
-    folder = Path(agent_launch.__file__).parent / "agent"
+    folder = Path(agent.__file__).parent
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "stage"}
     assert names == set(agent_launch._MODULES)
 

@@ -21,7 +21,7 @@ from gpuconsole.remote.vendors import (
 )
 from gpuconsole.remote.vendors.model import Reading, whole
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "vendor-cli"
+SAMPLES = Path(__file__).parents[4] / "shared" / "vendor-cli"
 pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captures at hand")
 
 # The figures: memory used and in all, load, temperature, power, limit; of the first device.

@@ -378,7 +378,7 @@ def test_ways_are_plain_argument_lists() -> None:
 
 # --- the page -------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "vendors.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "vendors.md"
 
 
 def test_the_page_has_the_tables_of_the_code() -> None:
