@@ -6,7 +6,6 @@ time is killed; one that cannot be killed is waited for, never started twice.
 """
 
 import base64
-import hashlib
 import json
 import os
 import re
@@ -251,5 +250,8 @@ def machine() -> str:
             known = file.read().strip()
     except OSError:
         known = ""
+    # Only where there is a tool: to import it takes as long as the rest of this module.
+    import hashlib
+
     name = "%s %s" % (known, os.uname()[1])
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]

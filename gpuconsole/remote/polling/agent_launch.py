@@ -20,8 +20,9 @@ _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
 
 def command(python: str) -> list[str]:
     """Return the command that starts the agent with that interpreter."""
-    # -E -s: what a user has set for Python must not reach the agent; -B: nothing is written.
-    return [python, "-u", "-B", "-E", "-s", "-c", _BOOT]
+    # -E -s: what a user has set for Python must not reach the agent; -S: what is installed beside
+    # Python is not asked for, which takes a quarter of its start; -B: nothing is written.
+    return [python, "-u", "-B", "-E", "-s", "-S", "-c", _BOOT]
 
 
 def payload(nonce: str, interval: float) -> bytes:

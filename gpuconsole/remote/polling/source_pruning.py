@@ -10,34 +10,56 @@ import re
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINITION = re.compile(r"(?:def|class)\s+([A-Za-z_]\w*)")
+# A name for a number, a text or another name, on one line: to leave it out does nothing else.
+_CONSTANT = re.compile(r"""([A-Za-z_]\w*)[ \t]*=[ \t]*(?![=_])[\w \t.|<+*'"-]+(?:#.*)?$""")
+# An import of one name. What it brings is not looked for, so the name stands for it.
+_IMPORT = re.compile(r"from (?!__future__)[\w.]+ import ([A-Za-z_]\w*)[ \t]*$")
 # Lines that go on with the definition above: indented ones, comments, and closing brackets.
 _GOES_ON = (" ", "\t", "\n", "\r", "#", ")", "]", "}")
+_KINDS = (_DEFINITION, _CONSTANT, _IMPORT)
 
 
 def pruned(source: str, users: str) -> str:
-    """Return `source` without the functions and classes that `users` cannot reach by name.
+    """Return `source` without what `users` cannot reach: functions, classes, constants, imports.
 
     A definition stays when its name stands anywhere in the text of `users`, of statements outside
     of definitions, or of a definition that stays; so names in strings, as for `getattr`, count too.
-    A name that is put together while the program runs does not. Where the cut text is not a
-    program, the whole source is returned.
+    A name that ends in an underscore stands for all constants that begin with it, as in
+    `name.startswith("NVML_ERROR_")`. Another name that is put together while the program runs does
+    not count. Where the cut text is not a program, the whole source is returned.
     """
     parts = _parts(source)
-    wanted = set(_NAME.findall(users))
-    for name, text in parts:
-        if not name:
-            wanted.update(_NAME.findall(text))
+    by_name: dict[str, list[int]] = {}
+    for at, (name, _) in enumerate(parts):
+        by_name.setdefault(name, []).append(at)
     kept: set[int] = set()
-    while found := [at for at, (name, _) in enumerate(parts) if name in wanted and at not in kept]:
-        kept.update(found)
-        for at in found:
-            wanted.update(_NAME.findall(parts[at][1]))
+    looked_for: set[str] = set()
+    texts = [users, *(parts[at][1] for at in by_name.pop("", ()))]
+    while texts:
+        names = set(_NAME.findall("\n".join(texts))) - looked_for
+        looked_for |= names
+        found = _parts_named(names, by_name, parts) - kept
+        kept |= found
+        texts = [parts[at][1] for at in found]
     text = "".join(text for at, (name, text) in enumerate(parts) if not name or at in kept)
     try:
         compile(text, "<pruned>", "exec")
     except SyntaxError:
         return source
     return text
+
+
+def _parts_named(
+    names: set[str], by_name: dict[str, list[int]], parts: list[tuple[str, str]]
+) -> set[int]:
+    """Return the positions of the parts that some names stand for."""
+    found = {at for name in names for at in by_name.get(name, ())}
+    beginnings = tuple(name for name in names if name.endswith("_") and name.strip("_"))
+    if beginnings:
+        for name, places in by_name.items():
+            if name.startswith(beginnings):
+                found.update(at for at in places if _CONSTANT.match(parts[at][1]))
+    return found
 
 
 def _parts(source: str) -> list[tuple[str, str]]:
@@ -47,7 +69,7 @@ def _parts(source: str) -> list[tuple[str, str]]:
     for line in source.splitlines(keepends=True):
         if line.startswith("@"):
             decorators.append(line)
-        elif found := _DEFINITION.match(line):
+        elif found := next(filter(None, (kind.match(line) for kind in _KINDS)), None):
             parts.append((found[1], [*decorators, line]))
             decorators = []
         elif parts[-1][0] and not line.startswith(_GOES_ON):
