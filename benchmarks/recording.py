@@ -23,9 +23,9 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.session.recording.recorder import BLOCK_S, Recorder, Watched, header_of
+from gpuconsole.simulated_lab.catalogue import build_sites
+from gpuconsole.simulated_lab.clock import LabTime
 from gpuconsole.simulated_lab.host import SimulatedHost, phase_of
-from gpuconsole.simulated_lab.sites import build_sites
-from gpuconsole.simulated_lab.time import LabTime
 from gpuconsole.state.recording.archive import Shelf
 from gpuconsole.state.recording.writer import RingWriter, files_in
 

@@ -18,12 +18,12 @@ import click
 from gpuconsole.cli import summaries
 from gpuconsole.cli.entry import gpuconsole, sections, summary
 from gpuconsole.core import filters
-from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.remote.vendors import describe as vendors
 from gpuconsole.session.metrics import describe as metrics
 from gpuconsole.triage.describe import page
 from gpuconsole.tui.keymap import registry
 from gpuconsole.tui.style.themes import Colors, State, ThemeDocument, load, shipped_folder
+from gpuconsole.yamldoc.descriptions import descriptions
 
 TARGET = Path(__file__).with_name("cli.md")
 WIDTH = 90

@@ -11,10 +11,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from gpuconsole.config import LabSettings
-from gpuconsole.documents import Seconds, SizeMib
-from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.remote.inventory import Access, HostSection, InventorySection
 from gpuconsole.taskfile import TaskFile
+from gpuconsole.yamldoc import Seconds, SizeMib
+from gpuconsole.yamldoc.descriptions import descriptions
 
 _HEAD = """# Settings
 

@@ -21,7 +21,7 @@ from gpuconsole.core.receivers import Receiver
 from gpuconsole.core.training_log import Template
 from gpuconsole.core.transfers import TransferLimits
 from gpuconsole.core.units import MIB, parse_time
-from gpuconsole.documents import Seconds, Section, SizeMib, Text, load
+from gpuconsole.yamldoc import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal[
     "weighted",

@@ -21,8 +21,8 @@ from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
 from gpuconsole.core.units import iso_utc, parse_time
-from gpuconsole.documents import Document, Seconds, Section, SizeMib, Text, load_document
 from gpuconsole.errors import UsageError
+from gpuconsole.yamldoc import Document, Seconds, Section, SizeMib, Text, load_document
 
 __all__ = ["TaskSection", "load_task", "task_from_script"]
 

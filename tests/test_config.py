@@ -8,9 +8,9 @@ import pytest
 
 from gpuconsole.config import LabSettings, combined, config_path, load_settings, state_dir
 from gpuconsole.core.estimate import Measure
-from gpuconsole.documents import Section, parse
-from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.errors import DocumentError
+from gpuconsole.yamldoc import Section, parse
+from gpuconsole.yamldoc.descriptions import descriptions
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

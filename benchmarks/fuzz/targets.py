@@ -27,7 +27,6 @@ from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.text import clean
-from gpuconsole.documents import parse
 from gpuconsole.errors import ConsoleError
 from gpuconsole.preflight import analyse
 from gpuconsole.preflight.interpreter.frontend import notebook
@@ -46,6 +45,7 @@ from gpuconsole.session.logs.tail import LineReader
 from gpuconsole.session.results import Stream, save_results
 from gpuconsole.state import Journal
 from gpuconsole.taskfile import load_task
+from gpuconsole.yamldoc import parse
 from tests.remote.vendors import vendortexts
 
 HERE = Path(__file__).resolve().parents[1]

@@ -56,7 +56,7 @@ class Scraping:
     ) -> None:
         """UsageError for a wrong address or token, or one that is open to others without one."""
         _require_parts()
-        from gpuconsole.web.guard import Bearer
+        from gpuconsole.web.auth import Bearer
         from gpuconsole.web.metrics import address_of, require_token
 
         age_s = math.inf if token_age is None else token_age

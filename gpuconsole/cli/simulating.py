@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TextIO
 from gpuconsole.cli.output import say
 from gpuconsole.core.places import state_folder
 from gpuconsole.core.wording import msg
-from gpuconsole.documents import read_text
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.learned import weights_file
 from gpuconsole.placement.policy import BASELINES, POLICIES, named_policy
@@ -25,6 +24,7 @@ from gpuconsole.placement.simulate.compare import Comparison, compare
 from gpuconsole.placement.simulate.lab import Lab
 from gpuconsole.placement.simulate.lab_file import parse_lab
 from gpuconsole.placement.simulate.workload import Cut, build
+from gpuconsole.yamldoc import read_text
 
 if TYPE_CHECKING:
     from gpuconsole.placement.model import Policy

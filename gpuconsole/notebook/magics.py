@@ -12,10 +12,10 @@ from gpuconsole.cli.entry import unexpected
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.notebook.completing import words_for
-from gpuconsole.notebook.desk import Desk
-from gpuconsole.notebook.screen import Screen
-from gpuconsole.notebook.words import Cell, cell_words, line_words
+from gpuconsole.notebook.commands import Cell, cell_words, line_words
+from gpuconsole.notebook.completion import words_for
+from gpuconsole.notebook.display import Screen
+from gpuconsole.notebook.kernel_session import Desk
 
 _NAME = "gpuconsole"
 

@@ -1,7 +1,7 @@
 """Byte streams both ways through an engine: one connection of its own for each, taken over from
 HTTP as the engine's API has it (`Upgrade: tcp`).
 
-The bounds are those of `docker_transport`: of the head in bytes and in time; what follows is read
+The bounds are those of `docker.transport`: of the head in bytes and in time; what follows is read
 no faster than it is taken.
 """
 

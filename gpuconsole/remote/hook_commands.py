@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuconsole.documents import Document
 from gpuconsole.errors import DocumentError
+from gpuconsole.yamldoc import Document
 
 if TYPE_CHECKING:
     from gpuconsole.remote.inventory import HostSection, InventorySection

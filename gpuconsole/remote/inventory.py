@@ -20,10 +20,10 @@ from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.places import find_inventory, inventory_path
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
-from gpuconsole.documents import Document, Section, Text, load_document, parse_document
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import hook_commands as commands
 from gpuconsole.remote.local_drivers import has_driver
+from gpuconsole.yamldoc import Document, Section, Text, load_document, parse_document
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
 SLURM_INTERVAL_S = 5.0

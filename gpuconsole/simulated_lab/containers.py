@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec, ContainerStatus
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
-from gpuconsole.simulated_lab.activity import Load
-from gpuconsole.simulated_lab.plan import STARTUP_S, Plan
+from gpuconsole.simulated_lab.clock import LabTime
+from gpuconsole.simulated_lab.container_script import STARTUP_S, Plan
+from gpuconsole.simulated_lab.load_curves import Load
 from gpuconsole.simulated_lab.terminal import SimulatedTerminal
-from gpuconsole.simulated_lab.time import LabTime
 
 CONTEXT_MIB = 600.0
 """What a simulated process holds of its device outside the allocator."""

@@ -27,11 +27,11 @@ from gpuconsole.core.terminals import SOCKET
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
+from gpuconsole.simulated_lab.container_script import PROJECT, plan_for, script_fault
 from gpuconsole.simulated_lab.containers import SimulatedContainer, container_id
 from gpuconsole.simulated_lab.foreign import SimulatedForeign
 from gpuconsole.simulated_lab.host import SimulatedHost
 from gpuconsole.simulated_lab.images import SimulatedImages
-from gpuconsole.simulated_lab.plan import PROJECT, plan_for, script_fault
 from gpuconsole.simulated_lab.streams import SimulatedPort
 from gpuconsole.simulated_lab.terminal import SimulatedLook, SimulatedTerminal
 

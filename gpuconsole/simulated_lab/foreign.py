@@ -12,9 +12,9 @@ from gpuconsole.core.host_containers import HostContainer, Listed
 from gpuconsole.core.processes import Said
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import EngineError
-from gpuconsole.simulated_lab.activity import Load
 from gpuconsole.simulated_lab.containers import SimulatedContainer
 from gpuconsole.simulated_lab.host import SimulatedHost
+from gpuconsole.simulated_lab.load_curves import Load
 
 FOLLOW_S = 0.1
 """Console seconds between two looks at a log that is followed."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from gpuconsole.core.containers import LeadMark, Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
-from gpuconsole.simulated_lab.activity import HEAT_LAG_S, Load, Shift, read, shift_of
+from gpuconsole.simulated_lab.catalogue import DeviceSite, Site
+from gpuconsole.simulated_lab.clock import LabTime
 from gpuconsole.simulated_lab.containers import SimulatedContainer
-from gpuconsole.simulated_lab.sites import DeviceSite, Site
-from gpuconsole.simulated_lab.time import LabTime
+from gpuconsole.simulated_lab.load_curves import HEAT_LAG_S, Load, Shift, read, shift_of
 
 FRAME_S = 1.0
 """Console seconds between two frames of a host."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, HostState
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.simulated_lab.catalogue import build_sites
+from gpuconsole.simulated_lab.clock import LabTime
 from gpuconsole.simulated_lab.engine import SimulatedEngine, unreachable
 from gpuconsole.simulated_lab.host import SimulatedHost, phase_of
 from gpuconsole.simulated_lab.power import SimulatedPower, sleeping_site
-from gpuconsole.simulated_lab.sites import build_sites
-from gpuconsole.simulated_lab.time import LabTime
 
 IMAGES = {
     "npu": "paddle-npu:cann800-ubuntu20-npu-910b-base-aarch64-gcc84",

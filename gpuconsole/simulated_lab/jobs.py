@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuconsole.core.jobs import Job, Task
-from gpuconsole.simulated_lab.plan import NEED_ENV, NEED_PER_SAMPLE_ENV
+from gpuconsole.simulated_lab.container_script import NEED_ENV, NEED_PER_SAMPLE_ENV
 
 RIVALS = ("chen", "wang")
 """Users who compete with whoever opens the demo."""

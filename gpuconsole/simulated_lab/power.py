@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 
 from gpuconsole.core.power import Elastic, Verb
+from gpuconsole.simulated_lab.catalogue import A100, Kind, Site, site_of
 from gpuconsole.simulated_lab.host import SimulatedHost
-from gpuconsole.simulated_lab.sites import A100, Kind, Site, site_of
 
 KIND = Kind("cloud", A100, 8, "train", 3.4, "all", 96, 768, "550.127.05", "12.4")
 WAKES_S = 20.0

@@ -17,12 +17,12 @@ from gpuconsole.core.containers import ContainerStatus, Engine, EngineInfo
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
+from gpuconsole.simulated_lab.catalogue import A100, DeviceSite, Kind, Site
 from gpuconsole.simulated_lab.containers import SimulatedContainer
 from gpuconsole.simulated_lab.engine import SimulatedEngine
 from gpuconsole.simulated_lab.host import SimulatedHost
 from gpuconsole.simulated_lab.hosts import SimulatedHosts
 from gpuconsole.simulated_lab.jobs import example
-from gpuconsole.simulated_lab.sites import A100, DeviceSite, Kind, Site
 
 CLUSTER = "hpc"
 NODES, DEVICES = ("n1", "n2"), 4

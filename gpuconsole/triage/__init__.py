@@ -4,10 +4,10 @@ Pure: time is handed in, nothing is read and nothing is written.
 """
 
 from gpuconsole.triage.actions import actions_for, ticket
+from gpuconsole.triage.context import Surroundings
+from gpuconsole.triage.detector import Changes, Watch
 from gpuconsole.triage.model import Finding, Scene
 from gpuconsole.triage.rules import RULES, Rule
-from gpuconsole.triage.scenes import Surroundings
-from gpuconsole.triage.watch import Changes, Watch
 
 __all__ = [
     "RULES",

@@ -7,10 +7,10 @@ import re
 from gpuconsole.config import Thresholds, TriageSection
 from gpuconsole.core.pages import with_part
 from gpuconsole.core.units import format_duration, format_mib
-from gpuconsole.documents.descriptions import descriptions
 from gpuconsole.triage.model import Rule
 from gpuconsole.triage.rules import RULES
 from gpuconsole.triage.xids import XIDS
+from gpuconsole.yamldoc.descriptions import descriptions
 
 _TIMES = ("_for", "_within", "_after", "_skew")
 _SIZES = ("idle_memory",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.incidents import Severity
-from gpuconsole.triage import device_rules, idle_rules, machine_rules, use_rules
+from gpuconsole.triage import device_rules, host_rules, idle_rules, usage_rules
 from gpuconsole.triage.model import Rule
 
 __all__ = ["BY_NAME", "DEVICE_RULES", "HOST_RULES", "RULES", "Rule"]
@@ -14,40 +14,40 @@ HOST_RULES: tuple[Rule, ...] = (
     Rule(
         "unreachable", "host unreachable", _CRITICAL,
         "The link to a host is down.",
-        "unreachable_for", test=machine_rules.unreachable, blind=True,
+        "unreachable_for", test=host_rules.unreachable, blind=True,
     ),
     Rule(
         "disk-full", "disk nearly full", _WARNING,
         "Less than {disk_free} % of the host's disk is free; critical below a fifth of that.",
-        "disk_for", test=machine_rules.disk_full,
+        "disk_for", test=host_rules.disk_full,
     ),
     Rule(
         "clock-skew", "clock off", _WARNING,
         "The host's clock differs from this machine's by {clock_skew} or more.",
-        "clock_for", test=machine_rules.clock_skew,
+        "clock_for", test=host_rules.clock_skew,
     ),
     Rule(
         "engine-silent", "container engine does not answer", _WARNING,
         "The host is up and its container engine could not be asked; looked at while jobs wait or"
         " run.",
-        "engine_for", test=machine_rules.engine_silent,
+        "engine_for", test=host_rules.engine_silent,
     ),
     Rule(
         "set-aside", "set aside: jobs cannot start", _CRITICAL,
         "Jobs of this queue could not start on the host one after another, so it takes none for a"
         " while. A warning where only an image cannot be fetched there.",
-        "fault_for", test=machine_rules.set_aside, blind=True,
+        "fault_for", test=host_rules.set_aside, blind=True,
     ),
     Rule(
         "devices-unread", "devices cannot be read", _WARNING,
         "The host is up, and the tool that tells of its devices hangs, fails or prints what cannot"
         " be read.",
-        "fault_for", test=machine_rules.devices_unread,
+        "fault_for", test=host_rules.devices_unread,
     ),
     Rule(
         "failing-jobs", "jobs fail on one host", _WARNING,
         "{failures} different jobs failed by themselves on the host within {failures_within}.",
-        "fault_for", test=machine_rules.failing_jobs,
+        "fault_for", test=host_rules.failing_jobs,
     ),
 )  # fmt: skip
 
@@ -106,13 +106,13 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
         "memory-full", "memory nearly full", _WARNING,
         "{memory_full} % or more of the memory is held; info where one process alone holds it.",
-        "memory_full_for", device_test=use_rules.memory_full,
+        "memory_full_for", device_test=usage_rules.memory_full,
     ),
     Rule(
         "idle-memory", "idle process holds memory", _WARNING,
         "Utilisation is at most {idle_utilization} % and a process that is no job of the queue"
         " holds {idle_memory} or more.",
-        "idle_for", device_test=use_rules.idle_memory, needs="processes",
+        "idle_for", device_test=usage_rules.idle_memory, needs="processes",
     ),
     Rule(
         "idle-job", "job does nothing", _WARNING,
@@ -130,21 +130,21 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "low-load", "low utilisation with full memory", _WARNING,
         "Utilisation is below {low_utilization} % and {low_memory} % or more of the memory is"
         " held.",
-        "low_for", device_test=use_rules.low_load,
+        "low_for", device_test=usage_rules.low_load,
     ),
     Rule(
         "foreign-process", "foreign process on a leased device", _WARNING,
         "A process that does not run in the container of the job that holds the device; on a"
         " device leased to another console, one of another user outside of containers. Info where"
         " it was seen there before the job, which was placed beside it.",
-        "foreign_for", device_test=use_rules.foreign_process, needs="processes",
+        "foreign_for", device_test=usage_rules.foreign_process, needs="processes",
         claimed=True,
     ),
     Rule(
         "straggler", "straggler", _WARNING,
         "A device of a job with several lies {straggler_gap} points of utilisation or more below"
         " the median of the others, which are busy.",
-        "straggler_for", device_test=use_rules.straggler, claimed=True,
+        "straggler_for", device_test=usage_rules.straggler, claimed=True,
     ),
 )  # fmt: skip
 

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 from gpuconsole.errors import UsageError
 from gpuconsole.session.metrics.collector import families
 from gpuconsole.session.metrics.model import Family, Picture, Spread
-from gpuconsole.web.guard import Bearer, is_here, is_loopback
+from gpuconsole.web.auth import Bearer, is_here, is_loopback
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

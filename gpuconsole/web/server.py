@@ -15,8 +15,8 @@ from textual_serve.download_manager import DownloadManager
 
 from gpuconsole.errors import UsageError
 from gpuconsole.waiting import within
-from gpuconsole.web.guard import Guard, is_here, is_own
-from gpuconsole.web.page import SCRIPT, headers, page
+from gpuconsole.web.auth import Guard, is_here, is_own
+from gpuconsole.web.html import SCRIPT, headers, page
 
 MOST_VIEWERS = 16
 LEAVE_S = 5.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.remote import reporter
+from gpuconsole.remote import injected
 from gpuconsole.session.dispatch import device_sharing_watch
 from gpuconsole.session.dispatch.attempt import observation
 from tests.real.rig.hosts import USER, Lab, LabHost
@@ -39,9 +39,9 @@ print("done", flush=True)
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure as often as a test can wait for."""
-    source = reporter._source
+    source = injected._source
     monkeypatch.setattr(
-        reporter, "_source",
+        injected, "_source",
         lambda name: source(name).replace("WRITE_EVERY_S = 10.0", "WRITE_EVERY_S = 0.3"),
     )  # fmt: skip
     monkeypatch.setattr(device_sharing_watch, "READ_EVERY_S", 1.0)

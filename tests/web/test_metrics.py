@@ -25,7 +25,7 @@ from gpuconsole.session.metrics.console import prediction_facts  # noqa: E402
 from gpuconsole.session.metrics.model import Picture  # noqa: E402
 from gpuconsole.session.metrics.queue import Tally  # noqa: E402
 from gpuconsole.simulated_lab import SimulatedHosts  # noqa: E402
-from gpuconsole.web.guard import Bearer, given_token, issued  # noqa: E402
+from gpuconsole.web.auth import Bearer, given_token, issued  # noqa: E402
 from gpuconsole.web.metrics import Address, address_of, exposed  # noqa: E402
 
 NOW = 1_800_000_000.0

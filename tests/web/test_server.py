@@ -14,7 +14,7 @@ aiohttp = pytest.importorskip("aiohttp", reason="needs the extra `serve`")
 pytest.importorskip("textual_serve", reason="needs the extra `serve`")
 
 from gpuconsole.errors import UsageError  # noqa: E402
-from gpuconsole.web.guard import Guard  # noqa: E402
+from gpuconsole.web.auth import Guard  # noqa: E402
 from gpuconsole.web.server import ConsolePage, served  # noqa: E402
 from tests.waiting import DEADLINE_S  # noqa: E402
 

@@ -108,7 +108,7 @@ def _say(reference: str, *, ack: bool, snooze: str | None, resolve: bool) -> int
 def _seconds(text: str) -> float:
     from pydantic import TypeAdapter, ValidationError
 
-    from gpuconsole.documents import Seconds
+    from gpuconsole.yamldoc import Seconds
 
     try:
         return float(TypeAdapter(Seconds).validate_python(text))

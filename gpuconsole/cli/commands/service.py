@@ -44,7 +44,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
         return None
     from pydantic import TypeAdapter, ValidationError
 
-    from gpuconsole.documents.values import Seconds
+    from gpuconsole.yamldoc.values import Seconds
 
     try:
         return TypeAdapter(Seconds).validate_python(text)

@@ -26,7 +26,7 @@ from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
-    from gpuconsole.web.guard import Guard
+    from gpuconsole.web.auth import Guard
 
 PORT = 8765
 LOOK_EVERY_S = 1.0
@@ -63,7 +63,7 @@ def serve(port: int, write: bool, token_age: float, revoke: bool, demo: bool) ->
     `ssh -L 8765:127.0.0.1:8765 HOST`. Viewers can only look unless --write is given. All of them
     share one session: hosts are polled once.
     """
-    from gpuconsole.web.guard import TOKENS
+    from gpuconsole.web.auth import TOKENS
 
     state = state_folder(options().state)
     if revoke:
@@ -83,7 +83,7 @@ def serve(port: int, write: bool, token_age: float, revoke: bool, demo: bool) ->
 
 
 def _revoke(tokens: Path) -> int:
-    from gpuconsole.web.guard import revoke
+    from gpuconsole.web.auth import revoke
 
     revoked = revoke(tokens)
     if options().as_json:
@@ -108,7 +108,7 @@ def _serve_demo(serving: _Serving) -> int:
 
 async def _serve(session: Session, state: Path, serving: _Serving) -> int:
     from gpuconsole.session.viewers.server import Share
-    from gpuconsole.web.guard import issued
+    from gpuconsole.web.auth import issued
     from gpuconsole.web.server import ConsolePage, served
 
     stop = asyncio.Event()

@@ -16,10 +16,10 @@ from typing import Literal
 from pydantic import Field
 
 from gpuconsole.core.wording import msg
-from gpuconsole.documents import Document, Section, Text, parse_document, read_text
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Verdict
 from gpuconsole.placement.model import Learned
+from gpuconsole.yamldoc import Document, Section, Text, parse_document, read_text
 
 SHIPPED = Path(__file__).parents[2] / "data" / "rl-weights.json"
 """Weights that come along: where the search of a lab begins, and what the simulator plays where the

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.wording import msg
-from gpuconsole.documents import Document, Section, SizeMib, Text, parse_document
 from gpuconsole.placement.simulate.device_speeds import (
     CLASSES,
     UNKNOWN,
@@ -18,6 +17,7 @@ from gpuconsole.placement.simulate.device_speeds import (
     speeds,
 )
 from gpuconsole.placement.simulate.lab import Failures, Lab, LabHost
+from gpuconsole.yamldoc import Document, Section, SizeMib, Text, parse_document
 
 MAX_DEVICES = 16_384
 _Speed = Annotated[float, Field(gt=0, le=1000)]

@@ -19,11 +19,11 @@ import threading
 import time
 from typing import Any, Dict, List, Optional
 
-from gpuconsole.remote.agent.driver import Device, Driver
-from gpuconsole.remote.agent.machine import steps as machine_steps
+from gpuconsole.remote.agent.host_stats import steps as machine_steps
+from gpuconsole.remote.agent.nvml_driver import Device, Driver
 from gpuconsole.remote.agent.processes import Processes
-from gpuconsole.remote.agent.tools import Tools
-from gpuconsole.remote.agent.worker import Values, Worker
+from gpuconsole.remote.agent.vendor_tools import Tools
+from gpuconsole.remote.agent.watchdog import Values, Worker
 
 MARK = "@gpuc "
 HEARTBEAT_S = 1.0

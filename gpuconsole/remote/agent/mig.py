@@ -5,8 +5,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import pynvml
 
-from gpuconsole.remote.agent.devices import call
-from gpuconsole.remote.agent.worker import LostError, UnsupportedError
+from gpuconsole.remote.agent.nvml_device import call
+from gpuconsole.remote.agent.watchdog import LostError, UnsupportedError
 
 _PROFILE = re.compile(r"\bMIG (\S+)")
 FAULTS = (pynvml.NVMLError, LostError, UnsupportedError)

@@ -15,7 +15,7 @@ from typing import Any
 from gpuconsole.core.evolving import Evolving
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState, PeerLink
 from gpuconsole.core.text import clean
-from gpuconsole.remote.vendors.shelf import Round, Shelf, unpacked
+from gpuconsole.remote.vendors.latest_readings import Round, Shelf, unpacked
 
 MAX_DEVICES = 128
 MAX_PROCESSES = 4096

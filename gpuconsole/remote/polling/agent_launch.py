@@ -13,7 +13,16 @@ from gpuconsole.remote.vendors import FAMILIES
 
 MARK = b"@gpuc "
 """What every line of the agent starts with; all else on the channel is noise."""
-_MODULES = ("main", "driver", "devices", "mig", "machine", "processes", "tools", "worker")
+_MODULES = (
+    "main",
+    "nvml_driver",
+    "nvml_device",
+    "mig",
+    "host_stats",
+    "processes",
+    "vendor_tools",
+    "watchdog",
+)
 # No backslash, no `!`, no nested quote: it reads the same in every login shell.
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 
@@ -62,5 +71,5 @@ def _sources() -> tuple[bytes, bytes]:
         raise ModuleNotFoundError("pynvml, from nvidia-ml-py, is not installed")
     with open(spec.origin, encoding="utf-8") as file:
         modules["pynvml"] = pruned(file.read(), "".join(modules.values()))
-    stage = (folder / "stage.py").read_bytes()
+    stage = (folder / "bootstrap.py").read_bytes()
     return stage, zlib.compress(json.dumps(modules).encode(), 6)

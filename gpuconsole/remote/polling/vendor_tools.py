@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.remote.agent.tools import DEADLINE_S, FOLDERS, LIMIT, pause_after
+from gpuconsole.remote.agent.vendor_tools import DEADLINE_S, FOLDERS, LIMIT, pause_after
 from gpuconsole.remote.links.protocol import Completed, Link
 from gpuconsole.remote.vendors import FAMILIES
+from gpuconsole.remote.vendors.latest_readings import Round, Shelf, is_foreign
 from gpuconsole.remote.vendors.model import Family, Way
-from gpuconsole.remote.vendors.shelf import Round, Shelf, is_foreign
 
 _PATH = f'PATH="$PATH:{FOLDERS}"; export PATH LC_ALL=C; '
 _WHICH = _PATH + 'for t in "$@"; do command -v "$t" >/dev/null && echo "$t"; done; true'

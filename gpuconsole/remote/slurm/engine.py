@@ -33,15 +33,15 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.text import clean
 from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError, UsageError
-from gpuconsole.remote import reporter
+from gpuconsole.remote import injected
 from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.links.protocol import Link
-from gpuconsole.remote.slurm import runs, scripts
-from gpuconsole.remote.slurm.arrays import Gatherer
+from gpuconsole.remote.slurm import run_folder, scripts
 from gpuconsole.remote.slurm.calls import NO_FOLDER, SlurmCalls, controller_away
 from gpuconsole.remote.slurm.cluster import Cluster
+from gpuconsole.remote.slurm.job_arrays import Gatherer
 from gpuconsole.remote.slurm.parse import ENDS
-from gpuconsole.remote.slurm.runs import Look
+from gpuconsole.remote.slurm.run_folder import Look
 from gpuconsole.remote.transfer.job_folders import JobFolders
 from gpuconsole.remote.transfer.small_files import ARCHIVE_BYTES, small_files
 
@@ -159,7 +159,7 @@ class SlurmEngine:
             start=spec.working_dir.removeprefix("/workspace").lstrip("/"),
             folder=await self._run_folder(spec.name),
         )
-        packed = runs.pack(script, spec.labels)
+        packed = run_folder.pack(script, spec.labels)
         doing = f"making {spec.name}"
         await self._calls.ask(scripts.CREATE, script.folder, doing=doing, stdin=packed)
         look = await self._look(spec.name)
@@ -237,7 +237,7 @@ class SlurmEngine:
         _require_name(container)
         row, labels = self._cluster.row(container), self._labels.get(container)
         if row is not None and labels is not None:
-            seen = runs.status_of_row(container, self.host, row, labels)
+            seen = run_folder.status_of_row(container, self.host, row, labels)
             if seen is not None:
                 return seen
         look = await self._look(container)
@@ -246,7 +246,7 @@ class SlurmEngine:
         if look.away and look.exit_code != 0:
             raise controller_away(self.host, look.said)
         self._require_believable(container, look)
-        return runs.status_of(container, self.host, look)
+        return run_folder.status_of(container, self.host, look)
 
     async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
         """List the runs that carry this journal's label."""
@@ -255,7 +255,7 @@ class SlurmEngine:
             scripts.OWN, await self._folder(), line, doing="listing its runs"
         )
         names = [name for line in said.splitlines() if (name := line.rpartition("/")[0])]
-        seen = [await self.inspect(name) for name in names if runs.NAME.fullmatch(name)]
+        seen = [await self.inspect(name) for name in names if run_folder.NAME.fullmatch(name)]
         return tuple(status for status in seen if status is not None)
 
     async def stop(self, container: str, grace_s: float) -> None:
@@ -371,7 +371,7 @@ class SlurmEngine:
             return None
         if done.exit_status != 0:
             raise self._calls.fault(done.exit_status, done.stderr, f"looking at {container}")
-        look = runs.read_look(container, done.stdout.decode("utf-8", "replace"), nonce)
+        look = run_folder.read_look(container, done.stdout.decode("utf-8", "replace"), nonce)
         self._labels[container] = look.labels
         if look.record is None or look.record.state in ENDS:
             # The picture may be older than this: it must not bring back what has ended.
@@ -393,7 +393,7 @@ class SlurmEngine:
             look = await self._look(container)
             if look is None:
                 return True
-            if not look.away and runs.status_of(container, self.host, look).state not in LIVE:
+            if not look.away and run_folder.status_of(container, self.host, look).state not in LIVE:
                 return True
             if loop.time() >= deadline:
                 return False
@@ -426,12 +426,12 @@ class SlurmEngine:
     async def _inside(self, container: str, target: str) -> str:
         """Return where a path of a container lies in a run's folder."""
         base = await self._run_folder(container)
-        for outside, inside in ((reporter.FOLDER, "reporter"), ("/workspace", "work")):
+        for outside, inside in ((injected.FOLDER, "reporter"), ("/workspace", "work")):
             if target == outside or target.startswith(outside + "/"):
                 return f"{base}/{inside}{target.removeprefix(outside)}"
         raise EngineError("No such folder in a run", f"{self.host}: {clean(target, 200)}.")
 
 
 def _require_name(name: str) -> None:
-    if not runs.NAME.fullmatch(name):
+    if not run_folder.NAME.fullmatch(name):
         raise UsageError("Not a name", f"{clean(name, 80)!r} cannot name a folder.")

@@ -9,7 +9,7 @@ where it is printed, which is also that of its node `/dev/davinciN`.
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, DeviceProcess
-from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors import cells, tables
 from gpuconsole.remote.vendors.cards import address
 from gpuconsole.remote.vendors.model import (
     Command,
@@ -61,7 +61,7 @@ def read(texts: Texts) -> Reading:
         unit = row.unit("processmemory")
         one = process(
             row.get("processid"),
-            figures.mib(row.get("processmemory"), unit),
+            cells.mib(row.get("processmemory"), unit),
             row.get("processname") or "",
         )
         if chip is not None and one is not None:
@@ -75,15 +75,15 @@ def _chip(row: tables.Row, number: int | None) -> Device:
     """Return one chip; `number` stands in where a package has several and none is printed."""
     bus = address(row, "bus-id")
     own = "hbm-usage" if row.get("hbm-usage") is not None else "memory-usage"
-    used, total = figures.sizes(row.get(own), row.unit(own))
+    used, total = cells.sizes(row.get(own), row.unit(own))
     if own == "hbm-usage" and not total:
         # A card with no HBM prints 0 / 0 there and has its memory in the column before.
-        used, total = figures.sizes(row.get("memory-usage"), row.unit("memory-usage"))
+        used, total = cells.sizes(row.get("memory-usage"), row.unit("memory-usage"))
     named = row.word("phy-id", "device")
     # Without a physical number that of the NPU is the one of its node.
-    index = figures.count(named) if named else number
+    index = cells.count(named) if named else number
     if index is None:
-        index = figures.count(row.word("npu"))
+        index = cells.count(row.word("npu"))
     name = row.get("name") or ""
     health = row.word("health")
     return device(
@@ -93,9 +93,9 @@ def _chip(row: tables.Row, number: int | None) -> Device:
         name if name.lower().startswith("ascend") else f"Ascend {name}",
         memory_used_mib=used if total else None,
         memory_total_mib=total or None,
-        utilization=figures.percent(row.get("aicore")),
-        temperature_c=figures.celsius(row.get("temp")),
-        power_w=figures.watts(row.get("power")),
+        utilization=cells.percent(row.get("aicore")),
+        temperature_c=cells.celsius(row.get("temp")),
+        power_w=cells.watts(row.get("power")),
         pci_bus_id=bus,
         health="" if health.lower() in _UNTOLD else health,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors import cells, tables
 from gpuconsole.remote.vendors.model import Vendor, VendorError, device
 
 
@@ -20,20 +20,20 @@ def card(vendor: Vendor, row: tables.Row, word: str, **more: object) -> Device:
 
     `more` are fields of the device that only this vendor's table tells.
     """
-    used, total = figures.sizes(row.get("memory-usage"), row.unit("memory-usage"))
-    power, limit = figures.pair(row.get("pwr:usage/cap"))
+    used, total = cells.sizes(row.get("memory-usage"), row.unit("memory-usage"))
+    power, limit = cells.pair(row.get("pwr:usage/cap"))
     bus = address(row, "bus-id")
     return device(
         vendor,
         bus,
-        figures.count(row.word(word)),
+        cells.count(row.word(word)),
         row.get("name") or "",
         memory_used_mib=used,
         memory_total_mib=total,
-        utilization=figures.percent(row.word(f"{word}-util")),
-        temperature_c=figures.celsius(row.get("temp")),
-        power_w=figures.watts(power),
-        power_limit_w=figures.watts(limit),
+        utilization=cells.percent(row.word(f"{word}-util")),
+        temperature_c=cells.celsius(row.get("temp")),
+        power_w=cells.watts(power),
+        power_limit_w=cells.watts(limit),
         pci_bus_id=bus,
         **more,
     )

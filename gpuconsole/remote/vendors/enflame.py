@@ -6,7 +6,7 @@ Its memory column is the card's whole memory; how much of it is held is not told
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors import cells, tables
 from gpuconsole.remote.vendors.cards import address
 from gpuconsole.remote.vendors.model import (
     Command,
@@ -42,18 +42,18 @@ def read(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    power, limit = figures.pair(row.get("pwr"))
+    power, limit = cells.pair(row.get("pwr"))
     bus = address(row, "bus-id")
     return device(
         VENDOR,
         bus,
-        figures.count(row.word("dev")),
+        cells.count(row.word("dev")),
         row.get("name") or "",
-        memory_total_mib=figures.mib(row.get("mem")),
-        utilization=figures.percent(row.get("dused", "dev-util")),
-        temperature_c=figures.celsius(row.get("temp")),
-        power_w=figures.watts(power),
-        power_limit_w=figures.watts(limit),
+        memory_total_mib=cells.mib(row.get("mem")),
+        utilization=cells.percent(row.get("dused", "dev-util")),
+        temperature_c=cells.celsius(row.get("temp")),
+        power_w=cells.watts(power),
+        power_limit_w=cells.watts(limit),
         pci_bus_id=bus,
     )
 

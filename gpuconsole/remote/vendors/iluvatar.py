@@ -6,7 +6,8 @@ A card of two chips is two devices; its power is printed with one of them only.
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors import cells as figures
+from gpuconsole.remote.vendors import tables
 from gpuconsole.remote.vendors.cards import card
 from gpuconsole.remote.vendors.model import (
     Command,

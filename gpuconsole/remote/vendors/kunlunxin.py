@@ -7,7 +7,7 @@ XPU-RT runtime, and is left alone.
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import figures, tables
+from gpuconsole.remote.vendors import cells, tables
 from gpuconsole.remote.vendors.cards import address, card
 from gpuconsole.remote.vendors.model import (
     Command,
@@ -65,21 +65,21 @@ def read_old(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    errors = figures.count(row.get("volatileuncorr.ecc"))
+    errors = cells.count(row.get("volatileuncorr.ecc"))
     return card(VENDOR, row, "xpu", ecc_uncorrected=errors)
 
 
 def _old_card(row: tables.Row) -> Device:
-    used, total = figures.sizes(row.get("memory"))
+    used, total = cells.sizes(row.get("memory"))
     bus = address(row, "pciaddr")
     return device(
         VENDOR,
         bus,
-        figures.count(row.word("devid")),
+        cells.count(row.word("devid")),
         row.get("model") or "",
         memory_used_mib=used,
         memory_total_mib=total,
-        utilization=figures.percent(row.get("userate")),
+        utilization=cells.percent(row.get("userate")),
         pci_bus_id=bus,
     )
 

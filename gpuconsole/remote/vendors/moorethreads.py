@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import documents, figures, tables
+from gpuconsole.remote.vendors import cells, json_output, tables
 from gpuconsole.remote.vendors.cards import address
 from gpuconsole.remote.vendors.model import (
     Command,
@@ -60,24 +60,24 @@ def _card(row: tables.Row) -> Device:
     return device(
         VENDOR,
         bus,
-        figures.count(row.word("id")),
+        cells.count(row.word("id")),
         row.get("name") or "",
-        memory_used_mib=figures.mib(used),
-        memory_total_mib=figures.mib(total),
-        utilization=figures.percent(row.get("%gpu")),
-        temperature_c=figures.celsius(row.get("temp")),
+        memory_used_mib=cells.mib(used),
+        memory_total_mib=cells.mib(total),
+        utilization=cells.percent(row.get("%gpu")),
+        temperature_c=cells.celsius(row.get("temp")),
         pci_bus_id=bus,
     )
 
 
 def _with_details(devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
-    known = {documents.leaf(card, "Index"): card for card in documents.records(text, "GPU")}
+    known = {json_output.leaf(card, "Index"): card for card in json_output.records(text, "GPU")}
     return tuple(
         replace(
             one,
-            power_w=figures.watts(documents.leaf(card, "Power Readings", "Power Draw")),
-            sm_clock_mhz=figures.megahertz(documents.leaf(card, "Clocks", "Graphics")),
-            memory_clock_mhz=figures.megahertz(documents.leaf(card, "Clocks", "Memory")),
+            power_w=cells.watts(json_output.leaf(card, "Power Readings", "Power Draw")),
+            sm_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Graphics")),
+            memory_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Memory")),
         )
         if (card := known.get(str(one.index))) is not None
         else one

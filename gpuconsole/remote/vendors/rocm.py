@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import amd, figures, tables
-from gpuconsole.remote.vendors.documents import leaf, parsed
+from gpuconsole.remote.vendors import amd, tables
+from gpuconsole.remote.vendors import cells as figures
+from gpuconsole.remote.vendors.json_output import leaf, parsed
 from gpuconsole.remote.vendors.model import (
     MAX_DEVICES,
     Command,

@@ -23,8 +23,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError, UsageError
-from gpuconsole.remote import reporter
-from gpuconsole.remote.reporter.probe import MARK
+from gpuconsole.remote import injected
+from gpuconsole.remote.injected.context_probe import MARK
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import (
     attempt_key,
@@ -232,7 +232,7 @@ class _Run:
         spec = container_spec(
             job,
             job.attempt,
-            command=("python", f"{reporter.FOLDER}/{reporter.PROBE}"),
+            command=("python", f"{injected.FOLDER}/{injected.PROBE}"),
             image=self.image,
             account=account,
             journal=self.context.journal.id,
@@ -241,7 +241,7 @@ class _Run:
             runtime=await runtime_of(maker, self.engine),
         )
         self._container = await self.engine.create(replace(spec, network="none"))
-        await self._put(reporter.pack_probe)
+        await self._put(injected.pack_probe)
         self.progress("starting the probe")
         await self.engine.start(self._container)
 
@@ -298,13 +298,13 @@ class _Run:
         return None, None
 
     async def _answer(self, phase: str) -> None:
-        await self._put(lambda path: reporter.pack_file(path, f"go-{phase}"))
+        await self._put(lambda path: injected.pack_file(path, f"go-{phase}"))
 
     async def _put(self, pack: Callable[[Path], None]) -> None:
         with tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder:
             packed = Path(folder) / "probe.tar"
             pack(packed)
-            await self.engine.put(self._container, packed, reporter.FOLDER)
+            await self.engine.put(self._container, packed, injected.FOLDER)
 
     def _result(self) -> HostCalibration:
         found = HostCalibration(

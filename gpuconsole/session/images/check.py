@@ -23,8 +23,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.vendors import Vendor, vendor_of
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError
 from gpuconsole.placement.rules.image_compatibility import NO_CUDA, image_fault
-from gpuconsole.remote import reporter
-from gpuconsole.remote.reporter.image_probe import KINDS, MARK
+from gpuconsole.remote import injected
+from gpuconsole.remote.injected.image_probe import KINDS, MARK
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.vendor_runtime import require_confined, runtime_of
 from gpuconsole.state import new_nonce
@@ -198,7 +198,7 @@ class _Run:
 
 
 def _source() -> str:
-    return resources.files(reporter.__name__).joinpath("image_probe.py").read_text("utf-8")
+    return resources.files(injected.__name__).joinpath("image_probe.py").read_text("utf-8")
 
 
 def _said(text: str) -> dict[str, str]:

@@ -19,10 +19,10 @@ from struct import Struct
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
-from gpuconsole.state.recording import log
+from gpuconsole.state.recording import event_log
 from gpuconsole.state.recording.delta_codec import Columns, figure, pack, quantised_all
+from gpuconsole.state.recording.event_log import checked, parsed, plain
 from gpuconsole.state.recording.file_format import LATEST
-from gpuconsole.state.recording.log import checked, parsed, plain
 
 Seen = tuple[float, Host]
 """When a host's record was noticed, and the record."""
@@ -357,7 +357,7 @@ class Frames:
 
 def prepare() -> None:
     """Make what checks notes and records, which takes a while, before somebody waits for it."""
-    log.prepare(HostNote, DeviceNote)
+    event_log.prepare(HostNote, DeviceNote)
 
 
 def decode(data: bytes, host_of: Callable[[int], Host]) -> Frames:

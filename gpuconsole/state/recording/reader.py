@@ -18,7 +18,8 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
-from gpuconsole.state.recording import file_format, log
+from gpuconsole.state.recording import event_log as log
+from gpuconsole.state.recording import file_format
 from gpuconsole.state.recording.file_format import Header, Place, RecordingError
 from gpuconsole.state.recording.frames import Frames, Run, decode
 

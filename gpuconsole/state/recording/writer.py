@@ -17,7 +17,7 @@ from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.trust import make_private
 from gpuconsole.errors import UsageError
-from gpuconsole.state.recording import log
+from gpuconsole.state.recording import event_log
 from gpuconsole.state.recording.file_format import SUFFIX, Header, block_bytes, header_bytes
 from gpuconsole.state.recording.frames import Seen, Standings, encode
 
@@ -85,7 +85,7 @@ class FileWriter:
             incidents = [*((batch.first, incident) for incident in batch.known), *incidents]
         # What changed is lost with a block that cannot be written: then all is told again.
         self._told_all = False
-        text, written = log.write(self._standings.new, jobs, batch.events, incidents)
+        text, written = event_log.write(self._standings.new, jobs, batch.events, incidents)
         self._append(block_bytes(text, frames, batch.first, batch.last))
         self._told_all, self._untold = True, [job for _, job in jobs[written:]]
         self._standings.new.clear()

@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
-from gpuconsole import documents
+from gpuconsole import yamldoc
 from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, TrustError
 
@@ -152,7 +152,7 @@ def load(path: Path) -> ThemeFile:
     """
     own = path.parent != shipped_folder()
     try:
-        said = documents.load(path, ThemeDocument, trusted=own)
+        said = yamldoc.load(path, ThemeDocument, trusted=own)
     except (DocumentError, TrustError) as error:
         hint = error.hint or "Correct the file, or choose another theme with `:`."
         raise DocumentError("Theme not loaded", error.message, hint) from error
@@ -187,7 +187,7 @@ def _ramp(said: tuple[str, ...]) -> tuple[str, ...]:
 _Hex = Annotated[str, AfterValidator(_hex)]
 
 
-class Colors(documents.Section):
+class Colors(yamldoc.Section):
     """What words, boxes and bars are drawn in, beside the ramp."""
 
     primary: _Hex
@@ -216,7 +216,7 @@ class Colors(documents.Section):
     """Boxes and rules."""
 
 
-class State(documents.Section):
+class State(yamldoc.Section):
     """A device's trouble on the map; drawn in reverse, so it is the ground behind a glyph."""
 
     down: _Hex
@@ -229,10 +229,10 @@ class State(documents.Section):
     """`?`: no news of late, or not connected yet."""
 
 
-class ThemeDocument(documents.Section):
+class ThemeDocument(yamldoc.Section):
     """A theme's file."""
 
-    name: Annotated[documents.Text, AfterValidator(_named)]
+    name: Annotated[yamldoc.Text, AfterValidator(_named)]
     """What `theme:` in the settings and the palette call it."""
     dark: bool
     """Whether words are light on dark."""

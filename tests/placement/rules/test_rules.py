@@ -7,10 +7,10 @@ from dataclasses import replace
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.documents import parse
 from gpuconsole.placement import Holder, Request, decide, named_policy
 from gpuconsole.placement.rules.quotas import Limits, Quota, Use, Window
 from gpuconsole.placement.rules.rules import LabRules, limits_of, usage_of
+from gpuconsole.yamldoc import parse
 
 NOW = 1_800_000_000.0
 A100 = Host("a", devices=(Device("GPU-1", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960.0),))

@@ -15,7 +15,7 @@ from gpuconsole.remote.slurm.parse import (
     read_record,
     read_rows,
 )
-from gpuconsole.remote.slurm.reasons import WAITING, ended_sentence, waiting_sentence
+from gpuconsole.remote.slurm.states import WAITING, ended_sentence, waiting_sentence
 
 NODES = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=3 CPUEfctv=8 CPUTot=8 CPULoad=1.31 \

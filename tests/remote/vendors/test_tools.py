@@ -16,13 +16,13 @@ import pytest
 
 from gpuconsole.core.fleet import PENDING, Host, HostState
 from gpuconsole.errors import UnreachableError
-from gpuconsole.remote.agent import tools
+from gpuconsole.remote.agent import vendor_tools as tools
 from gpuconsole.remote.links.local import LocalLink
 from gpuconsole.remote.links.protocol import Completed
 from gpuconsole.remote.polling import agent_launch, sources, vendor_tools
 from gpuconsole.remote.polling.agent_frames import FrameError, Picture
 from gpuconsole.remote.polling.vendor_tools import ToolRounds
-from gpuconsole.remote.vendors.shelf import Round, Shelf, unpacked
+from gpuconsole.remote.vendors.latest_readings import Round, Shelf, unpacked
 from tests.remote.vendors import vendortexts as texts
 from tests.waiting import DEADLINE_S, until, wait_until
 

@@ -20,8 +20,8 @@ from gpuconsole.remote.vendors import (
     amd,
     ascend,
     cambricon,
+    cells,
     enflame,
-    figures,
     iluvatar,
     kunlunxin,
     metax,
@@ -29,6 +29,7 @@ from gpuconsole.remote.vendors import (
     rocm,
 )
 from gpuconsole.remote.vendors.describe import page
+from gpuconsole.remote.vendors.latest_readings import is_foreign
 from gpuconsole.remote.vendors.model import (
     FIELDS,
     MAX_DEVICES,
@@ -39,7 +40,6 @@ from gpuconsole.remote.vendors.model import (
     process,
     whole,
 )
-from gpuconsole.remote.vendors.shelf import is_foreign
 from tests.remote.vendors import vendortexts as texts
 from tests.waiting import BOUNDED_S
 
@@ -288,24 +288,24 @@ def test_two_devices_with_one_address_are_refused() -> None:
     "cell", ["", "N/A", "-", "nan", "NaN", "inf", "-inf", "1e400", "未知", "12 apples", "0x1F", "٣"]
 )
 def test_what_is_no_figure_is_unknown(cell: str) -> None:
-    for read in (figures.percent, figures.celsius, figures.watts, figures.megahertz, figures.mib):
+    for read in (cells.percent, cells.celsius, cells.watts, cells.megahertz, cells.mib):
         assert read(cell) is None
-    assert figures.count(cell) is None
+    assert cells.count(cell) is None
 
 
 def test_figures_have_their_units_and_bounds() -> None:
-    assert figures.percent("100.5") is None
-    assert figures.celsius("-12C") == -12
-    assert figures.celsius("9999") is None
-    assert figures.watts("12C") is None
-    assert figures.mib("-1") is None
-    assert figures.mib("32G") == 32768
-    assert figures.mib("12", "GB") == 12288
-    assert figures.mib("12 bananas") is None
-    assert figures.sizes("858/65536 MiB") == (858, 65536)
-    assert figures.sizes("1/2 GB") == (1024, 2048)
-    assert figures.sizes("2MiB(5MiB)") == (None, None)
-    assert figures.pair("N/A/N/A") == ("N/A", "N/A")
+    assert cells.percent("100.5") is None
+    assert cells.celsius("-12C") == -12
+    assert cells.celsius("9999") is None
+    assert cells.watts("12C") is None
+    assert cells.mib("-1") is None
+    assert cells.mib("32G") == 32768
+    assert cells.mib("12", "GB") == 12288
+    assert cells.mib("12 bananas") is None
+    assert cells.sizes("858/65536 MiB") == (858, 65536)
+    assert cells.sizes("1/2 GB") == (1024, 2048)
+    assert cells.sizes("2MiB(5MiB)") == (None, None)
+    assert cells.pair("N/A/N/A") == ("N/A", "N/A")
 
 
 # --- hostile --------------------------------------------------------------------------------------

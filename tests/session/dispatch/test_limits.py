@@ -12,11 +12,11 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.incidents import Incident, Severity
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.limits import require_time_limit, time_limit
-from gpuconsole.documents import parse
 from gpuconsole.errors import UsageError
 from gpuconsole.session.dispatch.limits import Limits, grace_s
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.state import Journal
+from gpuconsole.yamldoc import parse
 from tests.session.conftest import Desk, Lab, make_lab
 
 MINUTE = 60.0

@@ -20,7 +20,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.remote.reporter.probe import MARK
+from gpuconsole.remote.injected.context_probe import MARK
 from gpuconsole.session.dispatch.cleanup import sweep
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.logs.copies import LogCopies

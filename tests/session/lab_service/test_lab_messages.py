@@ -8,9 +8,9 @@ import pytest
 
 from gpuconsole.config import AllowedSection, LabSettings, NotifySection
 from gpuconsole.core.jobs import Task
-from gpuconsole.documents import parse
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.lab_service.service import LabService
+from gpuconsole.yamldoc import parse
 from tests.session.lab_service.conftest import LabDesk
 from tests.session.messages.test_messages import Receiver, receiver
 from tests.waiting import until

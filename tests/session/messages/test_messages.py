@@ -17,13 +17,13 @@ from aiohttp import web
 from gpuconsole.config import LabSettings, NotifySection
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.messages import Notice, message_of
-from gpuconsole.documents import parse
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.messages import courier, post
 from gpuconsole.session.messages.courier import Courier, Ways, sent
 from gpuconsole.session.messages.post import Guard, posted
 from gpuconsole.session.messages.service import Messages, UserSettings, read_settings
+from gpuconsole.yamldoc import parse
 from tests.session.conftest import Desk, Lab, make_lab
 
 NOW = 1_800_000_000.0

@@ -22,9 +22,9 @@ from gpuconsole.core.messages import (
     refusal_in,
 )
 from gpuconsole.core.receivers import Receiver, require_mailbox, require_receiver
-from gpuconsole.documents import parse
 from gpuconsole.errors import DocumentError, RefusedError
 from gpuconsole.session.messages.post import is_public
+from gpuconsole.yamldoc import parse
 
 NOW = 1_800_000_000.0
 

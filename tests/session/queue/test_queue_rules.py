@@ -8,10 +8,10 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.documents import parse
 from gpuconsole.placement import Holder
 from gpuconsole.session.queue.placement_adapter import Placer, Standing
 from gpuconsole.session.queue.planner import Situation
+from gpuconsole.yamldoc import parse
 from tests.session.queue.test_placement_adapter import FLEET, NOW, job, running
 
 HOUR = 3600.0

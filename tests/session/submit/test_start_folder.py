@@ -23,7 +23,7 @@ from gpuconsole.session.dispatch.attempt.container_spec import (
 )
 from gpuconsole.session.dispatch.slurm_jobs import batch_spec
 from gpuconsole.session.submit.validate import Packed, pack_task
-from gpuconsole.simulated_lab.plan import script_fault
+from gpuconsole.simulated_lab.container_script import script_fault
 
 TASK = Task("train", "/p/tools/train.py", args=("-c", "../x.yml"), project="/p", folder="tools")
 

@@ -20,7 +20,8 @@ from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostSt
 from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, UsageError
-from gpuconsole.state.recording import file_format, log, writer
+from gpuconsole.state.recording import event_log as log
+from gpuconsole.state.recording import file_format, writer
 from gpuconsole.state.recording.archive import Shelf
 from gpuconsole.state.recording.delta_codec import Columns, pack
 from gpuconsole.state.recording.file_format import Header, RecordingError

@@ -20,7 +20,7 @@ from gpuconsole.core.terminals import SESSIONS
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.launch_command import Meeting
-from gpuconsole.remote import reporter
+from gpuconsole.remote import injected
 from gpuconsole.session.dispatch.attempt.recovery import nonce_of
 from gpuconsole.session.dispatch.attempt.vendor_runtime import maker_of, require_confined
 from gpuconsole.session.dispatch.device_sharing import memory_variables, share_of
@@ -102,7 +102,7 @@ def container_spec(
         pids_limit=settings.pids_limit,
         cpuset=cpuset(attempt, host),
         network="host" if meeting else network_name(task.network or settings.network, settings),
-        python_path=reporter.FOLDER if task.script else "",
+        python_path=injected.FOLDER if task.script else "",
         share=share,
         vendor="" if maker is None else maker.name,
         runtime=runtime,
@@ -183,7 +183,7 @@ def checkpoint_path(task: Task) -> str:
 def require_targets(task: Task) -> None:
     """Raise UsageError for a task whose mounts would lie in each other's way, or in the way of what
     gpuconsole puts into a container: the engine, as root, would write that into the host."""
-    own = [WORKING_DIR, RESULTS_DIR, reporter.FOLDER, *filter(None, (checkpoint_path(task),))]
+    own = [WORKING_DIR, RESULTS_DIR, injected.FOLDER, *filter(None, (checkpoint_path(task),))]
     kept = [PurePosixPath(path) for path in own]
     targets = [_target(mount) for mount in task.mounts]
     for number, (mount, target) in enumerate(zip(task.mounts, targets, strict=True)):

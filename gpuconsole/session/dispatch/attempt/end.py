@@ -20,7 +20,7 @@ from gpuconsole.core.jobs import (
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
-from gpuconsole.remote.reporter import REPORTS
+from gpuconsole.remote.injected import REPORTS
 from gpuconsole.session.aio import first
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang

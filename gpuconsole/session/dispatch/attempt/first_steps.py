@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuconsole.core.firststeps import STEPS
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import ConsoleError, JournalError
-from gpuconsole.remote.reporter import REPORTS
+from gpuconsole.remote.injected import REPORTS
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.end import run_image
 from gpuconsole.session.dispatch.attempt.gang import Part

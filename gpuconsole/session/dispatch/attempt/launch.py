@@ -18,9 +18,9 @@ from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
 from gpuconsole.placement.launch_command import Meeting, meeting_port
-from gpuconsole.remote import reporter
+from gpuconsole.remote import injected
+from gpuconsole.remote.injected import pack, pack_own_folder
 from gpuconsole.remote.inside import source
-from gpuconsole.remote.reporter import pack, pack_own_folder
 from gpuconsole.session.aio import to_its_end
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
@@ -286,8 +286,8 @@ class Launch:
             tempfile.TemporaryDirectory(prefix="gpuconsole-") as folder,
         ):
             packed = Path(folder) / "reporter.tar"
-            reporter.pack_reporter(packed)
-            await part.engine.put(container, packed, reporter.FOLDER)
+            injected.pack_reporter(packed)
+            await part.engine.put(container, packed, injected.FOLDER)
 
     def _may_start(self, containers: Mapping[int, str]) -> bool:
         """Write that the attempt starts, unless it is not wanted any more.

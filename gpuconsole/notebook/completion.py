@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from gpuconsole.notebook.desk import Desk
+from gpuconsole.notebook.kernel_session import Desk
 
 
 def words_for(command: click.Command, room: Any, before: str, word: str) -> list[str]:

@@ -16,10 +16,10 @@ import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.remote.agent import main as agent
-from gpuconsole.remote.agent import tools, worker
-from gpuconsole.remote.agent.machine import steps
+from gpuconsole.remote.agent import vendor_tools, watchdog
+from gpuconsole.remote.agent.host_stats import steps
 from gpuconsole.remote.agent.processes import Processes, container_of
-from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Worker
+from gpuconsole.remote.agent.watchdog import LostError, Step, UnsupportedError, Worker
 from gpuconsole.remote.links.local import LocalLink
 from gpuconsole.remote.polling import agent_launch, sources
 from tests.waiting import DEADLINE_S, wait_until
@@ -83,7 +83,7 @@ def round_of(made: Worker) -> dict[str, Any]:
 def test_a_hung_step_is_left_behind_and_taken_up_again(
     monkeypatch: pytest.MonkeyPatch, release: threading.Event
 ) -> None:
-    monkeypatch.setattr(worker, "HANG_S", 0.05)
+    monkeypatch.setattr(watchdog, "HANG_S", 0.05)
 
     def hangs() -> dict[str, Any]:
         release.wait()
@@ -103,15 +103,15 @@ def test_a_hung_step_is_left_behind_and_taken_up_again(
 def test_a_worker_gives_up_when_everything_hangs(
     monkeypatch: pytest.MonkeyPatch, release: threading.Event
 ) -> None:
-    monkeypatch.setattr(worker, "HANG_S", 0.02)
+    monkeypatch.setattr(watchdog, "HANG_S", 0.02)
     names = [str(number) for number in range(10)]
     made = Worker("w", [Step(name, (name,), lambda: release.wait() and {}) for name in names])
     made.poke()
-    wait_until(lambda: made.check() or len(made.stuck) > worker.MAX_LEFT_BEHIND)
+    wait_until(lambda: made.check() or len(made.stuck) > watchdog.MAX_LEFT_BEHIND)
     for _ in range(10):
         made.check()
         made.poke()
-    assert len(made.stuck) == worker.MAX_LEFT_BEHIND + 1
+    assert len(made.stuck) == watchdog.MAX_LEFT_BEHIND + 1
     release.set()
     wait_until(lambda: not made.stuck)
     wait_until(lambda: made.check() or (round_of(made) and not made.error()))
@@ -175,7 +175,7 @@ def test_the_payload_is_small_and_holds_every_module() -> None:
     sent = agent_launch.payload("nonce", 1.0)
     assert len(sent) < 100_000
     folder = Path(agent.__file__).parent
-    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "stage"}
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "bootstrap"}
     assert names == set(agent_launch._MODULES)
 
 
@@ -200,7 +200,7 @@ def test_a_tool_that_hangs_is_said_to_hang_also_where_its_start_took_long(
             super().__init__(*words, **options)
             self.wait(DEADLINE_S)
 
-    monkeypatch.setattr(tools, "DEADLINE_S", 1)
+    monkeypatch.setattr(vendor_tools, "DEADLINE_S", 1)
     monkeypatch.setattr(subprocess, "Popen", Slow)
-    with pytest.raises(tools.FailureError, match="sleep did not answer within 1 s"):
-        tools.run(["sleep", "1000"], os.environ["PATH"])
+    with pytest.raises(vendor_tools.FailureError, match="sleep did not answer within 1 s"):
+        vendor_tools.run(["sleep", "1000"], os.environ["PATH"])

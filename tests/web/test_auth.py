@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.errors import UsageError
-from gpuconsole.web.guard import Guard, is_here, is_own, issued, revoke
-from gpuconsole.web.page import headers, page
+from gpuconsole.web.auth import Guard, is_here, is_own, issued, revoke
+from gpuconsole.web.html import headers, page
 
 
 def token_of(guard: Guard) -> str:

@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import pynvml
 
 from gpuconsole.remote.agent import mig
-from gpuconsole.remote.agent.devices import DeviceReader, call
 from gpuconsole.remote.agent.mig import text
+from gpuconsole.remote.agent.nvml_device import DeviceReader, call
 from gpuconsole.remote.agent.processes import Processes
-from gpuconsole.remote.agent.worker import LostError, UnsupportedError, Worker
+from gpuconsole.remote.agent.watchdog import LostError, UnsupportedError, Worker
 
 OPEN_AGAIN_S = 10.0
 """Pause before a driver that would not open is tried again."""

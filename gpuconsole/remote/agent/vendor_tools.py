@@ -18,7 +18,7 @@ import time
 import zlib
 from typing import Any, Dict, List, Optional, Tuple
 
-from gpuconsole.remote.agent.worker import Values
+from gpuconsole.remote.agent.watchdog import Values
 
 DEADLINE_S = 10.0
 """A sound tool takes a second or two, the slowest five."""

@@ -19,9 +19,9 @@ from gpuconsole.cli.output import text
 from gpuconsole.cli.tasks import build_task
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.notebook.completing import job_words
-from gpuconsole.notebook.desk import Desk, Opening
-from gpuconsole.notebook.screen import TAIL, Screen
+from gpuconsole.notebook.completion import job_words
+from gpuconsole.notebook.display import TAIL, Screen
+from gpuconsole.notebook.kernel_session import Desk, Opening
 from gpuconsole.notebook.views import plain_view, report_view
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuconsole.simulated_lab.sites import Card, DeviceSite
+from gpuconsole.simulated_lab.catalogue import Card, DeviceSite
 
 HEAT_LAG_S = 40.0
 """Time constant of a card's temperature; a heat sink settles in two to three minutes."""

@@ -13,7 +13,7 @@ from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident
 from gpuconsole.triage import RULES, Surroundings, Watch
-from gpuconsole.triage import watch as watching
+from gpuconsole.triage import detector as watching
 from tests.triage.labs import NOW, Lab, device, failed, host, job, lab, process
 
 LIMITS = Thresholds()

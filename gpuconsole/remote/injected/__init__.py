@@ -1,6 +1,6 @@
 """What travels beside a job's code: the reporter, and the script that calibrates a card.
 
-`hook` and `probe` run inside containers with the Python found there; the console only packs them.
+`memory_reporter` and `context_probe` run inside containers with the Python found there; the console only packs them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ gpuconsole_reporter.start(os.path.dirname(os.path.abspath(__file__)))
 
 def pack_reporter(target: Path) -> None:
     """Write a tar of the reporter, to be unpacked into FOLDER. OSError when it cannot."""
-    pack(target, {"sitecustomize.py": _SITE, "gpuconsole_reporter.py": _source("hook.py")})
+    pack(
+        target, {"sitecustomize.py": _SITE, "gpuconsole_reporter.py": _source("memory_reporter.py")}
+    )
 
 
 def pack_probe(target: Path) -> None:
     """Write a tar of the script that calibrates a card, to be unpacked into FOLDER."""
-    pack(target, {PROBE: _source("probe.py")})
+    pack(target, {PROBE: _source("context_probe.py")})
 
 
 def pack_file(target: Path, name: str) -> None:

@@ -21,10 +21,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from gpuconsole.documents.problems import MAX_WORDED, known_keys, members, worded
-from gpuconsole.documents.tree import MAX_BYTES, Loc, Tree, document_error, place, read_text
-from gpuconsole.documents.values import Seconds, SizeMib, Text
 from gpuconsole.errors import DocumentError
+from gpuconsole.yamldoc.problems import MAX_WORDED, known_keys, members, worded
+from gpuconsole.yamldoc.tree import MAX_BYTES, Loc, Tree, document_error, place, read_text
+from gpuconsole.yamldoc.values import Seconds, SizeMib, Text
 
 M = TypeVar("M", bound=BaseModel)
 

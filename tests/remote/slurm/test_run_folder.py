@@ -22,7 +22,14 @@ from gpuconsole.remote.slurm.calls import SlurmCalls
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.engine import SlurmEngine
 from gpuconsole.remote.slurm.parse import Picture, Row
-from gpuconsole.remote.slurm.runs import FORGOTTEN, Look, pack, read_look, status_of, status_of_row
+from gpuconsole.remote.slurm.run_folder import (
+    FORGOTTEN,
+    Look,
+    pack,
+    read_look,
+    status_of,
+    status_of_row,
+)
 from tests.waiting import DEADLINE_S
 
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"

@@ -9,8 +9,8 @@ import pytest
 
 from gpuconsole.core.batch import Batch, Script
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.remote.slurm import arrays
-from gpuconsole.remote.slurm.arrays import Gatherer
+from gpuconsole.remote.slurm import job_arrays
+from gpuconsole.remote.slurm.job_arrays import Gatherer
 
 
 def script(name: str, partition: str = "") -> Script:
@@ -24,14 +24,14 @@ async def numbered(scripts: Sequence[Script]) -> Sequence[str]:
 async def test_companions_are_handed_over_together_and_others_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arrays, "GATHER_S", 0.05)
+    monkeypatch.setattr(job_arrays, "GATHER_S", 0.05)
     gatherer = Gatherer(numbered)
     adding = (gatherer.add(script("a")), gatherer.add(script("b")), gatherer.add(script("c", "x")))
     assert await asyncio.gather(*adding) == ["a of 2", "b of 2", "c of 1"]
 
 
 async def test_what_goes_wrong_goes_wrong_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "GATHER_S", 0.05)
+    monkeypatch.setattr(job_arrays, "GATHER_S", 0.05)
 
     async def refused(scripts: Sequence[Script]) -> Sequence[str]:
         raise EngineError("Slurm refuses", "no such partition")

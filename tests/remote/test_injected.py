@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.remote import reporter
-from gpuconsole.remote.reporter import hook
+from gpuconsole.remote import injected
+from gpuconsole.remote.injected import memory_reporter
 from tests.waiting import DEADLINE_S
 
 PADDLE = """
@@ -61,7 +61,7 @@ class Bench:
         self.folder = folder
         self.reporter = folder / "gpuconsole"
         self.reporter.mkdir()
-        reporter.pack_reporter(folder / "reporter.tar")
+        injected.pack_reporter(folder / "reporter.tar")
         with tarfile.open(folder / "reporter.tar") as tar:
             for member in tar:
                 content = tar.extractfile(member)
@@ -120,7 +120,7 @@ def test_peak_steps_batch_and_version_are_noted_at_the_end(bench: Bench) -> None
 
 
 def test_the_latest_steps_are_told_apart_from_the_others() -> None:
-    steps = hook.Steps()
+    steps = memory_reporter.Steps()
     now = 0.0
     for lasted in [0.1] * 26 + [0.5] * 15:
         now += lasted
@@ -134,7 +134,7 @@ def test_the_latest_steps_are_told_apart_from_the_others() -> None:
 
 
 def test_too_few_steps_have_no_latest() -> None:
-    steps = hook.Steps()
+    steps = memory_reporter.Steps()
     for now in range(25):
         steps.note(float(now))
     assert steps.recent() is None

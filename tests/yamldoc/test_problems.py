@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
-from gpuconsole.documents import MAX_BYTES, Section, Text, load, load_document, parse
 from gpuconsole.errors import DocumentError
+from gpuconsole.yamldoc import MAX_BYTES, Section, Text, load, load_document, parse
 
 
 class Machine(Section):

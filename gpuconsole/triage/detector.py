@@ -14,11 +14,11 @@ from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
 from gpuconsole.core.wording import msg
-from gpuconsole.triage.asking import findings
-from gpuconsole.triage.memory import remember
+from gpuconsole.triage.context import Surroundings
 from gpuconsole.triage.model import Finding, Past, Rule, Scene
+from gpuconsole.triage.rule_filter import findings
 from gpuconsole.triage.rules import BY_NAME
-from gpuconsole.triage.scenes import Surroundings
+from gpuconsole.triage.smoothing import remember
 
 MOST_EVIDENCE, FIRST_EVIDENCE = 12, 4
 _SPREAD = 0.6180339887

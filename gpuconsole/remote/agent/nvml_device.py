@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import pynvml
 
 from gpuconsole.remote.agent.processes import Facts, Processes
-from gpuconsole.remote.agent.worker import LostError, Step, UnsupportedError, Values
+from gpuconsole.remote.agent.watchdog import LostError, Step, UnsupportedError, Values
 
 _UNSUPPORTED = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from gpuconsole.remote.agent.worker import Step
+from gpuconsole.remote.agent.watchdog import Step
 
 
 def steps() -> List[Step]:

@@ -29,7 +29,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.remote.slurm.calls import is_away, words_of
 from gpuconsole.remote.slurm.parse import PENDING, RUNNING, Record, Row, read_record
-from gpuconsole.remote.slurm.reasons import ended_sentence, waiting_sentence
+from gpuconsole.remote.slurm.states import ended_sentence, waiting_sentence
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """What a run may be called: it becomes a folder's name and Slurm's name of the job."""

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
-from gpuconsole.documents.tree import Loc, Spot, Worded, place
+from gpuconsole.yamldoc.tree import Loc, Spot, Worded, place
 
 MAX_WORDED = 50
 """A document can be wrong in a hundred thousand places; nobody reads them, so few are placed."""
