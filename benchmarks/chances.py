@@ -27,8 +27,8 @@ from dataclasses import asdict, dataclass
 from benchmarks import sets, tiers
 from benchmarks.meta_loops import __main__ as drawn_loops
 from benchmarks.sets import Point, Script
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Tier
-from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.advice import oom_probability
 from gpuconsole.preflight.calibration import Calibration

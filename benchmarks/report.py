@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.devices.device_use import DeviceUse
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.state import Journal
 from gpuconsole.state.journal import _insert

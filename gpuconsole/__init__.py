@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpuconsole.api import BlockingImages, BlockingSession, open_blocking, open_session
-    from gpuconsole.core.acts import Act
     from gpuconsole.core.containers import PruneResult, ResultFile
+    from gpuconsole.core.devices.run_history import HostCalibration
     from gpuconsole.core.estimate import Estimate, Memory, Report, Suggestion, Unknown, Verdict
     from gpuconsole.core.events import Event
     from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
     from gpuconsole.core.incidents import Incident
     from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
-    from gpuconsole.core.observation import HostCalibration
-    from gpuconsole.core.training_curves import Compared, Curve, Curves, Point
+    from gpuconsole.core.lab_service.audit import Act
+    from gpuconsole.core.training.curves import Compared, Curve, Curves, Point
     from gpuconsole.errors import (
         ConsoleError,
         EngineError,
@@ -119,15 +119,15 @@ _HOMES = {
     name: home
     for home, names in (
         ("gpuconsole.api", "BlockingImages BlockingSession open_blocking open_session"),
-        ("gpuconsole.core.acts", "Act"),
+        ("gpuconsole.core.lab_service.audit", "Act"),
         ("gpuconsole.core.containers", "PruneResult ResultFile"),
         ("gpuconsole.core.estimate", "Estimate Memory Report Suggestion Unknown Verdict"),
         ("gpuconsole.core.events", "Event"),
         ("gpuconsole.core.fleet", "Device FleetSnapshot Host HostState"),
         ("gpuconsole.core.incidents", "Incident"),
         ("gpuconsole.core.jobs", "Attempt Job JobState Mount Task"),
-        ("gpuconsole.core.observation", "HostCalibration"),
-        ("gpuconsole.core.training_curves", "Compared Curve Curves Point"),
+        ("gpuconsole.core.devices.run_history", "HostCalibration"),
+        ("gpuconsole.core.training.curves", "Compared Curve Curves Point"),
         (
             "gpuconsole.errors",
             "ConsoleError EngineError JournalError ReadOnlyError RefusedError UnreachableError "

@@ -12,15 +12,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
 
+from gpuconsole.core.engines.transfers import TransferLimits
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Measure, strictest
 from gpuconsole.core.fleet import Backend
-from gpuconsole.core.lab_rights import WRITABLE, Policy, Rights
-from gpuconsole.core.messages import KINDS, About, Kind
-from gpuconsole.core.places import CONFIG_VARIABLE, config_path, state_dir
-from gpuconsole.core.receivers import Receiver
-from gpuconsole.core.training_log import Template
-from gpuconsole.core.transfers import TransferLimits
+from gpuconsole.core.lab_service.messages import KINDS, About, Kind
+from gpuconsole.core.lab_service.receivers import Receiver
+from gpuconsole.core.lab_service.rights import WRITABLE, Policy, Rights
+from gpuconsole.core.training.log import Template
 from gpuconsole.core.units import MIB, parse_time
+from gpuconsole.core.util.user_dirs import CONFIG_VARIABLE, config_path, state_dir
 from gpuconsole.yamldoc import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal[

@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from gpuconsole.core.conditions import Condition
-from gpuconsole.core.envfile import VARIABLE
 from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
-from gpuconsole.core.stop_rules import MOST_RULES, parse_rule
+from gpuconsole.core.submission.after_conditions import Condition
+from gpuconsole.core.submission.env_file import VARIABLE
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
+from gpuconsole.core.training.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.units import iso_utc, parse_time
 from gpuconsole.errors import UsageError
 from gpuconsole.yamldoc import Document, Seconds, Section, SizeMib, Text, load_document

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.cli.entry import main
-from gpuconsole.core.observation import Observation
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.preflight.digest import script_digest
 from gpuconsole.state import Journal
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.cli.commands import queue
-from gpuconsole.core.faults import FaultStreak
+from gpuconsole.core.devices.host_faults import FaultStreak
+from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.transfers import LeftOut
 from gpuconsole.session.dispatch import study
 from gpuconsole.session.results import FetchedResults
 from gpuconsole.state import Journal

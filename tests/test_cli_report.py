@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.cli.entry import main
-from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.devices.device_use import DeviceUse
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.state import Journal
 

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from gpuconsole.cli.preflight_views import MOST_LAYERS, MOST_UNKNOWNS, report
 from gpuconsole.core.answer import answer
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import (
     Ask,
     BatchSource,
@@ -28,6 +27,7 @@ from gpuconsole.core.estimate import (
     Verdict,
     VerdictWord,
 )
+from gpuconsole.core.submission.script_edits import Edit
 
 HOSTILE = "\x1b]0;gone\x07\x1b[2J\u202eevil[red]"
 MEMORY = Memory(

@@ -36,18 +36,18 @@ from gpuconsole.session.session import Session
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from gpuconsole.core.acts import Act
     from gpuconsole.core.containers import PruneResult, ResultFile
+    from gpuconsole.core.devices.run_history import HostCalibration
+    from gpuconsole.core.engines.host_containers import HostContainers
     from gpuconsole.core.estimate import MeasuredTier, Report
     from gpuconsole.core.events import Event
     from gpuconsole.core.fleet import FleetSnapshot
-    from gpuconsole.core.host_containers import HostContainers
     from gpuconsole.core.images import Progress
     from gpuconsole.core.incidents import Incident
     from gpuconsole.core.jobs import Job, Task
-    from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.core.lab_service.audit import Act
     from gpuconsole.core.processes import Ran
-    from gpuconsole.core.training_curves import Compared, Curves
+    from gpuconsole.core.training.curves import Compared, Curves
     from gpuconsole.placement import Candidate, Decision
     from gpuconsole.placement.elastic.prepull import Fetch
     from gpuconsole.placement.forecast.what_if import Comparison

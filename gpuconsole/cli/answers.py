@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuconsole.cli.output import note, told
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import state_folder
+from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.files.assumptions import Assumptions

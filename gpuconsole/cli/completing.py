@@ -109,7 +109,7 @@ def _options(context: click.Context) -> Options:
 
 
 def _state(context: click.Context) -> Path:
-    from gpuconsole.core.places import state_dir
+    from gpuconsole.core.util.user_dirs import state_dir
 
     return (_options(context).state or state_dir()).expanduser()
 
@@ -118,7 +118,7 @@ def _hosts(context: click.Context) -> list[str]:
     """Return the names that an inventory holds, as far as it can be read; it is not checked."""
     import yaml
 
-    from gpuconsole.core.places import inventory_path
+    from gpuconsole.core.util.user_dirs import inventory_path
 
     named = _options(context).inventory or os.environ.get("GPUCONSOLE_INVENTORY")
     path = Path(named).expanduser() if named else inventory_path()

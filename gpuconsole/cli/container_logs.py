@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import print_document
 from gpuconsole.cli.sessions import drive
-from gpuconsole.core.host_containers import split_reference
+from gpuconsole.core.engines.host_containers import split_reference
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import said, table, text
-from gpuconsole.core.line_plot import Points, number, plot
-from gpuconsole.core.training_curves import Compared, Curve, Curves, figures
+from gpuconsole.core.training.curves import Compared, Curve, Curves, figures
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.core.util.line_plot import Points, number, plot
 from gpuconsole.core.wording import msg
 
 if TYPE_CHECKING:

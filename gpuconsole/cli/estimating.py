@@ -16,7 +16,7 @@ from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, state_folder
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME, config_path, find_inventory, state_folder
 from gpuconsole.core.wording import sentences
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.remote.local_drivers import has_driver

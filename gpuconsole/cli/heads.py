@@ -12,7 +12,7 @@ from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.cli.sessions import tell_stray
 from gpuconsole.config import combined, load_settings
-from gpuconsole.core.places import state_folder
+from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.errors import ReadOnlyError
 from gpuconsole.remote.inventory import open_inventory
 from gpuconsole.remote.lazy_hosts import LazyHosts

@@ -37,7 +37,7 @@ class Moment(_Parameter):
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
     ) -> float:
         """Return it in seconds since the epoch."""
-        from gpuconsole.core.moments import coming
+        from gpuconsole.core.util.human_time import coming
 
         if isinstance(value, float):
             return value

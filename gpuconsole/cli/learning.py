@@ -17,9 +17,9 @@ from gpuconsole.cli import simulating
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.config import LabSettings, load_settings
-from gpuconsole.core.places import state_folder
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.placement.learned import journal_trace, train, weights_file, windows

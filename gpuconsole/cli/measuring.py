@@ -17,7 +17,7 @@ from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note, say, told
 from gpuconsole.core.estimate import Isolation, MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import state_folder
+from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import ConsoleError, UsageError
 
@@ -138,7 +138,7 @@ def _means(task: Task) -> Means:
 def _inventory() -> Path | None:
     import os
 
-    from gpuconsole.core.places import find_inventory
+    from gpuconsole.core.util.user_dirs import find_inventory
 
     return find_inventory(options().inventory, os.environ)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpuconsole.core.places import READ_ONLY_VARIABLE, STATE_VARIABLE
+from gpuconsole.core.util.user_dirs import READ_ONLY_VARIABLE, STATE_VARIABLE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.core.places import config_path
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.user_dirs import config_path
 from gpuconsole.core.wording import Message, joined
 from gpuconsole.errors import ConsoleError
 

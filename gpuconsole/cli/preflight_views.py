@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.cli.preflight_curve import drawn
 from gpuconsole.core.answer import Answer, answer
-from gpuconsole.core.edits import Edit, diff_of, whole_diff_of
 from gpuconsole.core.estimate import (
     MAY_FAIL,
     Estimate,
@@ -21,6 +20,7 @@ from gpuconsole.core.estimate import (
     Suggestion,
     Verdict,
 )
+from gpuconsole.core.submission.script_edits import Edit, diff_of, whole_diff_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.core.wording import joined, msg, name, sentences

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.cli.options import Options, options
 from gpuconsole.cli.output import note
-from gpuconsole.core.places import NO_TOUR_VARIABLE, state_dir
+from gpuconsole.core.util.user_dirs import NO_TOUR_VARIABLE, state_dir
 from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:

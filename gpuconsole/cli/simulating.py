@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gpuconsole.cli.output import say
-from gpuconsole.core.places import state_folder
+from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.learned import weights_file

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from gpuconsole.cli.options import script_args
-from gpuconsole.core.envfile import own_value, read_env_file
 from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.submission.env_file import own_value, read_env_file
 from gpuconsole.core.tasks import require_rules, task_from_script
 from gpuconsole.errors import UsageError
 
@@ -251,7 +251,7 @@ def build_task(
 
 
 def secrets_in(files: Sequence[Path]) -> dict[str, str]:
-    """Return the variables of files, each as `core.envfile` reads it; of equal names the last."""
+    """Return the variables of files, each as `core.submission.env_file` reads it; of equal names the last."""
     found: dict[str, str] = {}
     for path in files:
         found.update(read_env_file(path, os.environ))

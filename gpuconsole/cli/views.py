@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import said, say, table, text
-from gpuconsole.core.acts import Act
+from gpuconsole.core.engines.host_containers import HostContainers
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
-from gpuconsole.core.host_containers import HostContainers
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg

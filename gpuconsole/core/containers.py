@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gpuconsole.core.batch import Batch
+from gpuconsole.core.devices.device_sharing import Share
+from gpuconsole.core.engines.batch_job import Batch
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.jobs import Mount
-from gpuconsole.core.sharing import Share
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 
 LABEL_PREFIX = "gpuconsole."
 """Every object that the console makes on an engine carries labels below this prefix:
@@ -246,7 +246,7 @@ class Engine(Protocol):
         """Claim all devices or none, in UUID order; LeaseTakenError names one that is taken.
 
         Claiming again what the same job attempt already holds succeeds, and so does a claim that
-        `core.sharing.fit_together` lets stand beside another.
+        `core.devices.device_sharing.fit_together` lets stand beside another.
         """
         ...
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.submission.script_edits import Edit
 
 Isolation = Literal["bubblewrap", "files-open"]
 """What holds a script that is measured on this machine: a view of files built from nothing, or

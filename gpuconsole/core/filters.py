@@ -13,10 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuconsole.core.devices.health_levels import (
+    SLOWING,
+    Condition,
+    condition,
+    is_busy,
+    is_faulty,
+    memory_percent,
+)
+from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.core.fleet import Device, Host, HostState
-from gpuconsole.core.host_containers import HostContainer
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.levels import SLOWING, Condition, condition, is_busy, is_faulty, memory_percent
 from gpuconsole.core.wording import msg
 
 _TOKEN = re.compile(r'\s*(!?(?:[^\s"]|"[^"]*")+|!?"[^"]*$)')

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from gpuconsole.core.faults import FaultStreak
+from gpuconsole.core.devices.host_faults import FaultStreak
 
 Backend = Literal[
     "gpu", "npu", "xpu", "dcu", "mlu", "gcu", "iluvatar_gpu", "metax_gpu", "musa", "cpu"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.text import clean
+from gpuconsole.core.training.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
@@ -56,7 +56,7 @@ def task_of(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) 
 def _project(script: Path, args: Sequence[str]) -> str:
     """Return the folder of the project that a script lies in, its own where that is not above it
     as it is named; empty for a script that must travel alone."""
-    from gpuconsole.core.projects import project_of
+    from gpuconsole.core.submission.projects import project_of
 
     project = project_of(script, args, Path.cwd())
     if project is None:

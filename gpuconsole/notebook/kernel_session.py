@@ -65,7 +65,7 @@ class Desk:
     @property
     def homeless(self) -> bool:
         """Whether no session is open, and there is no lab that could be."""
-        from gpuconsole.core.places import find_inventory
+        from gpuconsole.core.util.user_dirs import find_inventory
         from gpuconsole.remote.inventory import local_inventory
 
         opening = self._opening

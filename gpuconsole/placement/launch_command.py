@@ -8,8 +8,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT, PROGRAM, SESSION, SOCKET
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT, PROGRAM, SESSION, SOCKET
 
 TERMINAL = (
     "/bin/sh",

@@ -13,7 +13,7 @@ from functools import reduce
 from math import log
 from statistics import median
 
-from gpuconsole.core.observation import Observation
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.preflight.conformal import Residual
 
 ENOUGH_SCRIPTS, ENOUGH_USERS = 3, 2

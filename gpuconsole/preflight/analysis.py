@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuconsole.core.edits import EditKind, apply_edits
 from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.submission.script_edits import EditKind, apply_edits
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg

@@ -13,9 +13,9 @@ from math import exp, inf, log
 from statistics import median
 from typing import Literal
 
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.fleet import Backend
-from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight import chance, conformal

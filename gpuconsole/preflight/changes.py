@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuconsole.core.edits import Edit, with_edits
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import Edit, with_edits
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gpuconsole.core.edits import BATCH, Edit
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import BATCH, Edit
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain import syntax
 from gpuconsole.preflight.interpreter.frontend import source

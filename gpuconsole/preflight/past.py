@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Memory, Verdict
 from gpuconsole.core.fleet import Backend
-from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.advice import Estimator, chance_beside

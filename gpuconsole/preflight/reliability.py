@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
 
-from gpuconsole.core.observation import Observation
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.edits import edited_texts
 from gpuconsole.core.estimate import WITHOUT_PADDLE, Estimate, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import edited_texts
 from gpuconsole.preflight import advice
 from gpuconsole.preflight.analysis import Analysis, analyse
 from gpuconsole.preflight.batch import require_batch_size

@@ -9,8 +9,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
+from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import RefusedError, UsageError

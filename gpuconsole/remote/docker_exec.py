@@ -59,7 +59,7 @@ def made(
 
 
 class DockerCommand:
-    """A command in a container. Implements `core.host_containers.Command`."""
+    """A command in a container. Implements `core.engines.host_containers.Command`."""
 
     def __init__(self, calls: DockerCalls, made: Made, *, terminal: bool) -> None:
         self._calls = calls

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, Field, model_validator
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import DEFAULT_IMAGE
-from gpuconsole.core.places import find_inventory, inventory_path
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.user_dirs import find_inventory, inventory_path
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.remote import hook_commands as commands

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine, Hosts
+from gpuconsole.core.devices.host_power import NOTHING, Power
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.power import NOTHING, Power
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ReadOnlyError
 from gpuconsole.placement.launch_command import Meeting, launch_command

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from gpuconsole import __version__
 from gpuconsole.config import load_settings
-from gpuconsole.core.places import JOURNAL_NAME, config_path, find_inventory, state_dir
 from gpuconsole.core.trust import require_private
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME, config_path, find_inventory, state_dir
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.check_findings import Finding

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.config import LabSettings, PriceSection, combined, load_settings
 from gpuconsole.core.containers import Engine, Hosts
+from gpuconsole.core.devices.host_power import NOTHING, Power
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.images import DEFAULT_IMAGE
-from gpuconsole.core.places import find_inventory, state_folder
-from gpuconsole.core.power import NOTHING, Power
+from gpuconsole.core.util.user_dirs import find_inventory, state_folder
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.dispatch.attempt.vendor_runtime import by_kind

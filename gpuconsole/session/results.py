@@ -14,8 +14,8 @@ from typing import IO
 
 from gpuconsole.config import TransferSection
 from gpuconsole.core.containers import CHECKPOINT_FOLDER, Engine, Hosts, ResultFile
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.jobs import Attempt, Job
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError

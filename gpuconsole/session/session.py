@@ -24,21 +24,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import PruneResult, ResultFile
+from gpuconsole.core.devices.run_history import HostCalibration
+from gpuconsole.core.engines.host_containers import HostContainers, split_reference
+from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT
 from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
-from gpuconsole.core.firststeps import first_steps
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.host_containers import HostContainers, split_reference
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, Task, is_due
-from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.processes import Ran
-from gpuconsole.core.sweeps import read_axes
+from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
-from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT
-from gpuconsole.core.training_curves import Compared, Curves, compared
+from gpuconsole.core.training.curves import Compared, Curves, compared
+from gpuconsole.core.training.first_steps import first_steps
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuconsole.core.devices.host_faults import Streaks
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.events import Event
-from gpuconsole.core.faults import Streaks
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.state import Drain, Journal
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.terminals import JUPYTER_PORT, PROGRAM
+from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.units import GIB_IN_MIB
 
 ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"

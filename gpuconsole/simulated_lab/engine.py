@@ -21,10 +21,10 @@ from gpuconsole.core.containers import (
     PruneResult,
     ResultFile,
 )
+from gpuconsole.core.devices.device_sharing import fit_together
+from gpuconsole.core.engines.terminals import SOCKET
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.fleet import HostState
-from gpuconsole.core.sharing import fit_together
-from gpuconsole.core.terminals import SOCKET
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
 from gpuconsole.simulated_lab.container_script import PROJECT, plan_for, script_fault

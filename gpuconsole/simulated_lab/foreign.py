@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from gpuconsole.core.host_containers import HostContainer, Listed
+from gpuconsole.core.engines.host_containers import HostContainer, Listed
 from gpuconsole.core.processes import Said
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import EngineError
@@ -55,7 +55,7 @@ class Foreign:
 
 
 class SimulatedForeign:
-    """The containers of a simulated host. Implements `core.host_containers.ContainerAccess`."""
+    """The containers of a simulated host. Implements `core.engines.host_containers.ContainerAccess`."""
 
     def __init__(self, host: SimulatedHost) -> None:
         self._host = host
@@ -160,7 +160,7 @@ def _word(command: str) -> str:
 class SimulatedCommand:
     """A command in a simulated container: a shell that runs nothing, and says so.
 
-    Implements `core.host_containers.Command`. A line `exit N` ends it, and so does Ctrl-D.
+    Implements `core.engines.host_containers.Command`. A line `exit N` ends it, and so does Ctrl-D.
     """
 
     def __init__(self, words: tuple[str, ...], *, terminal: bool) -> None:

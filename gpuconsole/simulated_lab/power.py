@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from gpuconsole.core.power import Elastic, Verb
+from gpuconsole.core.devices.host_power import Elastic, Verb
 from gpuconsole.simulated_lab.catalogue import A100, Kind, Site, site_of
 from gpuconsole.simulated_lab.host import SimulatedHost
 
@@ -22,7 +22,7 @@ def sleeping_site(seed: int) -> Site:
 
 
 class SimulatedPower:
-    """Implements `core.power.Power` over simulated hosts; no command is run."""
+    """Implements `core.devices.host_power.Power` over simulated hosts; no command is run."""
 
     def __init__(self, hosts: Sequence[SimulatedHost]) -> None:
         """Switch these hosts, and put them to sleep now."""

@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.containers import ContainerStatus, Engine, EngineInfo
+from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError

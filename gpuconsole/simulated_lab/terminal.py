@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from gpuconsole.core import terminals
+from gpuconsole.core.engines import terminals
 
 KEPT = 64 * 1024
 _END, _INTERRUPT, _ERASE = b"\x04", b"\x03", (b"\x7f", b"\x08")

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.places import JOURNAL_NAME
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import require_private
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state import filesystem, guard

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.acts import Act
-from gpuconsole.core.device_use import DeviceUse, HeldSums, Holding
+from gpuconsole.core.devices.device_use import DeviceUse, HeldSums, Holding
+from gpuconsole.core.devices.host_faults import FaultStreak, Streaks
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.events import Event, Severity
-from gpuconsole.core.faults import FaultStreak, Streaks
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, may_move
-from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, ReadOnlyError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpuconsole.core.devices.health_levels import is_alarming
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.incidents import Severity
-from gpuconsole.core.levels import is_alarming
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.model import Finding, Scene, Signal

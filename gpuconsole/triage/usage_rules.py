@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from statistics import median
 
+from gpuconsole.core.devices.health_levels import memory_percent
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.levels import memory_percent
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg

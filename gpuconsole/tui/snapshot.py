@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
-from gpuconsole.core.incidents import Incident, IncidentState, Severity
-from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.levels import (
+from gpuconsole.core.devices.health_levels import (
     BUSY_MEMORY_MIB,
     BUSY_UTILIZATION,
     SLOWING,
     Condition,
     is_faulty,
 )
+from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
+from gpuconsole.core.incidents import Incident, IncidentState, Severity
+from gpuconsole.core.jobs import Job, JobState
 
 COLDEST_C = float("-inf")
 """Colder than any device; stands for no temperature at all."""
@@ -220,7 +220,7 @@ class Gallery:
 def sums_of(host: Host) -> HostSums:
     """Sum up one host.
 
-    A thousand hosts change every second, so the rules of `core.levels` stand here in one loop; a
+    A thousand hosts change every second, so the rules of `core.devices.health_levels` stand here in one loop; a
     test holds both against each other.
     """
     up, down = host.state is HostState.UP, host.state is HostState.DOWN

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.events import Event
-from gpuconsole.core.moments import clock_words, parse_moment
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.human_time import clock_words, parse_moment
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.recording.player import SPEEDS

@@ -6,11 +6,11 @@ from datetime import datetime
 
 import pytest
 
-from gpuconsole.core import terminals
+from gpuconsole.core.engines import terminals
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.limits import time_limit
-from gpuconsole.core.moments import coming
+from gpuconsole.core.submission.time_limits import time_limit
+from gpuconsole.core.util.human_time import coming
 
 NOW = datetime(2026, 3, 4, 15, 30).timestamp()
 

@@ -10,9 +10,9 @@ from typing import get_args
 import pytest
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.dockerline import docker_line
+from gpuconsole.core.engines.device_requests import Handover, handover
+from gpuconsole.core.engines.docker_command import docker_line
 from gpuconsole.core.fleet import Backend
-from gpuconsole.core.handover import Handover, handover
 from gpuconsole.core.vendors import VENDORS, unproven, vendor_of
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpuconsole import preflight
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.estimate import Estimate, Report
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.observation import HostCalibration, Observation
 from gpuconsole.preflight import Calibration, Card
 from gpuconsole.preflight.calibration import HISTORY_MARGIN, LEAST_MARGIN
 from gpuconsole.preflight.digest import script_digest

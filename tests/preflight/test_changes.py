@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.edits import Edit, apply_edits, diff_of
+from gpuconsole.core.submission.script_edits import Edit, apply_edits, diff_of
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import analyse
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.preflight.digest import (
     may_use_paddle,
     script_digest,

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from gpuconsole.cli import preflight_views
 from gpuconsole.core.answer import answer
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Report
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.observation import Observation
 from gpuconsole.preflight import Calibration, Card, report
 from gpuconsole.preflight.footprint import Footprint, as_memory
 from gpuconsole.preflight.variant import AS_WRITTEN, Variant

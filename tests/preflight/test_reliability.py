@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.observation import Observation
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.preflight.reliability import ENOUGH, reliability, scatter
 
 

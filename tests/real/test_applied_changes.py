@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import EditKind, edited_texts
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import EditKind, edited_texts
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.changes import applied
 from tests.preflight.rewriting.loops import LOOPS

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.jobs import Job, JobState, Mount
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.session.session import Session
 from tests.real.rig.engines import spec

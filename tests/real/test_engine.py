@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.containers import ContainerSpec, LogTail
-from gpuconsole.core.dockerline import docker_line
+from gpuconsole.core.engines.docker_command import docker_line
 from gpuconsole.core.jobs import Mount
 from gpuconsole.errors import EngineError, ImageError, RefusedError
 from gpuconsole.remote.docker.engine import DockerEngine

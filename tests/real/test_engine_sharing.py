@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.containers import Lease
-from gpuconsole.core.sharing import Share
+from gpuconsole.core.devices.device_sharing import Share
 from gpuconsole.errors import LeaseTakenError
 from gpuconsole.remote.docker import leases
 from gpuconsole.remote.docker.engine import DockerEngine

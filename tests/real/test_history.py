@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.observation import Observation
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.state import Journal
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.gpu import driver_tells, gpu_image

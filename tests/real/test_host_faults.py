@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core import faults
+from gpuconsole.core.devices import host_faults
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.dispatch.attempt import launch
 from gpuconsole.session.session import Session
@@ -27,7 +27,7 @@ PATIENT_S = 240.0
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pauses last seconds instead of minutes."""
-    monkeypatch.setattr(faults, "PAUSES_S", (3.0, 4.0, 5.0))
+    monkeypatch.setattr(host_faults, "PAUSES_S", (3.0, 4.0, 5.0))
     monkeypatch.setattr(launch, "PULL_PAUSES_S", (0.2, 0.2))
 
 
@@ -71,10 +71,10 @@ async def test_a_broken_gpu_runtime_loses_no_job_and_its_host_comes_back(
         await ended_well(session, jobs, tmp_path / "out")
         # Each pause that has passed by then allowed one more.
         lasted = session.now() - began
-        trials, passed = 0, faults.pause_s(1)
+        trials, passed = 0, host_faults.pause_s(1)
         while passed <= lasted:
             trials += 1
-            passed += faults.pause_s(trials + 1)
+            passed += host_faults.pause_s(trials + 1)
         assert 1 <= len(tried(session, jobs, broken)) <= 4 + trials
         assert not tried(session, jobs, well)
         host = session.snapshot().host(broken.name)

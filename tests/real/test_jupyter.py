@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 
+from gpuconsole.core.engines.terminals import JUPYTER_TOKEN
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.terminals import JUPYTER_TOKEN
 from gpuconsole.session.session import Session
 from gpuconsole.waiting import within
 from tests.real.rig.docker import LabDocker

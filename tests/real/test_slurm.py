@@ -11,11 +11,11 @@ from typing import IO
 
 import pytest
 
-from gpuconsole.core.batch import Batch
 from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.engines.batch_job import Batch
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.sweeps import Axis
+from gpuconsole.core.submission.sweeps import Axis
 from gpuconsole.remote.check import check
 from gpuconsole.remote.inventory import load_inventory
 from gpuconsole.session.factory import open_session

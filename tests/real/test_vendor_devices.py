@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.handover import handover
+from gpuconsole.core.engines.device_requests import handover
 from gpuconsole.core.vendors import VENDORS, Vendor
 from gpuconsole.remote.docker.engine import DockerEngine
 from gpuconsole.remote.links.local import LocalLink

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core import places
+from gpuconsole.core.util import user_dirs
 from gpuconsole.errors import DocumentError, UsageError
 from gpuconsole.remote import inventory, local_drivers
 from gpuconsole.remote.inventory import HostEntry, parse_inventory
@@ -167,20 +167,20 @@ def test_the_inventory_is_looked_for_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "inventory.yaml"
-    monkeypatch.setattr(places, "inventory_path", lambda: own)
+    monkeypatch.setattr(user_dirs, "inventory_path", lambda: own)
     given = tmp_path / "given.yaml"
     named = {"GPUCONSOLE_INVENTORY": str(tmp_path / "named.yaml")}
-    assert places.find_inventory(None, {}) is None
+    assert user_dirs.find_inventory(None, {}) is None
     own.write_text("")
-    assert places.find_inventory(None, {}) == own
-    assert places.find_inventory(None, named) == tmp_path / "named.yaml"
-    assert places.find_inventory(given, named) == given
+    assert user_dirs.find_inventory(None, {}) == own
+    assert user_dirs.find_inventory(None, named) == tmp_path / "named.yaml"
+    assert user_dirs.find_inventory(given, named) == given
 
 
 def test_without_inventory_this_machine_opens_where_it_has_a_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "inventory_path", lambda: tmp_path / "none.yaml")
+    monkeypatch.setattr(user_dirs, "inventory_path", lambda: tmp_path / "none.yaml")
     monkeypatch.setattr(inventory, "has_driver", lambda: False)
     with pytest.raises(UsageError) as caught:
         inventory.open_inventory(None, {})

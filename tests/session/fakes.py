@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core import terminals
 from gpuconsole.core.containers import (
     TIME_LIMIT_LABEL,
     ContainerSpec,
@@ -27,11 +26,12 @@ from gpuconsole.core.containers import (
     LogTail,
     PruneResult,
 )
+from gpuconsole.core.devices.device_sharing import fit_together
+from gpuconsole.core.engines import terminals
+from gpuconsole.core.engines.terminals import SOCKET
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.sharing import fit_together
-from gpuconsole.core.terminals import SOCKET
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import (
     ContainerGoneError,
     EngineError,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpuconsole.config import TransferSection
-from gpuconsole.core.transfers import LeftOut
+from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.errors import EngineError, RefusedError, UsageError
 from gpuconsole.remote.transfer import stream_file
 from gpuconsole.session import results

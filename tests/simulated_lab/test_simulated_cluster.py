@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuconsole.core.batch import WAITS, Batch
 from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.engines.batch_job import WAITS, Batch
 from gpuconsole.core.fleet import HostState
 from gpuconsole.errors import RefusedError
 from gpuconsole.simulated_lab.hosts import SimulatedHosts

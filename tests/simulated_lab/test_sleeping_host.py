@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuconsole.core.devices.host_power import TellsRunning
 from gpuconsole.core.fleet import HostState
-from gpuconsole.core.power import TellsRunning
 from gpuconsole.simulated_lab import SimulatedHosts
 from gpuconsole.simulated_lab.power import WAKES_S
 

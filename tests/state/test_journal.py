@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import TRANSITIONS, Attempt, Job, JobState, Mount, Task
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.errors import JournalError, ReadOnlyError
 from gpuconsole.state import (
     STALE_AFTER_S,

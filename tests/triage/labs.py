@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.containers import Lease
-from gpuconsole.core.faults import FaultStreak
+from gpuconsole.core.devices.host_faults import FaultStreak
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task

@@ -13,6 +13,8 @@ from typing import Any
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ResultFile
+from gpuconsole.core.engines.host_containers import HostContainer, HostContainers
+from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.estimate import (
     BatchSource,
     Estimate,
@@ -35,12 +37,10 @@ from gpuconsole.core.fleet import (
     PeerLink,
 )
 from gpuconsole.core.history import Series
-from gpuconsole.core.host_containers import HostContainer, HostContainers
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Action, Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.training_curves import Compared, Curves, compared
-from gpuconsole.core.transfers import LeftOut
+from gpuconsole.core.training.curves import Compared, Curves, compared
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
 from gpuconsole.placement.forecast.start_times import Expected

@@ -14,10 +14,10 @@ import pytest
 from textual.events import Key
 from textual.widgets import Input
 
+from gpuconsole.core.devices.health_levels import LEVELS
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.levels import LEVELS
 from gpuconsole.errors import DocumentError, JournalError
 from gpuconsole.tui import app as app_module
 from gpuconsole.tui.app import ConsoleApp, Look

@@ -6,9 +6,9 @@ import pytest
 from rich.color import ColorSystem
 
 from gpuconsole.core.answer import answer
+from gpuconsole.core.devices.health_levels import LEVELS, Condition
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.levels import LEVELS, Condition
 from gpuconsole.tui.app import Look
 from gpuconsole.tui.render.fleet_map.metrics import Cells
 from gpuconsole.tui.render.fleet_map.owners import Owners

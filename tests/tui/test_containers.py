@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.engines.host_containers import HostContainer, HostContainers
 from gpuconsole.core.filters import Filter, parse
-from gpuconsole.core.host_containers import HostContainer, HostContainers
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.session import Session

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.containers import ResultFile
+from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.jobs import JobState, Member
-from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UnreachableError
 from gpuconsole.tui.screens.dialogs.base import AskScreen, ConfirmScreen
 from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from textual.dom import DOMNode
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import JobState
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
 from gpuconsole.tui.palette.screen import Palette

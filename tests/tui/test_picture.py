@@ -1,4 +1,4 @@
-"""Sums of hosts: what the one loop counts is what the rules of `core.levels` say."""
+"""Sums of hosts: what the one loop counts is what the rules of `core.devices.health_levels` say."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
-from gpuconsole.core.levels import (
+from gpuconsole.core.devices.health_levels import (
     Condition,
     condition,
     host_condition,
@@ -17,6 +16,7 @@ from gpuconsole.core.levels import (
     is_faulty,
     memory_percent,
 )
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.tui import snapshot
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, device_codes
 from gpuconsole.tui.render.fleet_map.owners import Owners

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gpuconsole.core.devices.health_levels import Condition, condition
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.levels import Condition, condition
 from gpuconsole.tui.keymap.registry import in_area
 from gpuconsole.tui.render.device import Lines, marks_of, sample_lines
 from gpuconsole.tui.render.device_rows import columns_for

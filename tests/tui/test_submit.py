@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 from textual.widgets import Input
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Suggestion, Unknown
 from gpuconsole.core.jobs import JobState, Task
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.model import Rejection
 from gpuconsole.tui.render.job import Beside, Going, fact_lines

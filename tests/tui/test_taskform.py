@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.tui.task_form import FormError, apply, build_task, values_of
 from gpuconsole.tui.widgets.form import completed
 from tests.tui.console import opened

@@ -11,7 +11,7 @@ from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
 
 if TYPE_CHECKING:
-    from gpuconsole.core.acts import Act
+    from gpuconsole.core.lab_service.audit import Act
     from gpuconsole.session.session import Session
 
 

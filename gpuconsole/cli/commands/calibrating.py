@@ -14,7 +14,7 @@ from gpuconsole.core.wording import msg, name
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.core.observation import HostCalibration
+    from gpuconsole.core.devices.run_history import HostCalibration
     from gpuconsole.preflight.reliability import Reliability
     from gpuconsole.session.session import Session
 
@@ -90,7 +90,7 @@ def _show(found: HostCalibration) -> None:
 
 
 def _reliability() -> int:
-    from gpuconsole.core.places import state_folder
+    from gpuconsole.core.util.user_dirs import state_folder
     from gpuconsole.preflight.reliability import reliability
     from gpuconsole.session.estimate.history import recorded
 

@@ -11,12 +11,12 @@ from gpuconsole.cli import completing
 from gpuconsole.cli.options import ScriptCommand, common, options, script_args
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
-from gpuconsole.core.host_containers import split_reference
+from gpuconsole.core.engines.host_containers import split_reference
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.core.host_containers import HostContainers
+    from gpuconsole.core.engines.host_containers import HostContainers
     from gpuconsole.session.session import Session
 
 _PICTURE_S = 5.0

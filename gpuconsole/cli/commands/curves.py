@@ -17,7 +17,7 @@ from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.jobs import Job
-    from gpuconsole.core.training_curves import Compared, Curves
+    from gpuconsole.core.training.curves import Compared, Curves
     from gpuconsole.session.session import Session
 
 _NOTHING = "Its log reports nothing of training in a form that is known."
@@ -53,7 +53,7 @@ def curves(job: str, metrics: tuple[str, ...], attempt: int | None, csv_file: Pa
     found, made = drive(work, fleet=False)
     _require_metrics(metrics, made.curves)
     if csv_file is not None:
-        from gpuconsole.core.training_curves import Written, csv_text
+        from gpuconsole.core.training.curves import Written, csv_text
 
         _write(csv_file, csv_text([Written(found.id, found.task.name, made)], metrics))
     if options().as_json:
@@ -88,7 +88,7 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
         return await session.compare(jobs)
 
     found = drive(work, fleet=False)
-    from gpuconsole.core.training_curves import Written, chosen_metric, csv_text, ranked
+    from gpuconsole.core.training.curves import Written, chosen_metric, csv_text, ranked
 
     if metric:
         names = {name for one in found for name in one.curves.curves}
@@ -110,7 +110,7 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
 
 
 def _row(one: Compared, metric: str) -> dict[str, Any]:
-    from gpuconsole.core.training_curves import figures
+    from gpuconsole.core.training.curves import figures
 
     job, found = one.job, figures(one, metric)
     return {

@@ -131,7 +131,7 @@ def _trust(lab: Inventory, host: str, yes: bool) -> int:
 @common
 def init(output: Path | None, ssh_config: Path, force: bool) -> int:
     """Write an inventory from your ssh config, or one to fill in."""
-    from gpuconsole.core.places import inventory_path
+    from gpuconsole.core.util.user_dirs import inventory_path
     from gpuconsole.remote.inventory import parse_inventory
     from gpuconsole.remote.ssh_config import write_inventory
 

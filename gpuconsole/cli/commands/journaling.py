@@ -12,8 +12,8 @@ from gpuconsole.cli import completing
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, said, say, show, table, tell, text, told
 from gpuconsole.cli.sessions import drive
-from gpuconsole.core.places import JOURNAL_NAME, state_folder
 from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME, state_folder
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError, ReadOnlyError, UsageError
 

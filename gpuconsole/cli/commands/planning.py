@@ -22,9 +22,9 @@ from gpuconsole.cli.tasks import (
     build_task,
     task_options,
 )
-from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import MEASURED_TIERS, Measure, Report, Trial
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import UsageError
 
@@ -367,7 +367,7 @@ def _submit_sweep(
     yes: bool,
 ) -> int:
     from gpuconsole.cli.sessions import drive
-    from gpuconsole.core.sweeps import read_axes
+    from gpuconsole.core.submission.sweeps import read_axes
 
     crossed = read_axes(axes)
 
@@ -395,7 +395,7 @@ def _submit_search(
 ) -> int:
     from gpuconsole.cli.extras import install_command
     from gpuconsole.cli.sessions import drive
-    from gpuconsole.core.tuning import Goal, read_space
+    from gpuconsole.core.submission.tuning import Goal, read_space
     from gpuconsole.session.dispatch.study import has_optuna
 
     if goal is None or trials is None or not axes or hold:

@@ -97,8 +97,8 @@ def replay(file: Path | None, at: str | None, speed: float | None) -> int:
 
 async def _opened(file: Path | None, at: str | None) -> ReplaySession:
     from gpuconsole.config import load_settings
-    from gpuconsole.core.moments import parse_moment
-    from gpuconsole.core.places import state_folder
+    from gpuconsole.core.util.human_time import parse_moment
+    from gpuconsole.core.util.user_dirs import state_folder
     from gpuconsole.session.recording.recorder import FOLDER
     from gpuconsole.session.recording.replay_session import open_replay
 

@@ -14,7 +14,7 @@ import click
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
-from gpuconsole.core.moments import parse_moment
+from gpuconsole.core.util.human_time import parse_moment
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

@@ -18,8 +18,8 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.cli.tasks import TaskValue
-from gpuconsole.core.places import state_folder
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError
 from gpuconsole.waiting import within

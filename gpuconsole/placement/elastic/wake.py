@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.devices.host_power import Elastic
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostFacts, HostState
-from gpuconsole.core.power import Elastic
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.wording import sentences
 

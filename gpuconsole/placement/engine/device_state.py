@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuconsole.core.devices.health_levels import is_alarming
 from gpuconsole.core.fleet import Device, Host, HostState
-from gpuconsole.core.levels import is_alarming
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 

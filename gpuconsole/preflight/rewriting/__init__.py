@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuconsole.core.edits import Edit, EditKind
+from gpuconsole.core.submission.script_edits import Edit, EditKind
 from gpuconsole.preflight.rewriting import accumulate, mixed, recompute
 from gpuconsole.preflight.rewriting.draft import DoubtError, Draft, Rewrite
 from gpuconsole.preflight.rewriting.sources import Source, load

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuconsole.core.edits import Edit, EditKind, apply_edits
+from gpuconsole.core.submission.script_edits import Edit, EditKind, apply_edits
 from gpuconsole.preflight.rewriting.sources import Source, column
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from gpuconsole.core.edits import digest_of
+from gpuconsole.core.submission.script_edits import digest_of
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 

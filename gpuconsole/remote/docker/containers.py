@@ -8,7 +8,7 @@ from typing import Any
 
 import docker
 
-from gpuconsole.core.host_containers import MOST, HostContainer, Listed
+from gpuconsole.core.engines.host_containers import MOST, HostContainer, Listed
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
@@ -24,7 +24,7 @@ _UNREADABLE = ("none",)
 
 
 class DockerContainers:
-    """The containers of one host. Implements `core.host_containers.ContainerAccess`."""
+    """The containers of one host. Implements `core.engines.host_containers.ContainerAccess`."""
 
     def __init__(self, calls: DockerCalls) -> None:
         self._calls = calls

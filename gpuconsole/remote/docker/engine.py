@@ -34,10 +34,10 @@ from gpuconsole.core.containers import (
     PruneResult,
     ResultFile,
 )
-from gpuconsole.core.handover import container_labels
+from gpuconsole.core.engines.device_requests import container_labels
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
 from gpuconsole.remote import docker_streams

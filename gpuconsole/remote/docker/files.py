@@ -18,8 +18,8 @@ from typing import IO, Any
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.text import clean
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import Blame, EngineError, UsageError
 from gpuconsole.remote.transfer.archives import Intake, Readable, packed
 from gpuconsole.remote.transfer.packed_project import require_harmless

@@ -27,8 +27,8 @@ from typing import Any
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL, Lease
-from gpuconsole.core.handover import DEVICES_LABEL, SHARE_LABEL
-from gpuconsole.core.sharing import fit_together, read_share, share_label
+from gpuconsole.core.devices.device_sharing import fit_together, read_share, share_label
+from gpuconsole.core.engines.device_requests import DEVICES_LABEL, SHARE_LABEL
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import LeaseTakenError

@@ -13,7 +13,7 @@ from dataclasses import replace
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL, ContainerStatus
-from gpuconsole.core.handover import DEVICES_LABEL
+from gpuconsole.core.engines.device_requests import DEVICES_LABEL
 from gpuconsole.core.text import clean
 from gpuconsole.errors import HostBusyError
 from gpuconsole.remote.docker import launches, leases

@@ -1,4 +1,4 @@
-"""A ContainerSpec in the words of the engine's API; `core.dockerline` says the same as a line."""
+"""A ContainerSpec in the words of the engine's API; `core.engines.docker_command` says the same as a line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from docker.types import DeviceRequest, LogConfig
 from docker.types import Mount as ApiMount
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.dockerline import (
+from gpuconsole.core.engines.device_requests import (
+    Handover,
+    container_labels,
+    environment,
+    handover,
+)
+from gpuconsole.core.engines.docker_command import (
     DROPPED_CAPABILITIES,
     LOG_DRIVER,
     SECURITY_OPTIONS,
@@ -17,7 +23,6 @@ from gpuconsole.core.dockerline import (
     memory_folders,
     size_bytes,
 )
-from gpuconsole.core.handover import Handover, container_labels, environment, handover
 
 
 def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What travels beside a job's code: the reporter, and the script that calibrates a card.
 
-`memory_reporter` and `context_probe` run inside containers with the Python found there; the console only packs them.
+`memory_reporter` and `context_probe` run inside containers with the Python found there; the console
+only packs them.
 """
 
 from __future__ import annotations

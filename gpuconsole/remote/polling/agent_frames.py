@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gpuconsole.core.evolving import Evolving
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState, PeerLink
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.fast_replace import Evolving
 from gpuconsole.remote.vendors.latest_readings import Round, Shelf, unpacked
 
 MAX_DEVICES = 128

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.batch import Batch, Script, Shell, array_script
 from gpuconsole.core.containers import (
     LABEL_PREFIX,
     ByteStream,
@@ -30,8 +29,9 @@ from gpuconsole.core.containers import (
     PruneResult,
     ResultFile,
 )
+from gpuconsole.core.engines.batch_job import Batch, Script, Shell, array_script
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.text import clean
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import injected
 from gpuconsole.remote.inventory import SlurmSection

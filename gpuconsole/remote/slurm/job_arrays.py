@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuconsole.core.batch import Batch, Script
+from gpuconsole.core.engines.batch_job import Batch, Script
 from gpuconsole.errors import UnreachableError
 
 GATHER_S = 1.0

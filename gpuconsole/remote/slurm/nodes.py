@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from gpuconsole.core.batch import CLUSTER_LABEL
 from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.engines.batch_job import CLUSTER_LABEL
 from gpuconsole.core.fleet import Backend, Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.remote.slurm.parse import Node, Picture, Row
 

@@ -23,8 +23,8 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuconsole.core.batch import SECRETS, WAITS, Script, batch_script, body, exports
 from gpuconsole.core.containers import ContainerStatus
+from gpuconsole.core.engines.batch_job import SECRETS, WAITS, Script, batch_script, body, exports
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.remote.slurm.calls import is_away, words_of

@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import IO, Any, Literal, Protocol, TypeVar, cast
 
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.text import clean
-from gpuconsole.core.transfers import LeftOut, TransferLimits
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from gpuconsole.core.edits import Edit, edited_texts
-from gpuconsole.core.projects import is_too_wide, project_of
+from gpuconsole.core.submission.projects import is_too_wide, project_of
+from gpuconsole.core.submission.script_edits import Edit, edited_texts
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import UsageError

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import PurePosixPath
 from typing import IO
 
-from gpuconsole.core.transfers import TransferLimits
+from gpuconsole.core.engines.transfers import TransferLimits
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.transfer.archives import Intake
 

@@ -14,9 +14,8 @@ import platform
 import shlex
 from collections.abc import AsyncGenerator, Sequence
 
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import Engine
-from gpuconsole.core.host_containers import (
+from gpuconsole.core.engines.host_containers import (
     Command,
     ContainerAccess,
     HostContainer,
@@ -28,6 +27,7 @@ from gpuconsole.core.host_containers import (
     split_reference,
 )
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.processes import Process, Ran
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg

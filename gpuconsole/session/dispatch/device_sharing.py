@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.devices.device_sharing import Share
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job
-from gpuconsole.core.sharing import Share
 
 BOUND_BACKENDS = ("gpu", "dcu")
 """Where Paddle's allocator keeps to FLAGS_gpu_memory_limit_mb: it is asked in the CUDA and ROCm

@@ -16,7 +16,7 @@ from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.incidents import Incident, IncidentState
 from gpuconsole.core.jobs import STOPPED_FOR_GOOD, Attempt, Job, JobState
-from gpuconsole.core.limits import TimeLimit, time_limit
+from gpuconsole.core.submission.time_limits import TimeLimit, time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.session.context import Context

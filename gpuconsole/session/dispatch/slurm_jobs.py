@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from gpuconsole.config import LimitsSection
-from gpuconsole.core.batch import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.containers import (
     CHECKPOINT_FOLDER,
     ContainerSpec,
     HostAccount,
 )
+from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.limits import time_limit
+from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError

@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Sequence
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.stop_rules import parse_rule
 from gpuconsole.core.text import clean
-from gpuconsole.core.training_log import Template
+from gpuconsole.core.training.log import Template
+from gpuconsole.core.training.stop_rules import parse_rule
 from gpuconsole.errors import JournalError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context

@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from gpuconsole.core.tuning import Between, Choice, Goal, Space, Trial
+from gpuconsole.core.submission.tuning import Between, Choice, Goal, Space, Trial
 
 STARTUP_TRIALS = 5
 """Trials that are drawn at random, and that must have ended before one is pruned."""

@@ -13,10 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.line_plot import number
-from gpuconsole.core.text import clean
-from gpuconsole.core.training_curves import Curves
-from gpuconsole.core.tuning import (
+from gpuconsole.core.submission.tuning import (
     PRUNED,
     USUAL_AT_ONCE,
     Goal,
@@ -27,6 +24,9 @@ from gpuconsole.core.tuning import (
     trial_of,
     with_values,
 )
+from gpuconsole.core.text import clean
+from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.util.line_plot import number
 from gpuconsole.errors import ConsoleError, JournalError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.errors import UsageError
 from gpuconsole.session.reading.questions import Applying
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.containers import CALIBRATION, CALIBRATION_FOLDER, Engine, Lease
+from gpuconsole.core.devices.device_sharing import MOST_MIB
+from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.observation import HostCalibration
-from gpuconsole.core.sharing import MOST_MIB
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.projects import start_folder
+from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.preflight.ladder import NO_LIMIT_S
@@ -221,7 +221,7 @@ def choose_host(
 
 def _root(task: Task) -> Path:
     """Return the project's folder: the one that would be shipped, else the script's own."""
-    from gpuconsole.core.projects import project_of
+    from gpuconsole.core.submission.projects import project_of
 
     script = Path(task.script).resolve()
     if task.project:

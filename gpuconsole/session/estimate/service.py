@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import Estimate, Isolation, Measure, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
 from gpuconsole.preflight.calibration import Calibration
 from gpuconsole.preflight.changes import Change, applied

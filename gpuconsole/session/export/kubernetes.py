@@ -12,8 +12,18 @@ from typing import cast
 
 import yaml
 
-from gpuconsole.core import kubernetes
-from gpuconsole.core.clusternames import (
+from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAccount
+from gpuconsole.core.engines import kubernetes
+from gpuconsole.core.engines.device_requests import environment
+from gpuconsole.core.engines.kubernetes import (
+    RANK,
+    Folder,
+    NodeRequirement,
+    Workload,
+    pod_name,
+    secret_name,
+)
+from gpuconsole.core.engines.kubernetes_names import (
     MEMORY_LABELS,
     RESOURCES,
     TYPE_LABELS,
@@ -23,20 +33,10 @@ from gpuconsole.core.clusternames import (
     object_name,
     type_values,
 )
-from gpuconsole.core.containers import CHECKPOINT_FOLDER, ContainerSpec, HostAccount
 from gpuconsole.core.fleet import Backend
-from gpuconsole.core.handover import environment
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
-from gpuconsole.core.kubernetes import (
-    RANK,
-    Folder,
-    NodeRequirement,
-    Workload,
-    pod_name,
-    secret_name,
-)
-from gpuconsole.core.limits import time_limit
 from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib, parse_time
 from gpuconsole.errors import UsageError

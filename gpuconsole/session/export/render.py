@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.containers import ContainerSpec, HostAccount
-from gpuconsole.core.dockerline import docker_line
+from gpuconsole.core.engines.docker_command import docker_line
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
-from gpuconsole.core.projects import start_folder
 from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.vendors import unproven
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuconsole.core.batch import CLUSTER_LABEL, Script, array_script, batch_script
-from gpuconsole.core.conditions import Condition
 from gpuconsole.core.containers import LABEL_PREFIX
+from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, Script, array_script, batch_script
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.errors import UsageError

@@ -13,10 +13,10 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.core.containers import Hosts
+from gpuconsole.core.devices.host_power import Elastic, Hurries
 from gpuconsole.core.events import Severity
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.power import Elastic, Hurries
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.placement.elastic.wake import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuconsole.core.containers import Hosts
-from gpuconsole.core.faults import FaultStreak, Streaks
+from gpuconsole.core.devices.host_faults import FaultStreak, Streaks
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg

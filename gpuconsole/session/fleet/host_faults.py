@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from gpuconsole.core.faults import FaultStreak, Streaks, pause_s
+from gpuconsole.core.devices.host_faults import FaultStreak, Streaks, pause_s
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job
-from gpuconsole.core.moments import clock_words
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.human_time import clock_words
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError
 from gpuconsole.placement.model import Shun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuconsole.core.power import Elastic, Verb
+from gpuconsole.core.devices.host_power import Elastic, Verb
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 
@@ -19,7 +19,7 @@ SAID = 300
 
 
 class CommandPower:
-    """Implements `core.power.Power` over the `wake` and `sleep` of an inventory."""
+    """Implements `core.devices.host_power.Power` over the `wake` and `sleep` of an inventory."""
 
     def __init__(self, inventory: Inventory, limit_s: float = LIMIT_S) -> None:
         self._entries = {entry.name: entry for entry in inventory.hosts if entry.wake}

@@ -7,8 +7,8 @@ meanwhile.
 from __future__ import annotations
 
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.devices.host_power import Power, TellsRunning
 from gpuconsole.core.fleet import Host
-from gpuconsole.core.power import Power, TellsRunning
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, LeaseTakenError
 from gpuconsole.placement.elastic.wake import in_use

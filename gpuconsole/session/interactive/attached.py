@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections import deque
 
-from gpuconsole.core import terminals
 from gpuconsole.core.containers import ByteStream
+from gpuconsole.core.engines import terminals
+from gpuconsole.core.engines.terminals import Frames, TerminalState
 from gpuconsole.core.processes import Said
-from gpuconsole.core.terminals import Frames, TerminalState
 from gpuconsole.core.text import clean
 from gpuconsole.waiting import within
 

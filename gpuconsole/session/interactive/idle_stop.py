@@ -12,10 +12,10 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN, SESSIONS, SOCKET
 from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
-from gpuconsole.core.limits import time_limit
-from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN, SESSIONS, SOCKET
+from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError

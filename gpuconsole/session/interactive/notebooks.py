@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from gpuconsole.core.containers import ByteStream
+from gpuconsole.core.engines.terminals import JUPYTER_TOKEN
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.terminals import JUPYTER_TOKEN
 from gpuconsole.state.files.secrets import SecretStore
 from gpuconsole.waiting import within
 

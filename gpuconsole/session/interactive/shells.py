@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.fleet import HOST_LABEL
-from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.tasks import absolute
-from gpuconsole.core.terminals import (
+from gpuconsole.core.engines.terminals import (
     JUPYTER,
     JUPYTER_PORT,
     JUPYTER_TOKEN,
@@ -17,6 +14,9 @@ from gpuconsole.core.terminals import (
     SOCKET,
     WORKSPACE,
 )
+from gpuconsole.core.fleet import HOST_LABEL
+from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.tasks import absolute
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import NotHereError, RefusedError, UsageError

@@ -6,9 +6,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from gpuconsole.core.acts import Act
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_service.audit import Act
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.lab_service.intake import Intake

@@ -15,7 +15,7 @@ import socket
 import struct
 from pathlib import Path
 
-from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.core.text import clean
 
 _CREDENTIALS = struct.Struct("3i")

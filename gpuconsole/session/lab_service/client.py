@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import aiohttp
 from pydantic import ValidationError
 
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import ImageFacts, ResultFile
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.errors import ConsoleError, UnreachableError

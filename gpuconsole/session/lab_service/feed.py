@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.devices.host_faults import FaultStreak
 from gpuconsole.core.events import Event
-from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.images import ImageRecord, ImageStore, KeepsImages, parse_reference
-from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_image
+from gpuconsole.core.lab_service.rights import Caller, Policy, Rights, require_image
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, RefusedError, UsageError
 

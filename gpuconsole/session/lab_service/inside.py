@@ -16,9 +16,9 @@ import aiohttp
 from aiohttp import WSMsgType, web
 
 from gpuconsole.core.containers import ByteStream
+from gpuconsole.core.engines.terminals import SESSION, SOCKET
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.lab_rights import Caller, Rights
-from gpuconsole.core.terminals import SESSION, SOCKET
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError

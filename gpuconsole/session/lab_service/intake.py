@@ -11,16 +11,16 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from gpuconsole.core.envfile import VARIABLE
+from gpuconsole.core.engines.terminals import SESSIONS, WORKSPACE
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
-from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
-from gpuconsole.core.limits import require_time_limit
-from gpuconsole.core.sweeps import MOST_JOBS as MOST_SUBMITTED
+from gpuconsole.core.lab_service.rights import Caller, Policy, Rights, require_allowed
+from gpuconsole.core.submission.env_file import VARIABLE
+from gpuconsole.core.submission.sweeps import MOST_JOBS as MOST_SUBMITTED
+from gpuconsole.core.submission.time_limits import require_time_limit
+from gpuconsole.core.submission.tuning import Goal, read_space
 from gpuconsole.core.tasks import require_rules
-from gpuconsole.core.terminals import SESSIONS, WORKSPACE
 from gpuconsole.core.text import clean
-from gpuconsole.core.tuning import Goal, read_space
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
     require_gang_network,

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import PruneResult
+from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import private
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError

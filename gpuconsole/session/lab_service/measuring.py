@@ -13,7 +13,7 @@ from aiohttp import MultipartReader, web
 from gpuconsole.core.estimate import Estimate
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.lab_rights import Caller, Policy, Rights, require_allowed
+from gpuconsole.core.lab_service.rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, NotHereError, RefusedError
 from gpuconsole.session.dispatch.attempt.container_spec import (

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import ByteStream, Engine, ImageFacts, Lease, ResultFile
+from gpuconsole.core.devices.host_faults import Streaks
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.events import Event
-from gpuconsole.core.faults import Streaks
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.errors import JournalError, RefusedError, UnreachableError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.fleet.changes import applied

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.placement.elastic.prepull import Fetch

@@ -40,14 +40,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, TypeAdapter
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import ImageFacts, PruneResult, ResultFile
+from gpuconsole.core.devices.host_faults import FaultStreak
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.events import Event
-from gpuconsole.core.faults import FaultStreak
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, Mount, Task
-from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import (

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.report.model import Key, Query, UsageReport
 from gpuconsole.session.report.service import report

@@ -13,7 +13,7 @@ from aiohttp import WSMsgType, web
 
 from gpuconsole.config import NotifySection
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aiohttp import BodyPartReader
 
-from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.transfer.packed_project import require_bounded

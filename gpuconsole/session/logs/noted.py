@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.limits import time_limit
+from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.units import format_duration
 from gpuconsole.session.logs.line_index import Lines, Reader
 

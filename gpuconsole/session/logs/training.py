@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuconsole.core.stop_rules import Broken, Rule, Watch
 from gpuconsole.core.text import clean
-from gpuconsole.core.training_curves import Curves
-from gpuconsole.core.training_log import LONGEST_LINE, Template, TrainingReader
+from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.training.log import LONGEST_LINE, Template, TrainingReader
+from gpuconsole.core.training.stop_rules import Broken, Rule, Watch
 from gpuconsole.core.trust import private
 
 CHUNK = 1 << 20

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuconsole.config import NotifySection, WaySection
-from gpuconsole.core.messages import Message, Notice, message_of
-from gpuconsole.core.receivers import require_mailbox
+from gpuconsole.core.lab_service.messages import Message, Notice, message_of
+from gpuconsole.core.lab_service.receivers import require_mailbox
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuconsole.core.messages import Kind, Message, address_of, body_of, refusal_in
-from gpuconsole.core.receivers import Receiver, require_receiver
+from gpuconsole.core.lab_service.messages import Kind, Message, address_of, body_of, refusal_in
+from gpuconsole.core.lab_service.receivers import Receiver, require_receiver
 from gpuconsole.errors import ConsoleError
 
 if TYPE_CHECKING:

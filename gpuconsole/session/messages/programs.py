@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from html import escape
 
-from gpuconsole.core.messages import Message
+from gpuconsole.core.lab_service.messages import Message
 from gpuconsole.core.text import clean
 from gpuconsole.waiting import within
 

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from gpuconsole.config import NotifySection
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.messages import Notice, What, message_of
-from gpuconsole.core.receivers import require_mailbox
+from gpuconsole.core.lab_service.messages import Notice, What, message_of
+from gpuconsole.core.lab_service.receivers import require_mailbox
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.session.aio import cancel_all

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gpuconsole import __version__
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import MEASURED_TIERS
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
-from gpuconsole.core.observation import Observation
 from gpuconsole.core.text import clean
 from gpuconsole.session.metrics.fleet import LONGEST_LABEL
 from gpuconsole.session.metrics.model import Family, Metric, Picture, PredictionFacts, spread

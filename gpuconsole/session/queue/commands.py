@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.conditions import Condition
 from gpuconsole.core.jobs import ADOPTED, Job, JobState
+from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuconsole.core.faults import PAUSES_S
+from gpuconsole.core.devices.host_faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.devices.host_faults import PAUSES_S
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Memory
-from gpuconsole.core.faults import PAUSES_S
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import parse_time
 from gpuconsole.placement import (
     Board,

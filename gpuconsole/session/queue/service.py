@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from gpuconsole.core.jobs import Job, Task
-from gpuconsole.core.sweeps import Axis
+from gpuconsole.core.submission.sweeps import Axis
 from gpuconsole.core.wording import msg
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer, Retrying

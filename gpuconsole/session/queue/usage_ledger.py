@@ -8,10 +8,10 @@ from operator import itemgetter
 from statistics import median
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
-from gpuconsole.core.limits import time_limit
-from gpuconsole.core.observation import Observation
+from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.placement.forecast.runtimes import PastRun, Prediction, RunTimes
 from gpuconsole.placement.rules.quotas import Use
 from gpuconsole.placement.rules.rules import usage_of

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import edited_texts
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.projects import project_of
+from gpuconsole.core.submission.projects import project_of
+from gpuconsole.core.submission.script_edits import edited_texts
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run import Trail

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar, cast
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import EditKind
 from gpuconsole.core.estimate import MEASURED_TIERS, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change

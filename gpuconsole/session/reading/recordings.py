@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.places import MEASURED_NAME
-from gpuconsole.core.projects import start_folder
+from gpuconsole.core.submission.projects import start_folder
+from gpuconsole.core.util.user_dirs import MEASURED_NAME
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.reading import inputs as files
 from gpuconsole.session.reading.installed import paddle_version

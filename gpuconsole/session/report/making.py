@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuconsole.config import LabSettings, PriceSection, combined, load_settings
 from gpuconsole.core.catalogue import Catalogue
-from gpuconsole.core.places import find_inventory, state_folder
+from gpuconsole.core.util.user_dirs import find_inventory, state_folder
 from gpuconsole.session.report.model import Query, UsageReport
 from gpuconsole.session.report.tally import Prices, Tally, idle_leases, month_edges
 from gpuconsole.state.journal import Journal

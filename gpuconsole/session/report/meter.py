@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.devices.device_use import DeviceUse
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.text import clean

@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from gpuconsole.core.device_use import DeviceUse, HeldSums, Holding, merged_spans
+from gpuconsole.core.devices.device_use import DeviceUse, HeldSums, Holding, merged_spans
 from gpuconsole.session.report.model import (
     HOUR_S,
     KWH_J,

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.batch import CLUSTER_LABEL
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Lease
+from gpuconsole.core.engines.batch_job import CLUSTER_LABEL
+from gpuconsole.core.engines.device_requests import DEVICES_LABEL
 from gpuconsole.core.fleet import Host
-from gpuconsole.core.handover import DEVICES_LABEL
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Member, Task
 from gpuconsole.core.text import clean
 from gpuconsole.session.dispatch.attempt.container_spec import attempt_key

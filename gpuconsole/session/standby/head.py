@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuconsole.core.acts import Act
 from gpuconsole.core.containers import Hosts, LeadMark
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_service.audit import Act
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import WSMsgType, web
 
-from gpuconsole.core.lab_rights import ROOT_UID, Caller
+from gpuconsole.core.lab_service.rights import ROOT_UID, Caller
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all

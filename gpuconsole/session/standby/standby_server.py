@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from gpuconsole.core.lab_rights import ROOT_UID, Caller, Rights
+from gpuconsole.core.lab_service.rights import ROOT_UID, Caller, Rights
 from gpuconsole.errors import RefusedError, UnreachableError
 from gpuconsole.session.lab_service.callers import caller_of
 from gpuconsole.session.lab_service.protocol import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpuconsole.core.engines.terminals import SESSIONS
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.projects import project_of
-from gpuconsole.core.terminals import SESSIONS
+from gpuconsole.core.submission.projects import project_of
 from gpuconsole.session.submit.validate import Packed
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from gpuconsole.core.engines.terminals import SESSION
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.tasks import task_from_script
-from gpuconsole.core.terminals import SESSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -15,10 +15,10 @@ from gpuconsole import preflight
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.images import floating_note
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.limits import require_time_limit
-from gpuconsole.core.sweeps import Axis, Combination, combinations, task_of
+from gpuconsole.core.submission.sweeps import Axis, Combination, combinations, task_of
+from gpuconsole.core.submission.time_limits import require_time_limit
+from gpuconsole.core.submission.tuning import Goal, corners, read_space, with_values
 from gpuconsole.core.text import clean
-from gpuconsole.core.tuning import Goal, corners, read_space, with_values
 from gpuconsole.core.units import parse_time
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError

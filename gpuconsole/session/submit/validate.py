@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.projects import start_folder
+from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import joined, msg
 from gpuconsole.errors import RefusedError, UsageError

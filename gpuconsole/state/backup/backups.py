@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpuconsole.core.places import JOURNAL_NAME
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import make_private, private
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.state.backup.lock import nobody_dispatches
 from gpuconsole.state.backup.restoration import begin

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuconsole.core.places import JOURNAL_NAME
 from gpuconsole.core.trust import private
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuconsole.core.places import MEASURED_NAME
+from gpuconsole.core.util.user_dirs import MEASURED_NAME
 from gpuconsole.state.filesystem import make_folder
 
 MOST_FILES = 64

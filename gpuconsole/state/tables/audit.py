@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from gpuconsole.core.acts import Act
+from gpuconsole.core.lab_service.audit import Act
 
 KEPT = 200_000
 """Acts of one user that are kept; of more the oldest go. Nobody can crowd out those of others."""

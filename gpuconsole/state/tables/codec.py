@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.jobs import Member, Mount, SmallerBatch, Task
+from gpuconsole.core.submission.script_edits import Edit
 
 _TASK_TUPLES = ("args", "ship", "preferred_devices", "after", "stop_if", "space")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from gpuconsole.core.places import JOURNAL_NAME
+from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.errors import JournalError
 from gpuconsole.state.database import Database
 

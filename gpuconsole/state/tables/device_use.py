@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from gpuconsole.core.device_use import DeviceUse, Holding
+from gpuconsole.core.devices.device_use import DeviceUse, Holding
 from gpuconsole.core.jobs import JobState
 from gpuconsole.state.tables import codec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from gpuconsole.core.faults import FaultStreak, Streaks
+from gpuconsole.core.devices.host_faults import FaultStreak, Streaks
 from gpuconsole.state.tables import codec
 
 ALL = "SELECT * FROM fault_streaks ORDER BY host, image"

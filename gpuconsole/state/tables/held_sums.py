@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from gpuconsole.core.device_use import HeldSums, merged_spans
+from gpuconsole.core.devices.device_use import HeldSums, merged_spans
 from gpuconsole.state.tables import codec
 
 _WITHIN = """

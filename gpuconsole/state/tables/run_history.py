@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.state.tables import codec
 
 KEPT_OBSERVATIONS = 3000

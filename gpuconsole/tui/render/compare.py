@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuconsole.core.line_plot import number
-from gpuconsole.core.training_curves import Compared, figures
-from gpuconsole.core.training_log import STEP_TIME
+from gpuconsole.core.training.curves import Compared, figures
+from gpuconsole.core.training.log import STEP_TIME
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.core.util.line_plot import number
 from gpuconsole.tui.render.job import state_words
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.render.training_curves import colors, plot_rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gpuconsole.core.engines.host_containers import HostContainer, HostContainers
 from gpuconsole.core.filters import Filter
-from gpuconsole.core.host_containers import HostContainer, HostContainers
 from gpuconsole.core.units import format_duration
 from gpuconsole.tui.render.text_cells import Align, Piece, fit
 from gpuconsole.tui.style.styles import Ink

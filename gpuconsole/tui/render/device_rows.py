@@ -7,8 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.devices.health_levels import (
+    Condition,
+    condition,
+    heat_level,
+    is_busy,
+    level,
+    memory_percent,
+)
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.core.levels import Condition, condition, heat_level, is_busy, level, memory_percent
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Metric, is_free, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners

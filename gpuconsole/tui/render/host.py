@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuconsole.core.devices.health_levels import Condition, condition, is_busy, level
 from gpuconsole.core.fleet import Device, Host, HostState
-from gpuconsole.core.levels import Condition, condition, is_busy, level
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg

@@ -8,12 +8,12 @@ from pathlib import PurePath
 
 from rich.cells import cell_len
 
-from gpuconsole.core.edits import CHANGES, kinds_of
-from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.submission.script_edits import CHANGES, kinds_of
 from gpuconsole.core.text import clean
-from gpuconsole.core.training_log import Progress
+from gpuconsole.core.training.first_steps import first_steps, whole_peak_mib
+from gpuconsole.core.training.log import Progress
 from gpuconsole.core.units import format_duration, format_mib, format_step
 from gpuconsole.core.wording import joined, msg
 from gpuconsole.tui.render.device_rows import short_model

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.levels import HOT_C, WARM_C, Condition
+from gpuconsole.core.devices.health_levels import HOT_C, WARM_C, Condition
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.fleet_map.layout import Density

@@ -9,9 +9,9 @@ from rich.cells import cell_len, chop_cells
 from rich.style import Style
 
 from gpuconsole.core.answer import Answer, answer, best, goodness
-from gpuconsole.core.edits import BATCH, CHANGES, Edit, diff_of, kinds_of
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.submission.script_edits import BATCH, CHANGES, Edit, diff_of, kinds_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg, sentences

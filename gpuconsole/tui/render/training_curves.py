@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from gpuconsole.core.line_plot import Plot, Points, number, plot
-from gpuconsole.core.training_curves import Curve, Curves
-from gpuconsole.core.training_log import STEP_TIME, VALIDATION
+from gpuconsole.core.training.curves import Curve, Curves
+from gpuconsole.core.training.log import STEP_TIME, VALIDATION
 from gpuconsole.core.units import format_step
+from gpuconsole.core.util.line_plot import Plot, Points, number, plot
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.style.styles import Ink

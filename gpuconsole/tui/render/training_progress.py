@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.training_log import Progress
+from gpuconsole.core.training.log import Progress
 
 WINDOW_S = 120.0
 """The pace is that of the last so many seconds."""

@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from gpuconsole.core.training_curves import Compared, Written, chosen_metric, csv_text, ranked
+from gpuconsole.core.training.curves import Compared, Written, chosen_metric, csv_text, ranked
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.compare import (
     Columns,

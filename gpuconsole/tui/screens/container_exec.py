@@ -6,7 +6,7 @@ import shlex
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
-from gpuconsole.core.host_containers import HostContainer
+from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.runtime.background import aside

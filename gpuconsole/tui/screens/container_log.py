@@ -8,7 +8,7 @@ from functools import partial
 from textual.app import ComposeResult
 from textual.content import Content
 
-from gpuconsole.core.host_containers import HostContainer
+from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError

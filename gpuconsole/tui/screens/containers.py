@@ -10,7 +10,7 @@ from functools import partial
 from textual import on
 from textual.app import ComposeResult
 
-from gpuconsole.core.host_containers import HostContainer, HostContainers
+from gpuconsole.core.engines.host_containers import HostContainer, HostContainers
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.render.containers import ORDERS, heading, ordered, row

@@ -12,12 +12,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
+from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
-from gpuconsole.core.training_curves import Curves
-from gpuconsole.core.training_log import progress
-from gpuconsole.core.transfers import LeftOut
+from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.training.log import progress
 from gpuconsole.core.units import MIB, format_duration, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError

@@ -8,8 +8,8 @@ from functools import partial
 
 from textual import on
 
-from gpuconsole.core.logtimes import line_at, read_clock
 from gpuconsole.core.text import clean
+from gpuconsole.core.training.log_timestamps import line_at, read_clock
 from gpuconsole.core.wording import msg
 from gpuconsole.session.logs.line_index import Lines
 from gpuconsole.session.logs.search import Search

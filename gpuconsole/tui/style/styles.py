@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from rich.style import Style
 
+from gpuconsole.core.devices.health_levels import Condition
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.levels import Condition
 from gpuconsole.language import Language
 from gpuconsole.tui.style.themes import ThemeFile
 

@@ -16,7 +16,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from gpuconsole import yamldoc
-from gpuconsole.core.levels import LEVELS
+from gpuconsole.core.devices.health_levels import LEVELS
 from gpuconsole.errors import DocumentError, TrustError
 
 

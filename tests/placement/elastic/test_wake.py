@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuconsole.core.devices.host_power import Elastic
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.power import Elastic
 from gpuconsole.placement.elastic.wake import (
     LONGEST_PAUSE_S,
     Past,

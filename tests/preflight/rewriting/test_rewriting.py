@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import (
+from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.script_edits import (
     Edit,
     EditKind,
     apply_edits,
@@ -18,7 +19,6 @@ from gpuconsole.core.edits import (
     whole_diff_of,
     with_edits,
 )
-from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.changes import Change, applied
 from gpuconsole.preflight.rewriting import rewrite

@@ -7,7 +7,7 @@ from typing import Any, cast
 import docker
 import pytest
 
-from gpuconsole.core.host_containers import MOST
+from gpuconsole.core.engines.host_containers import MOST
 from gpuconsole.core.processes import Said
 from gpuconsole.errors import RefusedError
 from gpuconsole.remote.docker.containers import _is_framed, _list, record

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core import terminals
+from gpuconsole.core.engines import terminals
 from gpuconsole.remote import inside
 from gpuconsole.remote.inside import terminal
 from tests.waiting import DEADLINE_S

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpuconsole.core.batch import Batch, Script
+from gpuconsole.core.engines.batch_job import Batch, Script
 from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.remote.slurm import job_arrays
 from gpuconsole.remote.slurm.job_arrays import Gatherer

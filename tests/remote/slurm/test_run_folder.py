@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.batch import Batch, Script
+from gpuconsole.core.engines.batch_job import Batch, Script
 from gpuconsole.errors import DocumentError, EngineError, UnreachableError, UsageError
 from gpuconsole.remote.inventory import SlurmSection, parse_inventory, unread
 from gpuconsole.remote.links.local import LocalLink

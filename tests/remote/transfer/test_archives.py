@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.core.transfers import LeftOut, TransferLimits
+from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.transfer.archives import Intake, packed

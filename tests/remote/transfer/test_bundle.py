@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.edits import Edit
-from gpuconsole.core.projects import is_too_wide, project_of
+from gpuconsole.core.submission.projects import is_too_wide, project_of
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.transfer import bundle as bundle_module
 from gpuconsole.remote.transfer.bundle import Bundle, make_bundle

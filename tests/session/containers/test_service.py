@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpuconsole.core.host_containers import HostContainer
+from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.errors import ConsoleError, EngineError, JournalError, ReadOnlyError, RefusedError
 from gpuconsole.session.containers import service
 from gpuconsole.session.factory import DemoOptions, open_session

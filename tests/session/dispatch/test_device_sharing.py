@@ -9,11 +9,11 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import HostAccount, Lease
-from gpuconsole.core.dockerline import docker_line
+from gpuconsole.core.devices.device_sharing import Share
+from gpuconsole.core.engines.device_requests import SHARE_LABEL, container_labels
+from gpuconsole.core.engines.docker_command import docker_line
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
-from gpuconsole.core.handover import SHARE_LABEL, container_labels
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
-from gpuconsole.core.sharing import Share
 from gpuconsole.session.dispatch.attempt.container_spec import container_spec
 from gpuconsole.session.dispatch.device_sharing import (
     MEMORY_FLAG,

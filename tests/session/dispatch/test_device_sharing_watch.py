@@ -10,8 +10,8 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ContainerSpec, Lease
+from gpuconsole.core.devices.device_sharing import Share
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.sharing import Share
 from gpuconsole.session.dispatch.attempt.observation import Reported
 from gpuconsole.session.dispatch.device_sharing import pairs
 from gpuconsole.session.dispatch.device_sharing_watch import READ_EVERY_S, Crowding, Pace

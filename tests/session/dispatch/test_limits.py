@@ -11,7 +11,7 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.incidents import Incident, Severity
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.limits import require_time_limit, time_limit
+from gpuconsole.core.submission.time_limits import require_time_limit, time_limit
 from gpuconsole.errors import UsageError
 from gpuconsole.session.dispatch.limits import Limits, grace_s
 from gpuconsole.session.queue.why import why_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
-from gpuconsole.core.transfers import LeftOut
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.checkpoint import pack_parents
 from gpuconsole.session.dispatch.attempt.container_spec import checkpoint_path

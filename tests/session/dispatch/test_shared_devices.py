@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.devices.device_sharing import Share
 from gpuconsole.core.jobs import JobState, Task
-from gpuconsole.core.sharing import Share
 from gpuconsole.session.dispatch.device_sharing import MEMORY_FLAG, willing
 from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 from gpuconsole.session.queue.why import why_of

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LimitsSection
-from gpuconsole.core.batch import WAITS
 from gpuconsole.core.containers import HostAccount
+from gpuconsole.core.engines.batch_job import WAITS
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError

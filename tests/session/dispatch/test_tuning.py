@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.tuning import Goal, Trial, read_space
+from gpuconsole.core.submission.tuning import Goal, Trial, read_space
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.dispatch import study
 from gpuconsole.session.dispatch.tuning import Tuning

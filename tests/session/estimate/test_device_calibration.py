@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.core.fleet import DeviceProcess, HostState
-from gpuconsole.core.observation import HostCalibration
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import (
     ConsoleError,

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gpuconsole import preflight
-from gpuconsole.core.edits import Edit
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.isolation import sandbox
 from gpuconsole.session.estimate import measurement_run

@@ -14,7 +14,7 @@ from gpuconsole import preflight
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.projects import project_of
+from gpuconsole.core.submission.projects import project_of
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.estimate.preflight_runner import Preflights
 from gpuconsole.session.reading.analyses import Analyses

@@ -22,11 +22,16 @@ from hypothesis import strategies as st
 
 from gpuconsole.cli.entry import main
 from gpuconsole.config import KubernetesSection, LabSettings
-from gpuconsole.core.clusternames import LONGEST_NAME, RESOURCES, object_name, type_values
+from gpuconsole.core.engines.kubernetes import WAIT, literal
+from gpuconsole.core.engines.kubernetes_names import (
+    LONGEST_NAME,
+    RESOURCES,
+    object_name,
+    type_values,
+)
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Job, JobState, Mount, Task
-from gpuconsole.core.kubernetes import WAIT, literal
 from gpuconsole.errors import UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.export.kubernetes import LARGEST_BUNDLE, UNNAMED, manifest

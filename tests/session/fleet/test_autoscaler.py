@@ -9,9 +9,9 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
+from gpuconsole.core.devices.host_power import Elastic, Verb
 from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.power import Elastic, Verb
 from gpuconsole.placement.elastic import wake as waking_rules
 from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.fleet.power_state import power_overlay, with_power

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.faults import PAUSES_S, FaultStreak, pause_s
+from gpuconsole.core.devices.host_faults import PAUSES_S, FaultStreak, pause_s
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import Blame, EngineError, RefusedError
 from gpuconsole.session.dispatch.attempt.launch import PULL_PAUSES_S

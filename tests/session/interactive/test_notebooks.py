@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN
 from gpuconsole.core.units import iso_utc
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.interactive import notebooks

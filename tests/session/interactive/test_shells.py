@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gpuconsole.core.engines.terminals import PROGRAM, SESSION
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.core.terminals import PROGRAM, SESSION
 from gpuconsole.errors import ReadOnlyError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import workspace_folder
 from gpuconsole.session.interactive.attached import AttachedTerminal

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import AllowedSection, LabSettings, RightsSection
-from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.lab_service import service as service_module

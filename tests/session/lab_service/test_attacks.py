@@ -18,7 +18,7 @@ import pytest
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.lab_rights import Caller, Policy, require_allowed
+from gpuconsole.core.lab_service.rights import Caller, Policy, require_allowed
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.remote.docker.files import rewrite
 from gpuconsole.session.fleet.changes import changes

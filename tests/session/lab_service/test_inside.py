@@ -8,8 +8,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
+from gpuconsole.core.engines.terminals import SESSION, SOCKET
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.terminals import SESSION, SOCKET
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.lab_service import inside
 from gpuconsole.session.lab_service.lab_session import LabQueueSession

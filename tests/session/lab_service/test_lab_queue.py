@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from gpuconsole.config import AllowedSection, LabSettings
-from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.devices.device_use import DeviceUse
 from gpuconsole.core.incidents import Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, SmallerBatch, Task
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
 from gpuconsole.session.estimate.tier_ladder import Watching

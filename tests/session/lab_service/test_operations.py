@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.observation import HostCalibration
+from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
 from gpuconsole.session.lab_service import operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpuconsole.core.stop_rules import parse_rule
+from gpuconsole.core.training.stop_rules import parse_rule
 from gpuconsole.session.logs.training import CHUNK, TrainingLog, TrainingLogs
 
 

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from gpuconsole.config import LabSettings, NotifySection
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.messages import Notice, message_of
+from gpuconsole.core.lab_service.messages import Notice, message_of
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.messages import courier, post

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.messages import (
+from gpuconsole.core.lab_service.messages import (
     KINDS,
     MOST_BYTES,
     Kind,
@@ -21,7 +21,7 @@ from gpuconsole.core.messages import (
     message_of,
     refusal_in,
 )
-from gpuconsole.core.receivers import Receiver, require_mailbox, require_receiver
+from gpuconsole.core.lab_service.receivers import Receiver, require_mailbox, require_receiver
 from gpuconsole.errors import DocumentError, RefusedError
 from gpuconsole.session.messages.post import is_public
 from gpuconsole.yamldoc import parse

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.observation import Observation
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import JournalError
 from gpuconsole.session.context import Context

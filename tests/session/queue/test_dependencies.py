@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.conditions import Condition
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.errors import UsageError
 from gpuconsole.session.dispatch.dependants import Dependants
 from gpuconsole.session.queue.commands import find_condition

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState, Member, Task
-from gpuconsole.core.observation import Observation
 from gpuconsole.session.queue.usage_ledger import Ledger, worked_s
 
 NOW = 1_800_000_000.0

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings, PriceSection
-from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.devices.device_use import DeviceUse
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
-from gpuconsole.core.observation import Observation
 from gpuconsole.session.report.making import Known, made, prices_of
 from gpuconsole.session.report.model import KEYS, Key, Query, Sums
 from gpuconsole.session.report.tally import Tally

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.device_use import DeviceUse
+from gpuconsole.core.devices.device_use import DeviceUse
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.session.report.meter import LONGEST_GAP_S, WRITE_EVERY_S, UseMeter

@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from gpuconsole.config import PriceSection
-from gpuconsole.core.device_use import DeviceUse, Holding
+from gpuconsole.core.devices.device_use import DeviceUse, Holding
 from gpuconsole.errors import UsageError
 from gpuconsole.session.report.making import prices_of
 from gpuconsole.session.report.model import MOST_ROWS, OTHERS, Key, Query, Row, Sums

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.lab_rights import Caller, Rights
+from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.lab_service import service as service_module

@@ -16,7 +16,7 @@ import pytest
 from gpuconsole.config import NotifySection
 from gpuconsole.core.containers import LeadMark
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.lab_rights import Caller
+from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.session.lab_service.client import HeadsWay, LocalWay, head_at
 from gpuconsole.session.messages.service import UserSettings

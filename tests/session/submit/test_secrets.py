@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import JobState
-from gpuconsole.core.sweeps import read_axes
+from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.errors import UsageError
 from gpuconsole.session.dispatch.job_record import Entry
 from gpuconsole.session.session import Session

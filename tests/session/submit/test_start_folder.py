@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.batch import Batch, Script, batch_script
 from gpuconsole.core.containers import HostAccount
+from gpuconsole.core.engines.batch_job import Batch, Script, batch_script
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.core.projects import start_folder
+from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import launch_command
 from gpuconsole.session.dispatch.attempt.checkpoint import pack_parents

@@ -13,7 +13,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.estimate import Estimate, Memory, Report, Verdict
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.sweeps import read_axes
+from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight import Calibration
 from gpuconsole.session.estimate.preflight_runner import Preflights

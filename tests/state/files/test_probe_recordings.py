@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.places import MEASURED_NAME
+from gpuconsole.core.util.user_dirs import MEASURED_NAME
 from gpuconsole.errors import JournalError
 from gpuconsole.state.files import probe_recordings
 from gpuconsole.state.files.probe_recordings import MOST_FILES, MeasuredScripts, key_of

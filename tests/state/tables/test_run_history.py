@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.observation import HostCalibration, Observation
+from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.errors import ReadOnlyError
 from gpuconsole.state import Journal
 from gpuconsole.state.migrations import MIGRATIONS, VERSION

@@ -13,10 +13,10 @@ from gpuconsole.core.containers import (
     ContainerSpec,
     HostAccount,
 )
+from gpuconsole.core.engines.terminals import SESSIONS
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
-from gpuconsole.core.limits import time_limit
-from gpuconsole.core.terminals import SESSIONS
+from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.launch_command import Meeting

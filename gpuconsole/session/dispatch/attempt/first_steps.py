@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuconsole.core.firststeps import STEPS
 from gpuconsole.core.jobs import JobState
+from gpuconsole.core.training.first_steps import STEPS
 from gpuconsole.errors import ConsoleError, JournalError
 from gpuconsole.remote.injected import REPORTS
 from gpuconsole.session.context import Context

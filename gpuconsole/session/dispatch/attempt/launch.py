@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from gpuconsole.core.containers import ContainerSpec, Lease
+from gpuconsole.core.devices.device_sharing import Share
+from gpuconsole.core.engines.terminals import FOLDER, PROGRAM, SESSIONS
 from gpuconsole.core.jobs import Attempt
-from gpuconsole.core.sharing import Share
-from gpuconsole.core.terminals import FOLDER, PROGRAM, SESSIONS
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg

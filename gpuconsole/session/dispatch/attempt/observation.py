@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
+from gpuconsole.core.devices.device_sharing import MOST_MIB
+from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
-from gpuconsole.core.observation import Observation
-from gpuconsole.core.runcheck import fallback
-from gpuconsole.core.sharing import MOST_MIB
 from gpuconsole.core.text import clean
+from gpuconsole.core.training.backend_check import fallback
 from gpuconsole.core.units import MIB
 from gpuconsole.session.dispatch.attempt.outcome import Outcome, find_device_oom
 

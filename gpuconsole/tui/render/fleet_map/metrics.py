@@ -13,9 +13,7 @@ from typing import TypeVar
 
 from rich.style import Style
 
-from gpuconsole.core.fleet import Device, Host, HostState
-from gpuconsole.core.history import DeviceMetric
-from gpuconsole.core.levels import (
+from gpuconsole.core.devices.health_levels import (
     SLOWING,
     STEPS,
     Condition,
@@ -26,6 +24,8 @@ from gpuconsole.core.levels import (
     memory_percent,
     power_percent,
 )
+from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.history import DeviceMetric
 from gpuconsole.tui.render.fleet_map.owners import NOBODY, Owners
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.snapshot import Picture

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.style import Style
 
+from gpuconsole.core.devices.health_levels import Condition, host_condition
 from gpuconsole.core.fleet import Host, HostState
-from gpuconsole.core.levels import Condition, host_condition
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device_rows import Column, device_line, free_words, short_model
 from gpuconsole.tui.render.fleet_map.layout import Density, Layout, Row, Shown

@@ -13,9 +13,9 @@ from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
 from gpuconsole.core.answer import answer as judged
-from gpuconsole.core.edits import Edit, of_batch, with_edits
 from gpuconsole.core.estimate import Report, Suggestion
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.submission.script_edits import Edit, of_batch, with_edits
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg

@@ -10,8 +10,8 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ContainerSpec, EngineInfo, HostAccount
+from gpuconsole.core.engines.device_requests import handover
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
-from gpuconsole.core.handover import handover
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.vendors import VENDORS
 from gpuconsole.errors import UsageError

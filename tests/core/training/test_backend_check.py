@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.core.runcheck import RunCheck, fallback, parse, suits
+from gpuconsole.core.training.backend_check import RunCheck, fallback, parse, suits
 
 PASSED = (
     "PaddlePaddle is installed successfully! Let's start deep learning with PaddlePaddle now.\n"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec
+from gpuconsole.core.devices.device_sharing import share_label
 from gpuconsole.core.jobs import Mount
-from gpuconsole.core.sharing import share_label
 from gpuconsole.core.vendors import Vendor, vendor_of
 
 NO_DEVICE = "void"

@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from gpuconsole.core.training_log import (
+from gpuconsole.core.training.log import (
     LONGEST_LINE,
     Progress,
     Reading,

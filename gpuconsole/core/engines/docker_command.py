@@ -14,7 +14,7 @@ import io
 import shlex
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.handover import container_labels, environment, handover
+from gpuconsole.core.engines.device_requests import container_labels, environment, handover
 from gpuconsole.core.jobs import Mount
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.units import MIB

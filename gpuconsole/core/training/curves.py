@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.sweeps import parameters
-from gpuconsole.core.training_log import STEP_TIME, VALIDATION, Reading
+from gpuconsole.core.submission.sweeps import parameters
+from gpuconsole.core.training.log import STEP_TIME, VALIDATION, Reading
 
 MOST_CURVES = 16
 MOST_POINTS = 1024

@@ -13,9 +13,9 @@ from itertools import product
 from typing import Literal
 
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.sweeps import Flags, read_axes, with_option
+from gpuconsole.core.submission.sweeps import Flags, read_axes, with_option
 from gpuconsole.core.text import clean
-from gpuconsole.core.training_curves import Curves, Point
+from gpuconsole.core.training.curves import Curves, Point
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconsole.core.logtimes import line_at, read_clock, stamp_of
+from gpuconsole.core.training.log_timestamps import line_at, read_clock, stamp_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
-from gpuconsole.core.levels import (
+from gpuconsole.core.devices.health_levels import (
     Condition,
     condition,
     heat_level,
@@ -17,6 +16,7 @@ from gpuconsole.core.levels import (
     memory_percent,
     power_percent,
 )
+from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 
 FINE = Device("u", 0, "A100", memory_total_mib=1000, memory_used_mib=250)
 UP = Host("h", HostState.UP, devices=(FINE,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from gpuconsole.core.training_curves import (
+from gpuconsole.core.training.curves import (
     MOST_CURVES,
     MOST_POINTS,
     Curves,
@@ -13,7 +13,7 @@ from gpuconsole.core.training_curves import (
     csv_text,
     is_higher_better,
 )
-from gpuconsole.core.training_log import Reading
+from gpuconsole.core.training.log import Reading
 
 
 def of(*readings: Reading) -> Curves:

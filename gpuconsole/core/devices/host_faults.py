@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuconsole.core.moments import clock_words
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.human_time import clock_words
 from gpuconsole.core.wording import msg
 
 PAUSES_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)

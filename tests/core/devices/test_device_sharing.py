@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.core.sharing import MOST_MIB, Share, fit_together, read_share, share_label
+from gpuconsole.core.devices.device_sharing import (
+    MOST_MIB,
+    Share,
+    fit_together,
+    read_share,
+    share_label,
+)
 
 FIRST, SECOND = Share(8000.0, 20000.0), Share(12000.0, 20000.0, beside=True)
 

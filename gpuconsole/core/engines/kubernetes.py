@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuconsole.core.dockerline import DROPPED_CAPABILITIES
+from gpuconsole.core.engines.docker_command import DROPPED_CAPABILITIES
 from gpuconsole.core.units import MIB
 
 Object = dict[str, Any]

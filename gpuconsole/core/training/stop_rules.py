@@ -4,7 +4,7 @@
     loss > 10 [after 100 steps | after 3 epochs]          also < >= <=
     no better val_loss for 5 epochs | for 200 steps       also lower, higher
 
-A rule looks at reports alone (`core.training_log`): a line that is no report never breaks one, and
+A rule looks at reports alone (`core.training.log`): a line that is no report never breaks one, and
 neither does a count that the log does not give.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuconsole.core.training_curves import is_higher_better
+from gpuconsole.core.training.curves import is_higher_better
 
 Unit = Literal["steps", "epochs"]
 LONGEST_RULE = 120

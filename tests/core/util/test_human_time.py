@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from gpuconsole.core.moments import clock_words, parse_moment
+from gpuconsole.core.util.human_time import clock_words, parse_moment
 
 LATEST = datetime(2026, 9, 21, 14, 30, 0).timestamp()
 AT = LATEST - 3600

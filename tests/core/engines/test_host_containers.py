@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpuconsole.core.fleet import Device, DeviceProcess, Host
-from gpuconsole.core.host_containers import (
+from gpuconsole.core.engines.host_containers import (
     HostContainer,
     find,
     jobs_by_container,
     joined,
     split_reference,
 )
+from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import UsageError
 

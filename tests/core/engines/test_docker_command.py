@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.containers import ContainerSpec
-from gpuconsole.core.dockerline import docker_line, docker_run
-from gpuconsole.core.handover import DEVICES_LABEL, container_labels, environment
+from gpuconsole.core.engines.device_requests import DEVICES_LABEL, container_labels, environment
+from gpuconsole.core.engines.docker_command import docker_line, docker_run
 from gpuconsole.core.jobs import Mount
 
 TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.core.training_curves import Curves
-from gpuconsole.core.training_log import Reading
-from gpuconsole.core.tuning import (
+from gpuconsole.core.submission.tuning import (
     Between,
     Choice,
     Goal,
@@ -17,6 +15,8 @@ from gpuconsole.core.tuning import (
     trial_of,
     with_values,
 )
+from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.training.log import Reading
 from gpuconsole.errors import UsageError
 
 MIN = Goal("val_loss", False)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.core.firststeps import first_steps, whole_peak_mib
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from gpuconsole.core.training.first_steps import first_steps, whole_peak_mib
 from gpuconsole.language import language
 
 CARD = Device("GPU-0", 0, "A100", memory_total_mib=40960.0)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.sweeps import Axis, combinations, parameters, read_axes, task_of, with_option
+from gpuconsole.core.submission.sweeps import (
+    Axis,
+    combinations,
+    parameters,
+    read_axes,
+    task_of,
+    with_option,
+)
 from gpuconsole.errors import UsageError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.batch import (
+from gpuconsole.core.engines.batch_job import (
     Batch,
     Script,
     Shell,

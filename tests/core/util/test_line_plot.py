@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpuconsole.core.line_plot import number, plot
+from gpuconsole.core.util.line_plot import number, plot
 
 
 def test_a_rising_line_goes_from_the_lower_left_to_the_upper_right() -> None:

@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from gpuconsole.core.evolving import Evolving
 from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.util.fast_replace import Evolving
 
 device = Device("GPU-1", 0, "A100", utilization=5.0, throttle=("power-cap",))
 evolve = Evolving(Device)

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from gpuconsole.core.stop_rules import Broken, RuleError, Watch, parse_rule
-from gpuconsole.core.training_curves import Curves
-from gpuconsole.core.training_log import TrainingReader
+from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.training.log import TrainingReader
+from gpuconsole.core.training.stop_rules import Broken, RuleError, Watch, parse_rule
 
 
 def broken_by(rule: str, *lines: str) -> str:

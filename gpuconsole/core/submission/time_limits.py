@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.moments import clock_words
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.human_time import clock_words
 from gpuconsole.errors import UsageError
 
 WARNING_SHARE = 0.25

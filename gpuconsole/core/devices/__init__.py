@@ -1,0 +1,1 @@
+"""Devices and hosts in use: health, sharing, faults, power, and what runs have shown."""

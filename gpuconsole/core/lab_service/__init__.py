@@ -1,0 +1,1 @@
+"""The lab's queue as a service: rights of its users, its audit, messages."""

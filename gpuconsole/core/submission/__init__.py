@@ -1,0 +1,1 @@
+"""What a job is submitted with: variables, limits, sweeps, and the folder that travels."""

@@ -1,0 +1,1 @@
+"""What a training run says of itself: its log, its curves, and rules on them."""
