@@ -151,9 +151,9 @@ class Task:
     cancel_if_failed: bool = False
     """Whether it is cancelled once what it comes after can no longer end as it must."""
     stop_if: tuple[str, ...] = ()
-    """Rules on what its log reports, any of which ends it: `loss is nan`; see `core.training.stop_rules`."""
+    """Rules on its log, any of which ends it: `loss is nan`; see `core.training.stop_rules`."""
     goal: str = ""
-    """Of a search for the best arguments: what is best, `min val_loss`; see `core.submission.tuning`."""
+    """Of a search for arguments: what is best, `min val_loss`; see `core.submission.tuning`."""
     space: tuple[str, ...] = ()
     """What a search may try, an argument each."""
     trial: Mapping[str, str] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class Foreign:
 
 
 class SimulatedForeign:
-    """The containers of a simulated host. Implements `core.engines.host_containers.ContainerAccess`."""
+    """Containers of a simulated host: a `core.engines.host_containers.ContainerAccess`."""
 
     def __init__(self, host: SimulatedHost) -> None:
         self._host = host

@@ -220,8 +220,8 @@ class Gallery:
 def sums_of(host: Host) -> HostSums:
     """Sum up one host.
 
-    A thousand hosts change every second, so the rules of `core.devices.health_levels` stand here in one loop; a
-    test holds both against each other.
+    A thousand hosts change every second, so the rules of `core.devices.health_levels` stand here in
+    one loop; a test holds both against each other.
     """
     up, down = host.state is HostState.UP, host.state is HostState.DOWN
     if up and (plain := plain_sums(host)) is not None:

@@ -1,4 +1,4 @@
-"""A ContainerSpec in the words of the engine's API; `core.engines.docker_command` says the same as a line."""
+"""A ContainerSpec for the engine's API; `core.engines.docker_command` says the same as a line."""
 
 from __future__ import annotations
 
