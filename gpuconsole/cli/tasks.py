@@ -251,7 +251,7 @@ def build_task(
 
 
 def secrets_in(files: Sequence[Path]) -> dict[str, str]:
-    """Return the variables of files, read by `core.submission.env_file`; of equal names the last."""
+    """Return variables of files, read by `core.submission.env_file`; of equal names the last."""
     found: dict[str, str] = {}
     for path in files:
         found.update(read_env_file(path, os.environ))
