@@ -2,8 +2,8 @@
 
 It listens on a unix socket, whose path is its one argument; `core.engines.terminals` says what goes
 over it. Several may look: the last to come types, unless it asked to watch alone, and those before
-it watch. Whoever comes is shown the last of what was written. All of that goes to the container's log
-too. It ends with the shell, whose children end with the container.
+it watch. Whoever comes is shown the last of what was written. All of that goes to the container's
+log too. It ends with the shell, whose children end with the container.
 
 Plain Python 3.6, the standard library alone.
 """
