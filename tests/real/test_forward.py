@@ -87,6 +87,17 @@ async def serving(session: Session, desk: Desk) -> Job:
     return running
 
 
+async def fetched(url: str) -> bytes:
+    """Return the page's text. Read in a thread to its end: this one carries the forward."""
+
+    def fetch() -> bytes:
+        with urllib.request.urlopen(f"{url}hello.txt", timeout=PATIENCE_S) as answer:
+            text: bytes = answer.read()
+        return text
+
+    return await asyncio.to_thread(fetch)
+
+
 def relays(engine: LabDocker) -> int:
     """Return how many processes in containers pass bytes on."""
     client = engine.client()
@@ -97,8 +108,7 @@ def relays(engine: LabDocker) -> int:
 async def test_a_page_and_a_thousand_bytes_both_ways(session: Session, desk: Desk) -> None:
     job = await serving(session, desk)
     page = await session.forward(job.id, 8040)
-    found = await asyncio.to_thread(urllib.request.urlopen, f"{page.url}hello.txt")
-    assert found.read() == b"from inside"
+    assert await fetched(page.url) == b"from inside"
     echo = await session.forward(job.id, 7007)
     reader, writer = await asyncio.open_connection(HOME, echo.local_port)
     sent = random.Random(7).randbytes(1000)
@@ -202,8 +212,7 @@ async def test_the_command_prints_an_address_and_ends_with_ctrl_c(
         assert line, text
         text += line
     url = json.loads(text)["url"]
-    found = await asyncio.to_thread(urllib.request.urlopen, f"{url}hello.txt")
-    assert found.read() == b"from inside"
+    assert await fetched(url) == b"from inside"
     running.send_signal(signal.SIGINT)
     assert await asyncio.to_thread(running.wait, PATIENCE_S) == 0
     await until(lambda: not relays(engine), what="no relay left")

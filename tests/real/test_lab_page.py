@@ -57,7 +57,7 @@ def head(docker_lab: Lab) -> LabHost:
         ("useradd", USERADD),
         (
             "gpuconsole",
-            f"#!/bin/sh\nexport PYTHONPATH={modules} LD_LIBRARY_PATH=/run/python/lib\n"
+            f"#!/bin/sh\nexport PYTHONPATH={shlex.quote(modules)} LD_LIBRARY_PATH=/run/python/lib\n"
             f'exec {python} -m gpuconsole "$@"\n',
         ),
     ):

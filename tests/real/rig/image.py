@@ -42,7 +42,7 @@ def paddle_image(
         "ENV PATH=/opt/lab/bin:/usr/local/bin:/usr/bin:/bin",
         f'ENV PYTHONPATH="{":".join(["/opt/lab/python", str(_packages()), *map(str, packages)])}"',
         f'ENV LAB_STANDS_ON="{":".join([*_folders(), *map(str, packages)])}"',
-        *(f"ENV {key}={value}" for key, value in env.items()),
+        *(f'ENV {key}="{value}"' for key, value in env.items()),
     ]
     lab.client().import_image_from_data(
         _skeleton(modules), repository=repository, tag=tag, changes=changes
