@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from gpuconsole.cli import summaries
+from gpuconsole.cli import command_summaries as summaries
 from gpuconsole.cli.entry import gpuconsole, sections, summary
 from gpuconsole.core import filters
 from gpuconsole.remote.vendors import describe as vendors

@@ -106,7 +106,7 @@ NOT_BEFORE_NEEDED = (
     "asyncio", "pydantic", "yaml", "sqlite3", "docker", "asyncssh", "textual", "rich",
     "gpuconsole.config", "gpuconsole.taskfile", "gpuconsole.placement",
     "gpuconsole.session.session",
-    "gpuconsole.cli.commands.queue",
+    "gpuconsole.cli.commands.jobs",
 )  # fmt: skip
 
 

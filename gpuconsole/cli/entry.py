@@ -27,57 +27,39 @@ GARBAGE_AFTER = 200_000
 """New things that did not go by themselves after which garbage is looked for among them: more than
 all that is imported."""
 
-# The order of the help and of the reference: each module of commands with what it holds.
+# The order of the help and of the reference: folders or modules of commands with what they hold.
+# The modules of a folder, whose name ends in a dot, have the names of their commands.
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Look",
         (
-            ("fleet", "init check status"),
-            ("doctor", "doctor"),
-            ("calibrating", "calibrate"),
-            ("draining", "drain undrain"),
-            ("recording", "record replay"),
-            ("incidents", "incidents"),
-            ("images", "image"),
-            ("containers", "containers exec"),
+            ("hosts.", "init check status doctor calibrate"),
+            ("hosts.drain", "drain undrain"),
+            ("hosts.", "record replay incidents image containers exec"),
         ),
     ),
-    (
-        "Plan and run",
-        (
-            ("planning", "preflight submit"),
-            ("foreseeing", "what-if"),
-            ("shell", "shell"),
-            ("jupyter", "jupyter"),
-            ("simulating", "simulate"),
-            ("learning", "learn"),
-        ),
-    ),
+    ("Plan and run", (("plan.", "preflight submit what-if shell jupyter simulate learn"),)),
     (
         "Queue",
         (
             (
-                "queue",
-                "jobs logs wait why cancel preempt retry hold release priority fetch prune",
+                "jobs.",
+                "jobs logs wait why cancel preempt retry hold release priority fetch prune forward "
+                "curves compare",
             ),
-            ("forward", "forward"),
-            ("curves", "curves compare"),
-            ("report", "report"),
-            ("audit", "audit"),
-            ("notify", "notify"),
-            ("heads", "takeover"),
-            ("rendering", "render"),
-            ("journaling", "journal"),
+            ("lab_queue.", "report audit notify takeover"),
+            ("jobs.", "render"),
+            ("lab_queue.", "journal"),
         ),
     ),
-    (
-        "Run without a terminal",
-        (("service", "dispatch"), ("serving", "serve"), ("watching", "metrics"), ("lab", "demo")),
-    ),
-    ("Your shell", (("completing", "completion"),)),
+    ("Run without a terminal", (("run.", "dispatch serve metrics demo"),)),
+    ("Your shell", (("run.", "completion"),)),
 )
 _HOMES = {
-    name: module for _, parts in _SECTIONS for module, names in parts for name in names.split()
+    name: f"{module}{name.replace('-', '_')}" if module.endswith(".") else module
+    for _, parts in _SECTIONS
+    for module, names in parts
+    for name in names.split()
 }
 
 
@@ -116,7 +98,7 @@ class _Sections(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their sections, without importing one."""
-        from gpuconsole.cli.summaries import SUMMARIES
+        from gpuconsole.cli.command_summaries import SUMMARIES
 
         for title, parts in _SECTIONS:
             names = [name for _, names in parts for name in names.split()]
@@ -139,9 +121,9 @@ def gpuconsole(context: click.Context) -> int:
     """
     if context.invoked_subcommand is not None:
         return 0
-    from gpuconsole.cli.commands import service
+    from gpuconsole.cli.commands.run import dispatch
 
-    return service.open_console()
+    return dispatch.open_console()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

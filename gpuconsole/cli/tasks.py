@@ -15,6 +15,7 @@ from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.core.submission.env_file import own_value, read_env_file
+from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.tasks import require_rules, task_from_script
 from gpuconsole.errors import UsageError
 
@@ -27,6 +28,8 @@ else:
     _Parameter = click.ParamType
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Changes = tuple[tuple[EditKind, int], ...]
+"""What is changed in the shipped copy of a script, each with its number of steps."""
 
 
 class Pair(_Parameter):

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from gpuconsole.cli import views
-from gpuconsole.cli.commands import planning
-from gpuconsole.cli.commands.queue import blocker_text
+from gpuconsole.cli.commands.jobs.why import blocker_text
+from gpuconsole.cli.commands.plan import submit as submit_command
 from gpuconsole.cli.options import Options, ScriptCommand
 from gpuconsole.cli.output import text
 from gpuconsole.cli.tasks import build_task
+from gpuconsole.cli.views import fleet
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.notebook.completion import job_words
@@ -26,7 +26,7 @@ from gpuconsole.notebook.views import plain_view, report_view
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TASK = frozenset(
-    parameter.name for parameter in planning.submit.params
+    parameter.name for parameter in submit_command.submit.params
 ) - {"inventory", "state", "read_only", "as_json", "sweep_axes", "hold", "yes",
      "changes"}  # fmt: skip
 _DIR = click.Path(file_okay=False, path_type=Path)
@@ -53,7 +53,7 @@ def _jobs(
 
 def _task_words(command: click.Command) -> click.Command:
     """Give a command what `gpuconsole submit` takes to describe a task."""
-    command.params[:0] = [one for one in planning.submit.params if one.name in _TASK]
+    command.params[:0] = [one for one in submit_command.submit.params if one.name in _TASK]
     return command
 
 
@@ -125,7 +125,7 @@ def status(cell: Cell) -> None:
 
 def _status(cell: Cell) -> None:
     snapshot = cell.desk.lab().status()
-    cell.screen.show(plain_view(views.fleet(snapshot, snapshot.taken_at)))
+    cell.screen.show(plain_view(fleet.fleet(snapshot, snapshot.taken_at)))
 
 
 @line_words.command("jobs")
@@ -136,7 +136,7 @@ def jobs(cell: Cell, /, job: str | None) -> None:
     lab = cell.desk.lab()
     listed = lab.jobs() if job is None else (lab.job(job),)
     if listed:
-        cell.screen.show(plain_view([views.jobs(listed, lab.now())]))
+        cell.screen.show(plain_view([fleet.jobs(listed, lab.now())]))
     else:
         cell.screen.show(plain_view([text("The queue is empty.")]))
 
@@ -180,7 +180,7 @@ def follow(cell: Cell, /, job: str, tail: int, cancel_on_interrupt: bool) -> Non
 @_cell
 def cancel(cell: Cell, /, job: str) -> None:
     """End a job: SIGTERM, a grace time, SIGKILL."""
-    cell.screen.show(plain_view([text(views.job(cell.desk.lab().cancel(job)))]))
+    cell.screen.show(plain_view([text(fleet.job(cell.desk.lab().cancel(job)))]))
 
 
 @line_words.command("fetch")
@@ -226,7 +226,7 @@ def _estimate(
         return
     job = cell.desk.lab().submit(task, force=force)
     if no_follow:
-        cell.screen.show(plain_view([text(views.job(job))]))
+        cell.screen.show(plain_view([text(fleet.job(job))]))
     else:
         _follow(cell, job, tail, cancel_on_interrupt)
 

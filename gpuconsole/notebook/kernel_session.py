@@ -80,7 +80,7 @@ class Desk:
         """Estimate a task for the lab's devices; without a lab, for cards that are common."""
         if not self.homeless:
             return self.lab().preflight(task)
-        from gpuconsole.cli.estimating import estimate
+        from gpuconsole.cli.estimate import estimate
         from gpuconsole.session.reading.reader import Reader
 
         if self._reader is None:

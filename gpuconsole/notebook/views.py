@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
 
-from gpuconsole.cli import preflight_views, views
 from gpuconsole.cli.output import text
+from gpuconsole.cli.views import fleet, preflight
 from gpuconsole.core.answer import Answer, answer
 from gpuconsole.core.estimate import Memory, Report
 from gpuconsole.core.jobs import Job
@@ -60,24 +60,24 @@ def plain_view(parts: Iterable[RenderableType]) -> View:
 def report_view(found: Report, simulated: bool) -> View:
     """Return preflight's answer: verdict, parts, unknowns, devices, what would help."""
     estimate, answered = found.estimate, answer(found)
-    shown = [drawn(preflight_views.headline(found))]
-    if basis := preflight_views.basis(answered):
+    shown = [drawn(preflight.headline(found))]
+    if basis := preflight.basis(answered):
         shown.append(drawn(text(basis)))
-    shown.append(drawn(text(preflight_views.method(estimate), "dim")))
-    shown += map(drawn, preflight_views.troubles(estimate))
+    shown.append(drawn(text(preflight.method(estimate), "dim")))
+    shown += map(drawn, preflight.troubles(estimate))
     if answered.memory is not None:
         shown.append(_bar(answered, answered.memory))
         if found.verdicts and not estimate.errors:
-            shown.append(drawn(preflight_views.verdict_table(found.verdicts)))
+            shown.append(drawn(preflight.verdict_table(found.verdicts)))
     if found.suggestions and not estimate.errors:
         shown.append(drawn(text("What would help", "bold")))
         for number, one in enumerate(found.suggestions, start=1):
-            shown += map(drawn, preflight_views.suggestion(number, one))
+            shown += map(drawn, preflight.suggestion(number, one))
     if estimate.notes:
         notes = [tag("li", note) for note in estimate.notes]
         shown.append(tag("details", tag("summary", "How it was found"), tag("ul", *notes)))
     mark = [text("SIMULATED", "bold reverse")] if simulated else []
-    parts = (*mark, *preflight_views.report(found))
+    parts = (*mark, *preflight.report(found))
     return View(parts, _page(*map(drawn, mark), *shown))
 
 
@@ -85,7 +85,7 @@ def job_view(job: Job, tail: Sequence[str], simulated: bool) -> View:
     """Return how a job that is followed stands, with the end of its log."""
     state = job.state.value
     mark = "SIMULATED  " if simulated else ""
-    head = text(mark + views.job(job), f"bold {_MARKS.get(state, '')}".strip())
+    head = text(mark + fleet.job(job), f"bold {_MARKS.get(state, '')}".strip())
     facts = {
         "started": iso_utc(job.started_at),
         "ended": iso_utc(job.ended_at),
@@ -111,7 +111,7 @@ def _bar(answered: Answer, memory: Memory) -> Markup:
     is red, and named."""
     limit, beyond = answered.limit_mib, answered.beyond_mib
     scale = max(memory.high_mib, limit or 0.0, 1.0) * 1.02
-    named = zip(preflight_views.PARTS, preflight_views.sizes(memory), strict=True)
+    named = zip(preflight.PARTS, preflight.sizes(memory), strict=True)
     shown = [(name, size, COLORS[color]) for (_, name, color), size in named if size >= 0.05]
     pieces = [_piece(name, size, scale, color) for name, size, color in shown]
     spread = memory.high_mib - memory.total_mib
@@ -135,7 +135,7 @@ def _bar(answered: Answer, memory: Memory) -> Markup:
     if limit is not None:
         legend.append(tag("span", f"┃ may be used {format_mib(limit)}", style="white-space:nowrap"))
     if beyond:
-        over = f"{preflight_views.BEYOND} too much {format_mib(beyond)}"
+        over = f"{preflight.BEYOND} too much {format_mib(beyond)}"
         legend.append(tag("span", over, style="white-space:nowrap;color:#dc322f"))
     look = "position:relative;display:flex;height:14px;max-width:720px;margin:6px 0;"
     bar = tag("div", *pieces, style=look + "background:rgba(128,128,128,0.12)")

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuconsole.cli import views
 from gpuconsole.cli.output import table, text
+from gpuconsole.cli.views import fleet
 from gpuconsole.core.estimate import (
     Ask,
     Estimate,
@@ -114,8 +114,8 @@ def hostile_views() -> dict[str, View]:
     return {
         "report": report_view(Report(estimate, (verdict,), (better,)), simulated=False),
         "job": job_view(job, (HOSTILE,), simulated=False),
-        "jobs": plain_view([views.jobs([job], 5.0)]),
-        "status": plain_view(views.fleet(FleetSnapshot(hosts=(host,)), 5.0)),
+        "jobs": plain_view([fleet.jobs([job], 5.0)]),
+        "status": plain_view(fleet.fleet(FleetSnapshot(hosts=(host,)), 5.0)),
     }
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gpuconsole.cli import preflight_views
+from gpuconsole.cli.views import preflight
 from gpuconsole.core.answer import answer
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Report
@@ -103,7 +103,7 @@ def asked(network: Network, cards: tuple[Card, ...], past: Calibration | None) -
 def text_of(found: Report) -> str:
     file = io.StringIO()
     screen = Console(file=file, width=80, markup=False, highlight=False, emoji=False)
-    for part in preflight_views.report(found):
+    for part in preflight.report(found):
         screen.print(part)
     return file.getvalue()
 
@@ -149,7 +149,7 @@ def test_a_drawn_answer_is_of_one_device(found: Report) -> None:
     memory, verdict = shown.memory, shown.verdict
     assert memory is not None
     assert verdict is not None
-    assert sum(preflight_views.sizes(memory)) == pytest.approx(memory.total_mib)
+    assert sum(preflight.sizes(memory)) == pytest.approx(memory.total_mib)
     assert memory.low_mib <= memory.total_mib + 1e-6
     assert memory.total_mib <= memory.high_mib + 1e-6
     assert memory.high_mib == pytest.approx(verdict.needs_mib)

@@ -347,9 +347,9 @@ def test_the_commands_refuse_before_they_start(
 def test_without_its_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gpuconsole.cli import scraping
+    from gpuconsole.cli import metrics_server
 
-    monkeypatch.setattr(scraping, "find_spec", lambda name: None)
+    monkeypatch.setattr(metrics_server, "find_spec", lambda name: None)
     assert main(["metrics", "--demo"]) == 2
     command = shlex.split(capsys.readouterr().err.partition("Run: ")[2].replace("\n", " "))
     assert command[:4] == [sys.executable, "-m", "pip", "install"]

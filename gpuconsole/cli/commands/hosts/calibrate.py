@@ -1,0 +1,162 @@
+"""`calibrate`: what a process costs on a card, and how good predictions have been."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli import shell_completion
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, said, say, show, table, tell
+from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.wording import msg, name
+from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.core.devices.run_history import HostCalibration
+    from gpuconsole.preflight.reliability import Reliability
+    from gpuconsole.session.session import Session
+
+
+@click.command()
+@click.argument("host", required=False, shell_complete=shell_completion.hosts)
+@click.option("--device", type=click.IntRange(min=0), metavar="N", help="Which; else an idle one.")
+@click.option("--image", metavar="IMAGE", help="Container image; else the host's default.")
+@click.option(
+    "--reliability", is_flag=True, help="Show how accurate past predictions were instead."
+)
+@common
+def calibrate(host: str | None, device: int | None, image: str | None, reliability: bool) -> int:
+    """Measure what a Paddle process costs on a host's card.
+
+    Runs a container for some seconds on one idle device, which is leased during that time: a tiny
+    tensor, a matrix product, a convolution forward and backward. What the process holds outside of
+    Paddle's allocator is stored and replaces the assumed 600 MiB. Exit 1 when nothing could be
+    measured.
+    """
+    if reliability:
+        return _reliability()
+    if not host:
+        raise UsageError("No host", "Which host is to be calibrated?", "Name one of the inventory.")
+    from gpuconsole.cli.sessions import drive
+
+    async def work(session: Session) -> HostCalibration:
+        return await session.calibrate(host, device, image or "", note)
+
+    found = drive(work)
+    if options().as_json:
+        print_document(_document(found))
+    else:
+        _show(found)
+    return 0 if found.context_mib is not None else 1
+
+
+def _document(found: HostCalibration) -> dict[str, Any]:
+    return {
+        "host": found.host,
+        "device": found.device,
+        "uuid": found.uuid,
+        "driver": found.driver,
+        "image": found.image,
+        "paddle": found.paddle,
+        "measured_at": iso_utc(found.at),
+        "method": found.method,
+        "context_mib": found.context_mib,
+        "after_tensor_mib": found.first_mib,
+        "after_matmul_mib": found.matmul_mib,
+        "granularity_mib": found.granularity_mib,
+        "workspace_mib": found.workspace_mib,
+    }
+
+
+def _show(found: HostCalibration) -> None:
+    where = msg("{device} of {host}", device=found.device, host=found.host)
+    tell(where + name(f", Paddle {found.paddle or '?'}, {found.image}"))
+    if found.context_mib is None:
+        tell(found.method)
+        return
+    rows = table("measured", "MiB", "meaning", right=("MiB",))
+    for moment, size, meaning in (
+        ("after a tensor", found.first_mib, "the process and its context"),
+        ("after a matrix product", found.matmul_mib, "with the libraries for it"),
+        ("after a convolution", found.context_mib, "with cuDNN: stored as this device's context"),
+        ("growth per small chunk", found.granularity_mib, "how the driver rounds 1.25 MiB"),
+        ("workspace", found.workspace_mib, "what the convolution took besides its tensors"),
+    ):
+        rows.add_row(said(moment), "n/a" if size is None else f"{size:.1f}", said(meaning))
+    show(rows)
+    tell(msg("Context: {how_text}.", how_text=found.method))
+
+
+def _reliability() -> int:
+    from gpuconsole.core.util.user_dirs import state_folder
+    from gpuconsole.preflight.reliability import reliability
+    from gpuconsole.session.estimate.history import recorded
+
+    found = reliability(recorded(state_folder(options().state)).observations)
+    if options().as_json:
+        print_document(_reliability_document(found))
+    else:
+        _show_reliability(found)
+    return 0
+
+
+def _reliability_document(found: Reliability) -> dict[str, Any]:
+    return {
+        "runs": found.judged,
+        "too_few": found.too_few or None,
+        "bins": [
+            {
+                "from": one.low,
+                "to": one.high,
+                "runs": one.runs,
+                "ran_out": one.ran_out,
+                "predicted": one.predicted,
+                "observed": one.observed,
+            }
+            for one in found.bins
+        ],
+        "memory": [
+            {
+                "predicted_mib": pair.predicted_mib,
+                "observed_mib": pair.observed_mib,
+                "ran_out": pair.ran_out,
+            }
+            for pair in found.pairs
+        ],
+    }
+
+
+def _show_reliability(found: Reliability) -> None:
+    from gpuconsole.preflight.reliability import BOTH, OK, OUT, scatter
+
+    if found.too_few:
+        tell(found.too_few)
+    if found.judged:
+        rows = table("chance to run out", "predicted", "ran out", "of runs",
+                     right=("predicted", "ran out", "of runs"))  # fmt: skip
+        for one in found.bins:
+            if one.runs:
+                span = say(msg("{low} to {high}", low=f"{one.low:.0%}", high=f"{one.high:.0%}"))
+                share = f"{one.observed:.0%}"
+                counted = say(msg("{n} of {all}", n=one.ran_out, all=one.runs))
+                rows.add_row(span, f"{one.predicted:.1%}", share, counted)
+        show(rows)
+    lines = scatter(found.pairs)
+    if lines:
+        print()
+        tell("memory: predicted across, observed up; on the diagonal both are equal")
+        print("\n".join(lines))
+        runs = len(found.pairs)
+        worst = max(found.pairs, key=lambda pair: pair.observed_mib / pair.predicted_mib)
+        tell(
+            msg(
+                "{ok} went well  {out} ran out (the truth is more)  {both} both; {n} runs",
+                ok=OK, out=OUT, both=BOTH, n=runs,
+            ),
+            msg(
+                "furthest above its prediction: {high} for {low}",
+                high=format_mib(worst.observed_mib), low=format_mib(worst.predicted_mib),
+            ),
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Commands on jobs: looked at, waited for, changed, their results."""

@@ -1,0 +1,65 @@
+"""`curves`: the training curves of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli import shell_completion
+from gpuconsole.cli.commands.jobs.curve_options import (
+    FORMS,
+    NOTHING,
+    csv_option,
+    metric_option,
+    require_metrics,
+    write_csv,
+)
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show
+from gpuconsole.cli.sessions import drive
+
+if TYPE_CHECKING:
+    from gpuconsole.core.jobs import Job
+    from gpuconsole.core.training.curves import Curves
+    from gpuconsole.session.session import Session
+
+
+@click.command()
+@click.argument("job", shell_complete=shell_completion.jobs())
+@metric_option
+@click.option(
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="Of this attempt; else the latest."
+)
+@csv_option
+@common
+def curves(job: str, metrics: tuple[str, ...], attempt: int | None, csv_file: Path | None) -> int:
+    """Plot loss, accuracy and step time of a job, read from its log.
+
+    Plain prints are read (`epoch 3 step 20 loss: 0.12`), and what Model.fit, PaddleClas,
+    PaddleDetection, PaddleSeg, PaddleOCR, PaddleNLP and tqdm write. Of a job over several hosts the
+    log of rank 0 is read. Exit 1 where the log reports nothing.
+    """
+
+    async def work(session: Session) -> tuple[Job, Curves]:
+        return session.job(job), await session.curves(job, attempt)
+
+    found, made = drive(work, fleet=False)
+    require_metrics(metrics, made.curves)
+    if csv_file is not None:
+        from gpuconsole.core.training.curves import Written, csv_text
+
+        write_csv(csv_file, csv_text([Written(found.id, found.task.name, made)], metrics))
+    if options().as_json:
+        document = made.as_json()
+        kept = [one for one in document["metrics"] if not metrics or one["name"] in metrics]
+        print_document({"job": found.id, "name": found.task.name, **document, "metrics": kept})
+    elif csv_file is None and made:
+        from gpuconsole.cli.views import curves as curve_views
+
+        show(*curve_views.curves(made, metrics))
+    if not made:
+        note(NOTHING)
+        note(FORMS)
+    return 0 if made else 1

@@ -1,0 +1,81 @@
+"""Forward: a port of a job's container, reached from this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuconsole.cli import shell_completion
+from gpuconsole.cli.interrupts import until_interrupted
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.sessions import drive
+from gpuconsole.core.wording import msg
+
+if TYPE_CHECKING:
+    from gpuconsole.session.ports.forwards import Forward, ForwardInfo
+    from gpuconsole.session.session import Session
+
+PORT = click.IntRange(1, 65535)
+_LOOK_S = 0.5
+
+
+@click.command()
+@click.argument("job", shell_complete=shell_completion.jobs("running"))
+@click.argument("port", type=PORT)
+@click.option(
+    "--local-port", type=PORT, metavar="N", help="Port of this machine; else PORT, or a free one."
+)
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Of a gang: the number of the host.",
+)
+@common
+def forward(job: str, port: int, local_port: int | None, rank: int) -> int:
+    """Reach a port of a running job: TensorBoard, a web page, an API.
+
+    A port of this machine, on 127.0.0.1 alone, leads through SSH and the host's engine into the
+    job's container; nothing is published on the host, and the container's network may be `none`.
+    Prints the address, and runs until Ctrl-C or until the job ends.
+    """
+
+    async def work(session: Session) -> str:
+        info = await session.forward(job, port, local_port=local_port or 0, rank=rank)
+        made = session.forwards.at(info.local_port)
+        _print(info, wanted=local_port)
+        await until_interrupted(_until_over(made))
+        return made.cause
+
+    if cause := drive(work):
+        note(cause)
+    return 0
+
+
+async def _until_over(forward: Forward) -> None:
+    """Wait for a forward's end, and tell once why a connection came to nothing."""
+    told = ""
+    while not forward.ended.is_set():
+        trouble = forward.info.trouble
+        if trouble and trouble != told:
+            note(trouble)
+        told = trouble
+        await asyncio.sleep(_LOOK_S)
+
+
+def _print(made: ForwardInfo, wanted: int | None) -> None:
+    if options().as_json:
+        print_document(
+            {"job": made.job, "port": made.port, "local_port": made.local_port, "url": made.url}
+        )
+    else:
+        print(made.url)
+        if wanted is None and made.local_port != made.port:
+            note(msg("Port {port} is taken here; this one is free.", port=made.port))
+        note("Ctrl-C closes it.")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Commands before and at the start of a job: estimates, submission, sessions, simulation."""

@@ -1,0 +1,104 @@
+"""Jupyter: JupyterLab on leased devices, opened and come back to."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli import shell_completion
+from gpuconsole.cli.interactive_session import (
+    LOOK_S,
+    PICTURE_S,
+    begun,
+    over,
+    session_options,
+    wanted,
+)
+from gpuconsole.cli.interrupts import until_interrupted
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document
+from gpuconsole.cli.sessions import drive
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
+
+if TYPE_CHECKING:
+    from gpuconsole.session.session import Session
+
+
+@click.command()
+@click.argument(
+    "what", metavar="[PROJECT|JOB]", required=False, shell_complete=shell_completion.jobs()
+)
+@session_options
+@click.option(
+    "--local-port", type=click.IntRange(1, 65535), metavar="N",
+    help="Port of this machine; else 8888, or a free one.",
+)  # fmt: skip
+@common
+def jupyter(what: str | None, local_port: int | None, **said: Any) -> int:
+    """Work in JupyterLab on leased devices, or come back to it.
+
+    As `gpuconsole shell`, but the container runs JupyterLab, with a token of its own. Its address
+    on this machine is printed once it answers, and open until Ctrl-C; the session runs on. It ends
+    from within (File, Shut Down), or by `gpuconsole cancel JOB`. PROJECT is a folder, a copy of
+    which it works in.
+    """
+    if what is not None and not Path(what).expanduser().is_dir():
+        return drive(lambda session: _come_back(session, what, local_port or 0), dispatching=True)
+    if what is not None:
+        said["project"] = what
+    asked = wanted(said)
+
+    async def work(session: Session) -> int:
+        await session.first_frames(PICTURE_S)
+        job = await session.jupyter(**asked)
+        note(msg("Session {name} is {job}.", name=job.task.name, job=job.id))
+        found = await until_interrupted(begun(session, job))
+        if found is None:
+            await session.cancel(job.id)
+            note("It is cancelled.")
+            return 1
+        return await _use(session, found, local_port or 0)
+
+    return drive(work, dispatching=True)
+
+
+async def _come_back(session: Session, reference: str, local_port: int) -> int:
+    job = session.job(reference)
+    if not job.state.ended:
+        found = await until_interrupted(begun(session, job))
+        if found is None:
+            return 1
+        job = found
+    return await _use(session, job, local_port)
+
+
+async def _use(session: Session, job: Job, local_port: int) -> int:
+    """Print the address, and keep it open until Ctrl-C or the session's end."""
+    if job.state.ended:
+        raise over(session, job)
+    address = await session.jupyter_address(job.id, local_port=local_port)
+    if options().as_json:
+        print_document({"job": job.id, "name": job.task.name, "url": address})
+    else:
+        print(address)
+        if "token=" not in address:
+            note("Its token is known where it was opened; ask there.")
+        note(msg("Ctrl-C closes the address, and the session runs on: gpuconsole jupyter {job}",
+                 job=job.id))  # fmt: skip
+    sys.stdout.flush()
+    ended = await until_interrupted(_ended(session, job))
+    if ended is not None:
+        note(msg("The job has ended: {state_word}.", state_word=ended.state_word))
+    return 0
+
+
+async def _ended(session: Session, job: Job) -> Job:
+    while not job.state.ended:
+        await asyncio.sleep(LOOK_S)
+        job = session.job(job.id)
+    return job

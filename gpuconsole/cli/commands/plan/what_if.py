@@ -1,0 +1,92 @@
+"""What would change for the waiting jobs if the lab or its queue did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuconsole.cli import shell_completion
+from gpuconsole.cli.options import common, options
+from gpuconsole.cli.output import note, print_document, show, table, tell, text
+from gpuconsole.cli.sessions import drive
+from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.wording import msg
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.forecast.what_if import Comparison, Moved
+    from gpuconsole.session.session import Session
+
+_SHOWN = 20
+"""How many jobs a person sees."""
+
+
+@click.command("what-if")
+@click.argument("change", nargs=-1, required=True, shell_complete=shell_completion.changes)
+@common
+def what_if(change: tuple[str, ...]) -> int:
+    """Say when waiting jobs would start after a CHANGE.
+
+    Nothing is changed.
+
+    CHANGE is one of: drain HOST, add COUNT MODEL, priority JOB NUMBER.
+    """
+    from gpuconsole.placement.forecast.what_if import sentences
+    from gpuconsole.session.queue.forecast import parse_change
+
+    wanted = parse_change(" ".join(change))
+
+    async def asked(session: Session) -> tuple[Comparison, float]:
+        return await session.what_if(wanted.text), session.now()
+
+    found, now = drive(asked)
+    if options().as_json:
+        print_document(_document(wanted.text, found))
+        return 0
+    for line in sentences(wanted.text, found):
+        tell(line)
+    if found.moved:
+        shown = table("JOB", "NAME", "USER", "STARTS IN", "THEN IN", right=("STARTS IN", "THEN IN"))
+        for moved in found.moved[:_SHOWN]:
+            shown.add_row(*map(text, _cells(moved, now)))
+        show(shown)
+    if len(found.moved) > _SHOWN:
+        more = len(found.moved) - _SHOWN
+        note(msg("{n} more jobs move; see them with --json.", n=more))
+    return 0
+
+
+def _cells(moved: Moved, now: float) -> tuple[str, ...]:
+    starts = (
+        "-" if at is None else format_duration(at - now) for at in (moved.before, moved.after)
+    )
+    return (moved.job, clean(moved.name), clean(moved.user), *starts)
+
+
+def _document(change: str, found: Comparison) -> dict[str, Any]:
+    from gpuconsole.placement.forecast.start_times import HORIZON_S
+
+    return {
+        "change": change,
+        "waiting": found.waiting,
+        "mean_wait_before_s": found.mean_before_s,
+        "mean_wait_after_s": found.mean_after_s,
+        "guess": found.guess,
+        "devices_seen": found.seen,
+        "labels_of_new_hosts": list(found.labels),
+        "labels_lacking": list(found.lacking),
+        "without_estimate_before": found.untold_before,
+        "without_estimate_after": found.untold_after,
+        "horizon_s": HORIZON_S,
+        "moved": [
+            {
+                "id": moved.job,
+                "name": moved.name,
+                "user": moved.user,
+                "start_before": iso_utc(moved.before),
+                "start_after": iso_utc(moved.after),
+            }
+            for moved in found.moved
+        ],
+    }

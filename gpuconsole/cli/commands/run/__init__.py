@@ -1,0 +1,1 @@
+"""Commands that run the console or a service of it."""

@@ -1,0 +1,1 @@
+"""What commands show a person on a plain terminal: tables and plots."""
