@@ -51,8 +51,20 @@ def _trained(loops: ModuleType, text: str) -> dict[str, Any]:
     def passing(is_so: bool) -> None:
         watch.passing = is_so
 
+    now = [0, 0, 0]
+    watch.now = lambda: loops.Now(*now, readers=3)
+    watch.on_repeated = lambda readers: names["seen"].append(readers)
+
+    def runs(work: int, peak: int = 0, held: int = 0) -> None:
+        now[0] += work
+        now[1], now[2] = max(now[1], peak), held
+
+    def gathers() -> None:
+        back()
+        watch.gathered += 1
+
     names: dict[str, Any] = {"step": step, "made": made, "enough": enough, "seen": []}
-    names |= {"back": back, "passing": passing}
+    names |= {"back": back, "passing": passing, "runs": runs, "gathers": gathers}
     exec(loops.compiled(text, "train.py"), names)
     return names
 
@@ -224,3 +236,47 @@ def test_a_file_that_may_save_is_noted(loops: ModuleType) -> None:
     assert not loops.WATCH.saves
     _trained(loops, "def save(epoch):\n    paddle.save(net.state_dict(), 'net')\n")
     assert loops.WATCH.saves
+
+
+EVALUATED = """
+optimizer = made()
+{before}
+for epoch in range(1):
+    for sample in range(1000):
+        {turn}
+    seen.append(sample + 1)
+"""
+
+
+def _turns(loops: ModuleType, turn: str, before: str = "step(optimizer)") -> list[Any]:
+    seen: list[Any] = _trained(loops, EVALUATED.format(turn=turn, before=before))["seen"]
+    return seen
+
+
+def test_a_loop_that_evaluates_ends_once_it_did_much_in_turns_that_are_alike(
+    loops: ModuleType,
+) -> None:
+    turns = loops.REPEATED // 100
+    assert _turns(loops, "runs(100, 7, 5); back()") == [3, turns]
+
+
+def test_a_loop_of_few_turns_goes_on_until_some_were_alike(loops: ModuleType) -> None:
+    turn = f"runs({loops.REPEATED}, 7 if sample else 6, 5)"
+    assert _turns(loops, turn) == [3, 2 + loops.ALIKE]
+
+
+@pytest.mark.parametrize(
+    ("turn", "before"),
+    [
+        ("runs(100)", "pass"),
+        ("runs(100); gathers()", "step(optimizer)"),
+        ("runs(100); step(optimizer)", "step(optimizer)"),
+        ("runs(100, held=sample)", "step(optimizer)"),
+        ("runs(100, peak=sample)", "step(optimizer)"),
+        ("runs(10)", "step(optimizer)"),
+    ],
+    ids=["before anything is trained", "gradients of many samples are gathered", "trains",
+         "holds more with each turn", "takes more with each turn", "does little"],
+)  # fmt: skip
+def test_any_other_loop_goes_on_to_its_end(loops: ModuleType, turn: str, before: str) -> None:
+    assert _turns(loops, turn, before) == [1000]

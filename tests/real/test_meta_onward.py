@@ -448,3 +448,39 @@ def test_an_answer_tells_how_far_the_script_was_followed(
     """To its end, through an epoch with what follows it, or for some steps."""
     runs = _answer(tmp_path, "pass", within, after)["document"]["runs"]
     assert runs[0]["reached"] == reached
+
+
+BY_HAND = """
+import paddle
+net = paddle.nn.Sequential(paddle.nn.Linear(64, 64), paddle.nn.Tanh(), paddle.nn.Linear(64, 8))
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+rows = paddle.io.TensorDataset([paddle.randn([10**6, 64])])
+for step in range(10**6):
+    net(paddle.randn([16, 64])).square().mean().backward()
+    adam.step()
+    adam.clear_grad()
+    if step % 10 == 0:
+        for {walk}:
+            x.stop_gradient = False
+            (slope,) = paddle.grad(net(x).square().mean(), x)
+        last = paddle.zeros([1024, 1024])
+"""
+
+
+@pytest.mark.parametrize(
+    "walk",
+    ["x in (paddle.randn([8, 64]) for _ in range(10**6))",
+     "(x,) in paddle.io.DataLoader(rows, batch_size=8)"],
+)  # fmt: skip
+def test_an_evaluation_by_hand_ends_once_its_turns_are_alike(tmp_path: Path, walk: str) -> None:
+    """A million samples that are neither trained on nor left to a loader's end."""
+    script = tmp_path / "train.py"
+    script.write_text(BY_HAND.format(walk=walk))
+    question = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    for run in json.loads(done.stdout.splitlines()[-1])["document"]["runs"]:
+        assert _peak(run) > 1024 * 1024 * 4, "what follows it is seen"
+        assert not any("left before their end" in one for one in run["notes"])

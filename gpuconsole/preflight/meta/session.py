@@ -122,7 +122,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         super().install()
         self._fits()
         self._saves()
-        probe_loops.WATCH.on_left = self.loop_left
+        watch = probe_loops.WATCH
+        watch.on_left, watch.on_repeated, watch.now = self.loop_left, self.loop_repeats, self.now
 
     def work(self) -> int:
         """Return how much was done since the run began."""
@@ -186,6 +187,19 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             if reader is not None:
                 reader.drained()
 
+    def loop_repeats(self, before: int) -> None:
+        """A loop that does the same in each turn is ended, and so are the epochs that began in it:
+        the readers opened since there were so many."""
+        for one in list(self.readers)[before:]:
+            reader = self.open_readers.get(one)
+            if reader is not None:
+                reader.drained()
+
+    def now(self) -> Any:
+        """Return what the run has come to."""
+        ledger = STATE.ledger
+        return probe_loops.Now(self.work(), ledger.peak, ledger.live, len(self.readers))
+
     @property
     def awaited(self) -> int:
         """The work that may be done for later epochs, because an evaluation may come in one."""
@@ -223,6 +237,11 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """A backward pass is made: loops are told."""
         super().went_back()
         probe_loops.WATCH.backwards += 1
+
+    def gathers(self) -> None:
+        """A backward pass is made that adds up gradients: loops are told."""
+        super().gathers()
+        probe_loops.WATCH.gathered += 1
 
     def begin_onward(self) -> None:
         """Answer for the first steps; whatever becomes of the rest of the run, that stands."""

@@ -271,13 +271,17 @@ class Session:
         """A backward pass is made."""
         self.cycles.went_back()
 
+    def gathers(self) -> None:
+        """A backward pass is made that adds up gradients for a step."""
+        self.went_back()
+
     def _backward(self) -> None:
         """Note each backward pass, however it is asked for."""
-        went_back = self.went_back
-        autograd = self.paddle.autograd
-        for owner, name in ((self.paddle.Tensor, "backward"), (autograd, "backward"),
-                            (self.paddle, "grad")):  # fmt: skip
-            setattr(owner, name, _before(getattr(owner, name), went_back))
+        paddle = self.paddle
+        for owner, name, note in ((paddle.Tensor, "backward", self.gathers),
+                                  (paddle.autograd, "backward", self.gathers),
+                                  (paddle, "grad", self.went_back)):  # fmt: skip
+            setattr(owner, name, _before(getattr(owner, name), note))
 
     def _predictor(self) -> None:
         """Note each run of an inference engine, and the batch that it is given."""

@@ -8,6 +8,9 @@ something else in each, and goes on.
 
 A loop over epochs, in whose last turn another that trains has ended, may go on for a while: each of
 its turns then takes a step alone, on the way to what comes only in a later epoch.
+
+A loop that evaluates by hand, without a loader that would end, goes through its data in turns that
+are alike. Once it did much, and holds no more from turn to turn, its next turn is its end too.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import builtins
 import importlib.machinery
 import os
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
 DONE = "__gpuconsole_done__"
@@ -30,7 +33,24 @@ EVALUATES = re.compile(r"\.eval\(\)")
 SAVES = re.compile(r"\bpaddle\.save\(")
 """What is found in the text of a file that may save."""
 
+ALIKE = 2
+"""Turns in a row that have neither raised the peak nor held more, before a loop repeats itself."""
+REPEATED = 50_000
+"""Work in a loop until it may be said to repeat itself, in the units of `onward.py`."""
+
 _ROOT: list[str] = []
+
+
+class Now(NamedTuple):
+    """What a run has come to."""
+
+    work: int = 0
+    """What was done since it began."""
+    peak: int = 0
+    held: int = 0
+    """Bytes."""
+    readers: int = 0
+    """Readers of batches that were opened."""
 
 
 class Watch:
@@ -45,6 +65,8 @@ class Watch:
         """Steps that were made."""
         self.backwards = 0
         """Backward passes that were made."""
+        self.gathered = 0
+        """Those of them that add up gradients for a step."""
         self.latest = 0
         """Which of the optimizers made the last step, counted from 1."""
         self.passing = False
@@ -59,6 +81,10 @@ class Watch:
         """Turns of loops over epochs that went on though they were to be left."""
         self.on_left: Any = lambda: None
         """Called where a loop is ended here."""
+        self.on_repeated: Any = lambda readers: None
+        """Called where one is that repeats itself, with the readers opened before it."""
+        self.now: Any = Now
+        """Tells what the run has come to."""
 
     def begun(self) -> Any:
         """Return what is to be known of the beginning of a loop."""
@@ -66,6 +92,9 @@ class Watch:
 
     def left(self, mark: Any) -> bool:
         """Tell whether a loop that began so ends here; else its next turn begins."""
+        if self._repeats(mark):
+            self.on_repeated(mark.begun.readers)
+            return True
         epochs, mark.ended = self.ended > mark.ended, self.ended
         if not self.leaving or not 0 < self.latest <= mark.made or self.steps == mark.steps:
             return False
@@ -74,6 +103,17 @@ class Watch:
             return False
         self.on_left()
         return True
+
+    def _repeats(self, mark: Any) -> bool:
+        """Tell whether a loop, once something was trained, does much and trains nothing, and its
+        turns are alike."""
+        now, last = self.now(), mark.last
+        mark.last = now
+        even = last is not None and now.peak <= last.peak and now.held <= last.held
+        mark.alike = mark.alike + 1 if even else 0
+        trains = self.steps > mark.steps or self.gathered > mark.gathered
+        much = now.work - mark.begun.work >= REPEATED
+        return bool(self.latest) and much and not trains and mark.alike >= ALIKE
 
     def done(self, mark: Any) -> bool:
         """A loop that began so has ended; what a `while` does with the answer changes nothing."""
@@ -85,11 +125,18 @@ class Watch:
 class Mark:
     """What was when a loop began, and how many had ended when its last turn did."""
 
-    __slots__ = ("backwards", "ended", "made", "steps")
+    __slots__ = (
+        "alike", "backwards", "begun", "ended", "gathered", "last", "made", "steps",
+    )  # fmt: skip
 
     def __init__(self, watch: Any) -> None:
         self.made, self.steps, self.backwards = watch.made, watch.steps, watch.backwards
-        self.ended = watch.ended
+        self.ended, self.gathered = watch.ended, watch.gathered
+        self.begun = watch.now()
+        self.last: Any = None
+        """What the run had come to when the last turn ended."""
+        self.alike = 0
+        """Turns in a row that were alike."""
 
 
 WATCH = Watch()
