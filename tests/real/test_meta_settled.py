@@ -200,3 +200,51 @@ def test_the_range_says_how_little_a_mask_may_pick(tmp_path: Path) -> None:
         truth = int(done.stdout.splitlines()[-1]) / MIB
         assert found.memory.low_mib <= truth <= found.memory.high_mib
     assert found.memory.low_mib > 0.15 * found.memory.tensors_peak_mib
+
+
+def test_rows_between_places_of_unknown_data_are_as_many_as_their_distance() -> None:
+    found = _run("""
+top = (paddle.rand([4, 2]) * 64).astype("int32")
+found = []
+for number in (1, 16):
+    STATE.number = number
+    far = top + 8
+    found.append([x[0, :, top[0, 1]:far[0, 1], top[0, 0] - 1:far[0, 0] + 1].shape,
+                  x[0, 0, far[0, 0] - 8:far[0, 0]].shape, int(far[0, 0] - top[0, 0]) > 0])
+    far[:] = 3
+    found[-1].append(x[0, 0, int(far[0, 0]):].shape)
+print(json.dumps([[one if one is True else list(map(int, one)) for one in row] for row in found]))
+""")
+    cut = [[1, 8, 10], [8, 64], True]
+    assert found == [[*cut, [63, 64]], [*cut, [48, 64]]], "what was written to is as unknown"
+
+
+def test_chances_stay_chances() -> None:
+    """Whatever other numbers of unknown data are: a metric refuses more than 1."""
+    found = _run("""
+chance = paddle.nn.functional.sigmoid(paddle.rand([2, 1]))
+both = paddle.concat([1 - chance, chance], axis=1)
+found = []
+for number in (1, 16):
+    STATE.number = number
+    found.append([float(both.numpy().max()), float((both + 1).numpy().max())])
+    metric = paddle.metric.Auc("ROC")
+    metric.update(preds=both.numpy(), labels=paddle.to_tensor([[0], [1]]).numpy())
+print(json.dumps(found))
+""")
+    assert [row[0] for row in found] == [1, 1 / 16]
+    assert found[1][1] > 1
+
+
+def test_one_of_some_classes_is_picked_for_each_row() -> None:
+    found = _run("""
+labels = (paddle.rand([6]) * 9).astype("int64")
+marked = paddle.nn.functional.one_hot(labels, 9).unsqueeze([2, 3])
+marked = paddle.expand(marked, [6, 9, 7, 7])
+print(json.dumps([list(map(int, paddle.nonzero(one).shape)) for one in
+                  (marked, marked.cast("bool"), marked[:3])] + [sorted(STATE.choices)]))
+""")
+    every, cast, some, choices = found
+    assert every == cast == [6 * 7 * 7, 4]
+    assert some == [3 * 9 * 7 * 7, 4]
+    assert len(choices) == 1, "of the first three rows nothing is known"

@@ -13,6 +13,7 @@ from . import (
     amp,
     autograd,
     bounds,
+    carried,
     composed,
     einsum,
     infer,
@@ -101,7 +102,9 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
         if one.m_parts is not None:
             raise Unsupported(f"{name} of a sparse tensor")
     sizes = known.shapes(name, args, kwargs) if name in bounds.DECIDING else None
-    share = settled.share(name) if name in bounds.LARGEST and sizes is None else None
+    share = None
+    if name in bounds.LARGEST and sizes is None:
+        share = carried.picked(name, args) or settled.share(name)
     try:
         entry = _entry(name, places, named, tensors, share or sizes)
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import autograd, known
+from . import autograd, carried, known
 from .sizes import count, nbytes, word
 from .state import STATE, rightly
 from .tensor import new
@@ -29,6 +29,7 @@ def put(x: Any, index: Any, value: Any) -> Any:
     old = x.m_known
     before = _before(x)
     x.m_known, x.m_version = None, x.m_version + 1
+    carried.forget(x)
     given = [one for one in (before, value) if isinstance(one, STATE.tensor)]
     saved = [_tensor(one) for one in parts if _advanced(one)]
     if STATE.backend == "cpu":

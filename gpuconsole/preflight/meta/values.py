@@ -16,7 +16,7 @@ import os
 import sys
 from typing import Any
 
-from . import dispatch, known, leaving
+from . import carried, dispatch, known, leaving
 from .sizes import count, word
 from .state import STATE, rightly
 
@@ -52,8 +52,11 @@ def install(root: Any) -> None:
         points = _points(name, args)
         if points and isinstance(result, STATE.tensor):
             result.__dict__["m_points"] = points
-        carried = name in CARRIED and any(map(_is_nothing, args))
-        if name in FAULTS or carried or _compares(name, result):
+        carried.note(name, args, result)
+        if args and name.endswith("_"):
+            carried.forget(args[0])
+        found_none = name in CARRIED and any(map(_is_nothing, args))
+        if name in FAULTS or found_none or _compares(name, result):
             for one in result if isinstance(result, (list, tuple)) else [result]:
                 if isinstance(one, STATE.tensor):
                     one.__dict__["m_nothing"] = True
@@ -135,9 +138,11 @@ def value(tensor: Any, what: Any, root: Any) -> Any:
         noted(root)
     if whole and what == "numpy" and known.MOST < array.size <= known.MOST_ONES:
         return _parted(array)
+    if array.dtype.kind == "f" and carried.is_chance(tensor):
+        return numpy.broadcast_to(numpy.asarray(1 / STATE.number, array.dtype), array.shape)
     if array.dtype.kind in "fc" and what == "numpy" and _is_square(array.shape):
         return _regular(array)
-    number = _counted(tensor.__dict__.get("m_points", 0))
+    number = _counted(tensor.__dict__.get("m_points", 0)) + carried.more(tensor)
     return numpy.broadcast_to(numpy.asarray(number, array.dtype), array.shape)
 
 

@@ -278,10 +278,10 @@ class Session:
     def _backward(self) -> None:
         """Note each backward pass, however it is asked for."""
         paddle = self.paddle
-        for owner, name, note in ((paddle.Tensor, "backward", self.gathers),
+        for owner, name, noted in ((paddle.Tensor, "backward", self.gathers),
                                   (paddle.autograd, "backward", self.gathers),
                                   (paddle, "grad", self.went_back)):  # fmt: skip
-            setattr(owner, name, _before(getattr(owner, name), note))
+            setattr(owner, name, _before(getattr(owner, name), noted))
 
     def _predictor(self) -> None:
         """Note each run of an inference engine, and the batch that it is given."""
