@@ -16,7 +16,7 @@ _CONSTANT = re.compile(r"""([A-Za-z_]\w*)[ \t]*=[ \t]*(?![=_])[\w \t.|<+*'"-]+(?
 _IMPORT = re.compile(r"from (?!__future__)[\w.]+ import ([A-Za-z_]\w*)[ \t]*$")
 # Lines that go on with the definition above: indented ones, comments, and closing brackets.
 _GOES_ON = (" ", "\t", "\n", "\r", "#", ")", "]", "}")
-_KINDS = (_DEFINITION, _CONSTANT, _IMPORT)
+_NAMED = re.compile("|".join(kind.pattern for kind in (_DEFINITION, _CONSTANT, _IMPORT)))
 
 
 def pruned(source: str, users: str) -> str:
@@ -69,10 +69,12 @@ def _parts(source: str) -> list[tuple[str, str]]:
     for line in source.splitlines(keepends=True):
         if line.startswith("@"):
             decorators.append(line)
-        elif found := next(filter(None, (kind.match(line) for kind in _KINDS)), None):
-            parts.append((found[1], [*decorators, line]))
+        elif line.startswith(_GOES_ON):
+            parts[-1][1].append(line)
+        elif found := _NAMED.match(line):
+            parts.append((found[found.lastindex or 0], [*decorators, line]))
             decorators = []
-        elif parts[-1][0] and not line.startswith(_GOES_ON):
+        elif parts[-1][0]:
             parts.append(("", [line]))
         else:
             parts[-1][1].append(line)
