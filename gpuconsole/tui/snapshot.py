@@ -158,6 +158,8 @@ class Picture:
         job = self.owners.get(device.uuid)
         if job is not None:
             return f"{job.task.name} ({job.user})"
+        if not device.processes:
+            return ""
         users = dict.fromkeys(process.user or "?" for process in device.processes)
         return ", ".join(users)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.devices.health_levels import (
@@ -40,6 +40,7 @@ class Column:
     grow: bool = False
 
 
+@lru_cache(maxsize=1024)
 def short_model(model: str) -> str:
     """Return the model without the words that every card of a maker carries."""
     for word in ("NVIDIA ", "GeForce ", "Tesla ", "Huawei "):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -165,7 +167,7 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
         (fit(host.name, 14) + " ", ink.strong),
         *cells,
         (" " * (room + 1 - min(room, len(codes))), ink.text),
-        (fit(_models(host), model_room), ink.text),
+        (fit(_models(tuple([device.model for device in host.devices])), model_room), ink.text),
         (figures, ink.text),
         (fit(_last_words(view, host, sums), owner_room), ink.muted),
     ]
@@ -183,10 +185,9 @@ def _last_words(view: MapView, host: Host, sums: HostSums) -> str:
     return ", ".join(names) or "-"
 
 
-def _models(host: Host) -> str:
-    counts: dict[str, int] = {}
-    for device in host.devices:
-        counts[short_model(device.model)] = counts.get(short_model(device.model), 0) + 1
+@lru_cache(maxsize=1024)
+def _models(models: tuple[str, ...]) -> str:
+    counts = Counter(map(short_model, models))
     return " + ".join(f"{count}x {model}" for model, count in counts.items())
 
 
