@@ -38,8 +38,10 @@ class Opening:
     def __enter__(self) -> Opening:
         """Take the other screen, and keep what is typed from being shown on it."""
         if self._shown:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                self._handlers[number] = signal.signal(number, self._end)
+            # Before the first word: Ctrl-C would raise an error here, where nothing would hear it.
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._end)
             self._keep_keys()
             sys.stderr.write(_ENTER)
             self.show(())
@@ -75,8 +77,12 @@ class Opening:
 
     def _end(self, number: int, _frame: object) -> None:
         """Give the terminal back and end with the code that shells expect, until the console has
-        handlers of its own."""
-        self._leave()
+        handlers of its own.
+
+        Nothing is flushed: the signal may have come in the middle of that.
+        """
+        with contextlib.suppress(OSError):
+            os.write(sys.stderr.fileno(), _LEAVE.encode())
         self._restore_keys()
         os._exit(128 + number)
 
