@@ -14,10 +14,15 @@ import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.units import GIB_IN_MIB
+from gpuconsole.preflight.backends import Terms, terms
+
+if TYPE_CHECKING:
+    from gpuconsole.core.fleet import Backend
 
 ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"
 """The estimate's upper bound per device, which the dispatcher hands to a container."""
@@ -26,8 +31,9 @@ NEED_ENV = "GPUCONSOLE_SIMULATED_NEED_MIB"
 NEED_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_NEED_PER_SAMPLE_MIB"
 """What each sample of its batch takes beside that."""
 DEFAULT_NEED_MIB = 6144.0
-_BOUND_SHARE = 0.93
-"""A sound upper bound lies above what a job takes."""
+_BACKEND_ENV = "GPUCONSOLE_BACKEND"
+_BOUND_SHARE = 0.82
+"""Of what the bound leaves to Paddle's allocator: a sound bound lies above what a job takes."""
 _STEP_S = 0.5
 """Lab seconds of a training step on an RTX 3090."""
 STARTUP_S = 2.5
@@ -164,7 +170,22 @@ def _need_mib(spec: ContainerSpec) -> float:
         per_sample = _number(spec.env.get(NEED_PER_SAMPLE_ENV)) or 0.0
         return real + per_sample * (_option(spec.command, _BATCH_OPTIONS) or 0)
     estimate = _number(spec.env.get(ESTIMATE_ENV))
-    return DEFAULT_NEED_MIB if estimate is None else estimate * _BOUND_SHARE
+    if estimate is None:
+        return DEFAULT_NEED_MIB
+    # A share of the whole bound would be far too much for a small job: most of that is context.
+    own = _terms(spec)
+    reserved = max(0.0, estimate - own.context_mib - own.context_spread_mib)
+    return own.context_mib + reserved * _BOUND_SHARE
+
+
+def context_mib(spec: ContainerSpec) -> float:
+    """Return what a simulated process holds of its device outside the allocator: as much as
+    estimates say of its back end."""
+    return _terms(spec).context_mib
+
+
+def _terms(spec: ContainerSpec) -> Terms:
+    return terms(cast("Backend", spec.env.get(_BACKEND_ENV, "gpu")))
 
 
 def _number(text: str | None) -> float | None:

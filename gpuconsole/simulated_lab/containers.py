@@ -12,12 +12,10 @@ from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec, ContainerSta
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.simulated_lab.clock import LabTime
-from gpuconsole.simulated_lab.container_script import STARTUP_S, Plan
+from gpuconsole.simulated_lab.container_script import STARTUP_S, Plan, context_mib
 from gpuconsole.simulated_lab.load_curves import Load
 from gpuconsole.simulated_lab.terminal import SimulatedTerminal
 
-CONTEXT_MIB = 600.0
-"""What a simulated process holds of its device outside the allocator."""
 _TERMINATED = 143
 """Exit code of a process that SIGTERM ended: 128 + 15."""
 
@@ -127,7 +125,7 @@ class SimulatedContainer:
             steps = plan.step_at(min(now, ended) - started)
         if plan is None or not steps:
             return {}
-        held = max(0.0, plan.need_mib - CONTEXT_MIB) * MIB
+        held = max(0.0, plan.need_mib - context_mib(self.spec)) * MIB
         said = {"steps": steps, "step_s": plan.step_s, "allocated": held, "reserved": held}
         return {"1.json": json.dumps(said).encode()}
 

@@ -12,6 +12,7 @@ import pytest
 from gpuconsole.core.containers import ContainerSpec, Engine, Lease
 from gpuconsole.core.fleet import Device
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError
+from gpuconsole.preflight.backends import terms
 from gpuconsole.remote.injected import REPORTS
 from gpuconsole.session.dispatch.attempt.observation import read_reports
 from gpuconsole.simulated_lab import SimulatedHosts
@@ -117,7 +118,7 @@ async def test_a_running_container_shows_in_the_samples_and_leaves_them(lab: Lab
     lab.time += 15.0
     busy = lab.device(3)
     assert [(p.container_id, p.user) for p in busy.processes] == [(container, "ada")]
-    assert 9000 <= (busy.processes[0].memory_mib or 0) <= 10000
+    assert 8000 <= (busy.processes[0].memory_mib or 0) <= 10000
     assert (busy.utilization or 0) > 60
     assert (busy.temperature_c or 0) > (idle.temperature_c or 0)
     lab.time += 100.0
@@ -173,9 +174,24 @@ async def test_a_running_job_reports_its_steps_and_what_it_holds(lab: Lab) -> No
     early = read_reports(await engine.read_files("gpuconsole-ada-1-1-n", REPORTS))
     assert 3 <= early.steps < 40
     # The device shows the context too.
-    assert early.peak_mib == pytest.approx(4000 * 0.93 - 600)
+    assert early.peak_mib == pytest.approx((4000 - 900) * 0.82)
     lab.time += 600.0
     assert read_reports(await engine.read_files(container, REPORTS)).steps == 40
+
+
+@pytest.mark.parametrize("reserved", [17.4, 20_000.0])
+async def test_what_it_reports_is_near_what_was_predicted_of_the_same(
+    lab: Lab, reserved: float
+) -> None:
+    """Most of a small job's bound is the context, of which the report says nothing."""
+    own, margin = terms("gpu"), 1.25
+    bound = own.context_mib + own.context_spread_mib + reserved * margin
+    engine = await lab.engine()
+    container = await engine.create(spec(lab, "--steps", "40", need=f"{bound}"))
+    await engine.start(container)
+    lab.time += 8.0
+    reported = read_reports(await engine.read_files(container, REPORTS)).peak_mib
+    assert reported == pytest.approx(reserved, rel=0.05)
 
 
 async def test_a_stopped_container_says_so(lab: Lab) -> None:
