@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+UV ?= uv
+LOWEST ?= .venv-lowest
 # The real suite mostly waits: more shards than cores.
 SHARDS ?= 5
 # A file is a shard's portion, in the order of tests/real/conftest.py. A test that stands still says
@@ -12,7 +14,7 @@ SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:
 
-.PHONY: demo test nightly check lint types layers real reliability bench bench-preflight docs site clean
+.PHONY: demo test test-lowest nightly check lint types layers real reliability bench bench-preflight docs site clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
 	@echo "opening the console on a simulated lab" >&2
@@ -20,6 +22,13 @@ demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker
 
 test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
 	$(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
+
+test-lowest:                    ## the same with the lowest versions that pyproject.toml allows (needs uv)
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(LOWEST)
+	$(UV) pip compile --quiet --extra dev --resolution lowest-direct --python $(LOWEST)/bin/python \
+	  pyproject.toml --output-file $(LOWEST)/lowest.txt
+	$(UV) pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/lowest.txt -e .
+	$(LOWEST)/bin/python -m pytest --ignore=tests/real -n auto $(ARGS)
 
 nightly: $(VENV)/.dev           ## the same with many more random inputs
 	GPUCONSOLE_EXAMPLES=many $(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
