@@ -215,9 +215,13 @@ def _session(
     lead: Lead | None = None,
 ) -> Session:
     clock = WallClock()
+    journal = Journal(state, clock=clock.now, read_only=read_only)
+    # Not a journal in which somebody's real jobs are.
+    if simulated and not read_only and not journal.jobs():
+        journal.mark_simulated()
     context = Context(
         hosts=hosts,
-        journal=Journal(state, clock=clock.now, read_only=read_only),
+        journal=journal,
         settings=settings,
         user=user or user_name(),
         pack=pack_project,

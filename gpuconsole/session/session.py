@@ -388,6 +388,12 @@ class Session:
         await self.first_frames(FLEET_WAIT_S)
         return await self.queue.sweep(task, read_axes(axes), force=force, hold=hold)
 
+    @property
+    def simulated_jobs(self) -> bool:
+        """Whether its jobs are a demo's, of which nothing ran; also where a demo's queue is looked
+        at later."""
+        return self.simulated or self._journal.simulated
+
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
         return self._journal.jobs()

@@ -92,6 +92,9 @@ class Journal:
         self._incidents_version = -1
         found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
         self.id: str = found[0]["value"] if found else ""
+        found = self._database.query("SELECT value FROM meta WHERE key = 'simulated'")
+        self.simulated = bool(found)
+        """Whether its jobs are a demo's: nothing of them ran, whoever reads it."""
 
     @property
     def lost(self) -> JournalLostError | None:
@@ -101,6 +104,13 @@ class Journal:
     def require_intact(self) -> None:
         """Raise JournalLostError where the journal is gone, was exchanged or is damaged."""
         self._database.require_intact()
+
+    def mark_simulated(self) -> None:
+        """Write that its jobs are a demo's; stays for ever."""
+        if not self.simulated:
+            with self._writing() as (connection, _):
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('simulated', '1')")
+            self.simulated = True
 
     def version(self) -> tuple[int, int]:
         """Return numbers that change when anything is written, here or by another process."""

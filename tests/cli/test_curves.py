@@ -61,6 +61,18 @@ def test_curves_of_a_job(run: Run, state: Path) -> None:  # noqa: F811
     assert loss["best"] == [40.0, 0.25, 4.0]
 
 
+def test_curves_of_a_demo_say_that_they_are_simulated(run: Run, state: Path) -> None:  # noqa: F811
+    assert "SIMULATED" not in run("curves", "j0", "--state", state).out
+    assert run("curves", "j0", "--state", state, "--json").document["simulated"] is False
+    journal = Journal(state, clock=lambda: NOW)
+    journal.mark_simulated()
+    journal.close()
+    assert run("curves", "j0", "--state", state).out.startswith("SIMULATED\n")
+    assert run("compare", "train", "--state", state).out.startswith("SIMULATED\n")
+    assert run("curves", "j0", "--state", state, "--json").document["simulated"] is True
+    assert run("compare", "train", "--state", state, "--json").document["simulated"] is True
+
+
 def test_curves_as_csv(run: Run, state: Path, tmp_path: Path) -> None:  # noqa: F811
     printed = run("curves", "j0", "--csv", "-", "--state", state).out
     rows = list(csv.DictReader(io.StringIO(printed)))

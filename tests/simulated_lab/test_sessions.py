@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import aiohttp
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.session import Session
+from gpuconsole.state import Journal
 from tests.waiting import until
 
 
@@ -55,3 +57,18 @@ async def test_ports_answer_and_a_notebook_has_an_address(tmp_path: Path) -> Non
             assert await page.text() == "Port 8888 of jupyter, in the simulated lab.\n"
         await session.cancel(job.id)
         await until(lambda: session.job(job.id).state is JobState.CANCELLED)
+
+
+def test_a_demos_queue_says_so_later_and_one_with_real_jobs_does_not(tmp_path: Path) -> None:
+    demo = DemoOptions(hosts=1)
+    open_session(None, tmp_path / "new", demo=demo)
+    kept = Journal(tmp_path / "used", clock=time.time)
+    kept.add(Job("j1", Task("mine", script="/p/train.py"), "ada", JobState.QUEUED, 1.0))
+    kept.close()
+    open_session(None, tmp_path / "used", demo=demo)
+    marks = {}
+    for name in ("new", "used"):
+        journal = Journal(tmp_path / name, clock=time.time, read_only=True)
+        marks[name] = journal.simulated
+        journal.close()
+    assert marks == {"new": True, "used": False}

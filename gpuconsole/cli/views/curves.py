@@ -26,9 +26,13 @@ MOST_PLOTS = 3
 COLORS = ("green", "cyan", "yellow", "magenta", "red", "blue", "white", "bright_black")
 
 
-def curves(made: Curves, metrics: Sequence[str]) -> Iterator[RenderableType]:
+def curves(
+    made: Curves, metrics: Sequence[str], *, simulated: bool = False
+) -> Iterator[RenderableType]:
     """Draw the curves of a job: what they came to, and a plot of each that is named, or of those
     that a person looks at first."""
+    if simulated:
+        yield said("SIMULATED", "bold reverse")
     names = list(metrics) or made.main()
     summary = table(
         "METRIC", "LAST", "BEST", "AT", "FIRST", "POINTS",
@@ -50,8 +54,12 @@ def curves(made: Curves, metrics: Sequence[str]) -> Iterator[RenderableType]:
         yield from _plotted([_points(made.curves[name])], made.axis)
 
 
-def comparison(rows: Sequence[Compared], metric: str) -> Iterator[RenderableType]:
+def comparison(
+    rows: Sequence[Compared], metric: str, *, simulated: bool = False
+) -> Iterator[RenderableType]:
     """Draw jobs side by side, the best first, and the metric of the first of them."""
+    if simulated:
+        yield said("SIMULATED", "bold reverse")
     parameters = list(rows[0].parameters) if rows else []
     heads = (f"LAST {metric}", f"BEST {metric}", "STEP", "PEAK") if metric else ("STEP", "PEAK")
     shown = table("", "JOB", *parameters, *heads, "STATE", right=heads)

@@ -32,10 +32,10 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
     of a step, the most memory, the state; the best job first. Below it the metric is plotted.
     """
 
-    async def work(session: Session) -> tuple[Compared, ...]:
-        return await session.compare(jobs)
+    async def work(session: Session) -> tuple[tuple[Compared, ...], bool]:
+        return await session.compare(jobs), session.simulated_jobs
 
-    found = drive(work, fleet=False)
+    found, simulated = drive(work, fleet=False)
     from gpuconsole.core.training.curves import Written, chosen_metric, csv_text, ranked
 
     if metric:
@@ -47,11 +47,12 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
         written = (Written(one.job.id, one.job.task.name, one.curves) for one in rows)
         write_csv(csv_file, csv_text(written, (metric,) if metric else ()))
     if options().as_json:
-        print_document({"metric": metric or None, "jobs": [_row(one, metric) for one in rows]})
+        listed = [_row(one, metric) for one in rows]
+        print_document({"metric": metric or None, "simulated": simulated, "jobs": listed})
     elif csv_file is None:
         from gpuconsole.cli.views import curves as curve_views
 
-        show(*curve_views.comparison(rows, metric))
+        show(*curve_views.comparison(rows, metric, simulated=simulated))
         if not metric:
             note("No log of these jobs reports anything of training in a form that is known.")
     return 0

@@ -42,10 +42,10 @@ def curves(job: str, metrics: tuple[str, ...], attempt: int | None, csv_file: Pa
     log of rank 0 is read. Exit 1 where the log reports nothing.
     """
 
-    async def work(session: Session) -> tuple[Job, Curves]:
-        return session.job(job), await session.curves(job, attempt)
+    async def work(session: Session) -> tuple[Job, Curves, bool]:
+        return session.job(job), await session.curves(job, attempt), session.simulated_jobs
 
-    found, made = drive(work, fleet=False)
+    found, made, simulated = drive(work, fleet=False)
     require_metrics(metrics, made.curves)
     if csv_file is not None:
         from gpuconsole.core.training.curves import Written, csv_text
@@ -54,11 +54,12 @@ def curves(job: str, metrics: tuple[str, ...], attempt: int | None, csv_file: Pa
     if options().as_json:
         document = made.as_json()
         kept = [one for one in document["metrics"] if not metrics or one["name"] in metrics]
-        print_document({"job": found.id, "name": found.task.name, **document, "metrics": kept})
+        head = {"job": found.id, "name": found.task.name, "simulated": simulated}
+        print_document({**head, **document, "metrics": kept})
     elif csv_file is None and made:
         from gpuconsole.cli.views import curves as curve_views
 
-        show(*curve_views.curves(made, metrics))
+        show(*curve_views.curves(made, metrics, simulated=simulated))
     if not made:
         note(NOTHING)
         note(FORMS)
