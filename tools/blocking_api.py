@@ -28,6 +28,7 @@ NOT_CALLED = {
     "Session.attach": "a terminal is used from the event loop",
     "Session.queue_of": "only the lab's service acts for others",
     "Session.store": "only the lab's service queues what others have packed",
+    "Session.record_act": "acts of programs that act for the user are recorded by these",
     "Session.first_frames": "`status` does it",
     "Session.look_around": "`why` and `what_if` do it",
     "Session.usage_report": "`report` does it",

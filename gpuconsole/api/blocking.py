@@ -609,7 +609,8 @@ class BlockingSession:
     def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
 
-        Of a queue of one's own there are the commands that were run in containers.
+        Of a queue of one's own there are the commands that were run in containers, and what
+        programs did through `gpuconsole mcp`.
         """
         return self._call(self._lab.audit(limit))
 

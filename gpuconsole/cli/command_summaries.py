@@ -50,6 +50,7 @@ SUMMARIES: Mapping[str, str] = {
     "dispatch": "Start and follow queued jobs until SIGTERM.",
     "serve": "Serve the console to browsers on this machine.",
     "metrics": "Serve metrics of hosts, queue and predictions to Prometheus.",
+    "mcp": "Serve the lab to an MCP client, such as an assistant.",
     "demo": "Open the console on a simulated lab.",
     "completion": "Print a script for completion in your shell.",
 }

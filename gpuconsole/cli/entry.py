@@ -52,7 +52,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("lab_queue.", "journal"),
         ),
     ),
-    ("Run without a terminal", (("run.", "dispatch serve metrics demo"),)),
+    ("Run without a terminal", (("run.", "dispatch serve metrics mcp demo"),)),
     ("Your shell", (("run.", "completion"),)),
 )
 _HOMES = {

@@ -38,6 +38,7 @@ SAMPLE = "▁▃▅▇ ⣀⣤⣶⣿ │─┼ ✓ 主机"
 EXTRAS: Mapping[str, tuple[str, str]] = {
     "serve": ("textual_serve", "the console in a browser (`gpuconsole serve`)"),
     "metrics": ("prometheus_client", "figures for Prometheus (`gpuconsole metrics`)"),
+    "mcp": ("mcp", "the lab for programs (`gpuconsole mcp`)"),
     "notebook": ("IPython", "the magics of notebooks"),
     "tune": ("optuna", "searches (`gpuconsole submit --goal`)"),
 }

@@ -37,6 +37,7 @@ from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.processes import Ran
 from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
+from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Compared, Curves, compared
 from gpuconsole.core.training.first_steps import first_steps
 from gpuconsole.core.wording import msg
@@ -115,6 +116,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "Event", "Session", "Why"]
 
+LONGEST_ACT = 500
+"""Letters of what the audit says of an act."""
 LOOK_EVERY_S = 0.5
 FLEET_WAIT_S = 3.0
 """How long hosts are waited for before a script is judged by those that have answered."""
@@ -137,6 +140,8 @@ class Session:
     """Whose session it is, as the lab knows them."""
     images: Imaging
     """The images of its hosts."""
+    through = ""
+    """The program through which its user acts, for the audit; "" for the user's own hands."""
     elsewhere = False
     """Whether the queue is not here: then it says nothing before the session is entered."""
 
@@ -782,10 +787,18 @@ class Session:
         """Take back what was said of an incident."""
         return await self.triage.reopen(incident)
 
+    def record_act(self, verb: str, subject: str, detail: str = "", refused: str = "") -> None:
+        """Write into the audit what a program has done, or was refused, for this session's user.
+        JournalError where that cannot be."""
+        words = (clean(text, LONGEST_ACT) for text in (verb, subject, detail, refused))
+        origin = f"{self.through} (pid {os.getpid()})"
+        self._journal.record(Act(self.now(), self.user, os.getuid(), origin, *words))
+
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
 
-        Of a queue of one's own there are the commands that were run in containers.
+        Of a queue of one's own there are the commands that were run in containers, and what
+        programs did through `gpuconsole mcp`.
         """
         return self._journal.acts(limit)
 

@@ -33,6 +33,7 @@ from gpuconsole.session.lab_service.protocol import (
     IMAGE,
     IMAGES,
     MEASUREMENT,
+    MOST_THROUGH,
     NOTIFIED,
     NOTIFY,
     OPERATION,
@@ -42,6 +43,7 @@ from gpuconsole.session.lab_service.protocol import (
     REQUEST,
     REQUEST_BYTES,
     SUBMISSION,
+    THROUGH,
     VERSION,
     HeadState,
     Hello,
@@ -108,8 +110,10 @@ class LabClient:
     """Talks to the lab's service. ConsoleError where it refuses, UnreachableError where it is
     away."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: Way, through: Callable[[], str] = str) -> None:
+        """`through` names the program through which the user acts, for the audit; "" for none."""
         self._way = way
+        self._through = through
         self.name = way.name
         self.lost = "it was not asked yet"
         """Why the service is not heard now; "" while it is."""
@@ -348,8 +352,15 @@ class LabClient:
         path = await self._way.socket()
         connector = aiohttp.UnixConnector(path=str(path))
         timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=CONNECT_S)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, headers=self._headers()
+        ) as http:
             yield http
+
+    def _headers(self) -> dict[str, str]:
+        # A header is ASCII; the service cleans it once more.
+        name = self._through().encode("ascii", "replace").decode()
+        return {THROUGH: clean(name, MOST_THROUGH)} if name else {}
 
     def _away(self, error: BaseException) -> UnreachableError:
         self._way.lost()

@@ -80,7 +80,7 @@ class LabQueueSession(Session):
         """`way` leads to the service; `state` is where this console keeps what it heard of the
         lab, `own_folder` what is known of its user's scripts, whatever the queue."""
         clock = WallClock()
-        self.client = LabClient(way)
+        self.client = LabClient(way, lambda: self.through)
         self._mirror = Mirror(clock.now)
         recording = settings.recording.model_copy(update={"enabled": False})
         super().__init__(
@@ -172,6 +172,9 @@ class LabQueueSession(Session):
     async def _log_copied(self, job: Job, attempt: int) -> None:
         if not self._copies.is_followed(job.id, attempt, 0):
             await self._copies.now(job.id, attempt, 0)
+
+    def record_act(self, verb: str, subject: str, detail: str = "", refused: str = "") -> None:
+        """The service has recorded it already, with the program that it was done through."""
 
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts: an operator sees all, others their own."""

@@ -24,7 +24,8 @@
 A head that stands by answers `head`, and `act` with the verb `takeover`; of everything else it says
 where the lab's queue is.
 
-Whoever asks is known by the socket, and by nothing that is sent. An answer that is no success is a
+Whoever asks is known by the socket, and by nothing that is sent; a header `THROUGH` names, for the
+audit alone, the program through which they ask. An answer that is no success is a
 `Refusal` with the words of the error. Each side bounds what it reads.
 """
 
@@ -91,6 +92,10 @@ def _heard(job: Job) -> Job:
 HeardJob = Annotated[Job, AfterValidator(_heard)]
 """A job of which the far end tells."""
 
+THROUGH = "X-Gpuconsole-Through"
+"""The header that names the program through which somebody asks."""
+MOST_THROUGH = 80
+"""Letters of that name."""
 VERSION = 1
 """Grows when an older console would misread the service, or the other way round."""
 SOCKET = Path("/run/gpuconsole/queue.sock")

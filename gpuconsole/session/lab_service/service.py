@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from gpuconsole.session.lab_service.protocol import (
     FILES,
     IMAGE,
     IMAGES,
+    MOST_THROUGH,
     NOTIFIED,
     NOTIFY,
     OFFERS,
@@ -42,6 +44,7 @@ from gpuconsole.session.lab_service.protocol import (
     REQUEST,
     REQUEST_BYTES,
     SUBMISSION,
+    THROUGH,
     VERSION,
     Answer,
     Hello,
@@ -428,7 +431,11 @@ def _caller(request: web.Request) -> Caller:
     transport = request.transport
     if transport is None:
         raise ConnectionResetError
-    return caller_of(transport)
+    caller, through = caller_of(transport), request.headers.get(THROUGH, "")
+    if not through:
+        return caller
+    said = clean(through, MOST_THROUGH)
+    return replace(caller, origin=f"{caller.origin}, through {said}")
 
 
 async def _sent_on(request: web.Request, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
