@@ -794,6 +794,15 @@ def test_arrays_of_a_large_set_take_no_room(tmp_path: Path) -> None:
         assert (read["each/1"][:].sum(), read["each/1"].dtype) == (3, "int64")
 
 
+def test_arrays_of_matlab_have_the_shapes_that_were_asked_for(tmp_path: Path) -> None:
+    read = pytest.importorskip("scipy.io").loadmat
+    shapes = {"flow": [4, 3, 2], "edge": [1, 5]}
+    data.make([{"recipe": "matlab", "path": "d/flow.mat", "arrays": shapes}], tmp_path)
+    found = read(tmp_path / "d" / "flow.mat")
+    assert {name: list(found[name].shape) for name in shapes} == shapes
+    assert 0 <= found["flow"].min() < found["flow"].max() <= 1
+
+
 def test_settings_are_changed_in_the_copy_alone(tmp_path: Path) -> None:
     own, copy = tmp_path / "a.yml", tmp_path / "b.yml"
     own.write_text("root: /data/faces\nlog: /data/faces/log\n")

@@ -49,6 +49,7 @@ RECIPES: Mapping[str, Callable[..., None]] = {
     "json_file": arrays.json_file,
     "json_lines": text.json_lines,
     "lines": text.lines,
+    "matlab": arrays.matlab,
     "mnist": arrays.mnist,
     "modelnet": arrays.modelnet,
     "mpii": vision.mpii,

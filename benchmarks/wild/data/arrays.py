@@ -31,6 +31,16 @@ def hdf5(file: Path, *, groups: Mapping[str, Mapping[str, Any]]) -> None:
                 )
 
 
+def matlab(file: Path, *, arrays: Mapping[str, Sequence[int]]) -> None:
+    """Write a file of MATLAB with arrays of numbers between 0 and 1, each of a shape, by name."""
+    import numpy as np
+    from scipy.io import savemat
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made = np.random.default_rng(0)
+    savemat(file, {name: made.random(shape) for name, shape in arrays.items()})
+
+
 def numpy_files(
     folder: Path,
     *,
