@@ -7,6 +7,7 @@ the task file. Values given by the caller win over the file; what nobody sets, t
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from gpuconsole.core.estimate import Measure
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Mount, Task
+from gpuconsole.core.services import MOST_REPLICAS, SERVICE, HealthCheck, Restart, Service
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.submission.env_file import VARIABLE
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
@@ -104,11 +106,67 @@ class Scheduler(Section):
     """How long to wait for a preferred device before any that fits will do."""
 
 
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class HealthSection(Section):
+    """How a replica of a service is asked whether it is well: by one of `http`, `tcp` and
+    `command`."""
+
+    http: Text | None = None
+    """The path of a page that answers with a status of 200 to 399: `/health`."""
+    tcp: Port | None = None
+    """A port that takes connections."""
+    command: Annotated[tuple[Text, ...], BeforeValidator(_words)] = ()
+    """A command that ends with 0, run in the container: a list, or one text that is divided as a
+    shell does."""
+    port: Port | None = None
+    """The port of `http`; that of the service when left out."""
+    interval: Seconds = Field(5.0, ge=0.5, le=3600)
+    """Time between two checks."""
+    timeout: Seconds = Field(5.0, ge=0.1, le=600)
+    """How long one check may take."""
+    failures: int = Field(3, ge=1, le=100)
+    """So many failed checks in a row make a healthy replica unhealthy."""
+    start: Seconds = Field(120.0, ge=0, le=86400)
+    """How long a replica may take to become healthy after its start."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> HealthSection:
+        ways = [self.http is not None, self.tcp is not None, bool(self.command)]
+        if sum(ways) != 1:
+            raise ValueError("expected one of `http`, `tcp` and `command`")
+        if self.http is not None and not re.fullmatch(r"/[!-~]*", self.http):
+            raise ValueError("expected a path such as `/health` in `http`")
+        if self.port is not None and self.http is None:
+            raise ValueError("`port` belongs to `http`")
+        return self
+
+
+class ServiceSection(Section):
+    """What a task of the type `service` asks for."""
+
+    port: Port
+    """On which the script listens, in its container."""
+    replicas: int = Field(1, ge=1, le=MOST_REPLICAS)
+    """How many run at once, each on devices of its own."""
+    restart: Restart = "always"
+    """After which ends a replica is restarted: `always`, `on-failure` or `never`."""
+    health: HealthSection | None = None
+    """How a replica is known to be well; without it, by a connection to `port`."""
+    drain: Seconds = Field(60.0, ge=0, le=86400)
+    """How long a replica that is replaced may finish the connections that it has."""
+    preemptible: bool = False
+    """Whether jobs that go first may stop a replica."""
+
+
 class TaskSection(Section):
     """The task itself."""
 
-    type: Literal["training", "evaluation", "inference"] = "training"
+    type: Literal["training", "evaluation", "inference", "service"] = "training"
     """What the script does."""
+    service: ServiceSection | None = None
+    """Of the type `service`: its port, its replicas, and how they are kept running."""
     framework: Literal["paddlepaddle"] = "paddlepaddle"
     """The framework of the script."""
     model_name: Text = ""
@@ -214,6 +272,12 @@ class TaskSection(Section):
         return rules
 
     @model_validator(mode="after")
+    def _service_and_type(self) -> TaskSection:
+        if (self.type == SERVICE) != (self.service is not None):
+            raise ValueError("`type: service` and `service:` come together")
+        return self
+
+    @model_validator(mode="after")
     def _alone_or_shared(self) -> TaskSection:
         if self.share and self.exclusive:
             raise ValueError("`share` and `exclusive` exclude each other")
@@ -294,6 +358,7 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "at_most": task.at_most,
         "framework": task.framework,
         "kind": task.type,
+        "service": _service(task.service),
         "model_name": task.model_name,
         "sequence_length": task.sequence_length,
         "hidden_size": task.hidden_size,
@@ -304,6 +369,31 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "network": task.network or "",
         "measure": task.measure,
     }
+
+
+def _service(section: ServiceSection | None) -> Service | None:
+    if section is None:
+        return None
+    asked, check = section.health, HealthCheck()
+    if asked is not None:
+        check = HealthCheck(
+            kind="command" if asked.command else "tcp" if asked.tcp else "http",
+            port=asked.tcp or asked.port or 0,
+            path=asked.http or "/",
+            command=asked.command,
+            interval_s=asked.interval,
+            timeout_s=asked.timeout,
+            failures=asked.failures,
+            start_s=asked.start,
+        )
+    return Service(
+        port=section.port,
+        replicas=section.replicas,
+        restart=section.restart,
+        check=check,
+        drain_s=section.drain,
+        preemptible=section.preemptible,
+    )
 
 
 def _once(document: Document[TaskFile], key: str) -> Any:

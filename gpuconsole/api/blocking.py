@@ -478,10 +478,20 @@ class BlockingSession:
         """
         return self._call(self._lab.preempt(reference))
 
+    def scale(self, service: str, replicas: int) -> tuple[Job, ...]:
+        """Have a service run so many replicas, 1 to 64; return those that it has now.
+
+        UsageError where the name is not that of a service, RefusedError where it has ended.
+        """
+        return self._call(self._lab.scale(service, replicas))
+
     def forward(
-        self, reference: str, port: int, *, local_port: int = 0, rank: int = 0
+        self, reference: str, port: int = 0, *, local_port: int = 0, rank: int = 0
     ) -> ForwardInfo:
         """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
+
+        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 stands
+        for the one that its task names, and takes part in dispatching if nobody else does.
 
         `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
         or by `close_forward`. UsageError where the port is taken, RefusedError where the job does

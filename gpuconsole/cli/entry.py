@@ -44,8 +44,8 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             (
                 "jobs.",
-                "jobs logs wait why cancel preempt retry hold release priority fetch prune forward "
-                "curves compare",
+                "jobs logs wait why cancel preempt retry hold release priority fetch prune "
+                "services scale forward curves compare",
             ),
             ("lab_queue.", "report audit notify takeover"),
             ("jobs.", "render"),

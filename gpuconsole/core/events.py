@@ -7,9 +7,16 @@ from typing import Literal
 
 from gpuconsole.core import wording
 from gpuconsole.core.jobs import STOPPED_FOR_GOOD, JobState
+from gpuconsole.core.services import BACKING_OFF, DRAINING, HEALTHS
 from gpuconsole.core.wording import Message, joined, msg, recalled, sentences
 
-_STATES = frozenset((*(state.value for state in JobState), *STOPPED_FOR_GOOD.values()))
+_STATES = frozenset(
+    (
+        *(state.value for state in JobState),
+        *STOPPED_FOR_GOOD.values(),
+        *(*HEALTHS, BACKING_OFF, DRAINING),
+    )
+)
 Severity = Literal["information", "warning", "error"]
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from gpuconsole.core.estimate import Measure
+from gpuconsole.core.services import BACKING_OFF, DRAINING, Replica, Service
 from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.core.units import iso_utc
 
@@ -179,9 +180,16 @@ class Task:
     """Of a session: when it is ended (s since the epoch)."""
     workspace: str = ""
     """Of a session: the folder kept on its host that it works in, by its name; "" for none."""
+    service: Service | None = None
+    """Of a service: how many replicas it has, and how they are kept well; None for any other."""
     measure: Measure | None = None
     """Whether it is measured where its memory cannot be read; None means as the lab says, whose
     setting may be stricter."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it may be stopped for a job that goes first, and be begun again later."""
+        return bool(self.checkpoint_dir) if self.service is None else self.service.preemptible
 
     def threshold(self, most: float) -> float:
         """Return the share of a device's memory it may fill where the lab allows `most`."""
@@ -204,24 +212,29 @@ EndedBy = Literal[
     "time-limit",
     "idle",
     "rule",
+    "unhealthy",
+    "retired",
 ]
 """Why an attempt ended: by itself, out of memory, with its host, because a host could not start it,
 because the host does not suit the job, for a job that goes first, for the job it shared a device
-with, because another host of its gang ended, at its time limit, because it did nothing, or because
-its log broke a rule of its task."""
+with, because another host of its gang ended, at its time limit, because it did nothing, because
+its log broke a rule of its task, because its health checks failed, or because its service needs
+that replica no more."""
 
 STOPPED_FOR_GOOD: Mapping[EndedBy, str] = {
     "time-limit": "time limit",
     "idle": "ended idle",
     "rule": "stop rule",
+    "retired": "retired",
 }
 """Ends after which a job that was stopped is not queued again; how lists call them."""
 
 
 def state_when_stopped(ended_by: EndedBy) -> JobState:
-    """Return the state of a job that was stopped for this reason: a rule of its own task cancels
-    it, other ends for good are failures, and any other puts it back into the queue."""
-    if ended_by == "rule":
+    """Return the state of a job that was stopped for this reason: a rule of its own task and its
+    service cancel it, other ends for good are failures, and any other puts it back into the
+    queue."""
+    if ended_by in ("rule", "retired"):
         return JobState.CANCELLED
     return JobState.FAILED if ended_by in STOPPED_FOR_GOOD else JobState.QUEUED
 
@@ -344,6 +357,8 @@ class Job:
     run_as: str = ""
     """Numbers of the user and the group, `1001:1001`, under whom its containers run; "" means the
     account that the console uses on the host."""
+    replica: Replica | None = None
+    """Of a replica of a service: what is known of it; None before anything is."""
 
     @property
     def attempt(self) -> Attempt | None:
@@ -370,8 +385,36 @@ class Job:
 
     @property
     def state_word(self) -> str:
-        """Its state as lists show it, which tells a job that was ended from one that failed."""
-        return STOPPED_FOR_GOOD.get(self.stopped_for, self.state.value)
+        """Its state as lists show it, which tells a job that was ended from one that failed, and of
+        a replica whether it is well."""
+        own = "" if self.task.service is None else self._replica_word
+        return own or STOPPED_FOR_GOOD.get(self.stopped_for, self.state.value)
+
+    @property
+    def health(self) -> Replica:
+        """What is known of its present container as a replica; that it starts where nothing is."""
+        known, attempt = self.replica or Replica(), self.attempt
+        if attempt is not None and known.container == attempt.container_name:
+            return known
+        return replace(known, health="starting", since=0.0, said="", was_healthy=False)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is a replica that gets no new connections, as it is to be stopped."""
+        return self.replica is not None and self.replica.leaving_at is not None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it is a replica that is to get new connections."""
+        running = self.state is JobState.RUNNING and not self.cancel_requested
+        return running and not self.is_leaving and self.health.health == "healthy"
+
+    @property
+    def _replica_word(self) -> str:
+        if self.state is JobState.RUNNING:
+            return DRAINING if self.is_leaving else self.health.health
+        waits = self.replica is not None and self.replica.restart_at is not None
+        return BACKING_OFF if waits and self.state is JobState.QUEUED else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as the `jobs --json` document shows it."""
@@ -397,6 +440,23 @@ class Job:
             "estimate_mib": self.estimate_mib,
             "peak_mib": attempt.peak_mib if attempt else None,
             "first_steps_mib": attempt.steps_mib if attempt else None,
+            "service": self._service_json(),
+        }
+
+    def _service_json(self) -> dict[str, Any] | None:
+        if self.task.service is None:
+            return None
+        known = self.health
+        return {
+            "name": self.task.sweep,
+            "port": self.task.service.port,
+            "replicas": self.task.service.replicas,
+            "health": known.health if self.state is JobState.RUNNING else None,
+            "since": iso_utc(known.since or None),
+            "last_check": known.said or None,
+            "restarts": known.restarts,
+            "restart_at": iso_utc(known.restart_at),
+            "draining": self.is_leaving,
         }
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuconsole.core.estimate import BatchSource, Estimate, Memory, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.analysis import Analysis, analyse
@@ -58,7 +59,7 @@ class Formula:
     def analysis(self) -> Analysis | None:
         """Return the model's own analysis, or None for a model that is not in the tables."""
         name = self.task.model_name
-        more = ("--inference",) if self.task.kind == "inference" else ()
+        more = ("--inference",) if self.task.kind in ("inference", SERVICE) else ()
         row = find_model(name) if name else None
         if row is not None:
             head = "classes" if row["kind"] == "encoder" else "vocabulary"

@@ -101,6 +101,7 @@ from gpuconsole.session.report.service import report as make_report
 from gpuconsole.session.restore.adoption import Settled, settle
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.results import FetchedResults, fetch_results, list_results
+from gpuconsole.session.services.controller import ServiceController
 from gpuconsole.session.submit.runnable import Runnable, session_task, task_of
 from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Prepared, Submitting, store
@@ -196,6 +197,7 @@ class Session:
         self._limits = Limits(self._context, self.triage.incidents)
         self._stop_rules = StopRules(self._context)
         self._tuning = Tuning(self._context)
+        self._services = ServiceController(self._context)
         self._dependants = Dependants(self._context)
         self._backing = Backing(self._context)
         self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
@@ -628,18 +630,38 @@ class Session:
         """
         return await self.queue.preempt((await self._reached(reference)).id)
 
+    async def scale(self, service: str, replicas: int) -> tuple[Job, ...]:
+        """Have a service run so many replicas, 1 to 64; return those that it has now.
+
+        UsageError where the name is not that of a service, RefusedError where it has ended.
+        """
+        return await self.queue.scale(service, replicas)
+
     async def forward(
-        self, reference: str, port: int, *, local_port: int = 0, rank: int = 0
+        self, reference: str, port: int = 0, *, local_port: int = 0, rank: int = 0
     ) -> ForwardInfo:
         """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
+
+        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 stands
+        for the one that its task names, and takes part in dispatching if nobody else does.
 
         `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
         or by `close_forward`. UsageError where the port is taken, RefusedError where the job does
         not run.
         """
         self._context.require_writable("Forwarding a port")
+        first = self.group(reference)[0]
+        service = first.task.service
+        if service is not None and first.task.sweep == reference:
+            commands.require_service(self.jobs(), reference, self.user)
+            self._dispatch()
+            wanted = port or service.port
+            name = first.task.sweep
+            made = await self.forwards.open_service(first.user, name, wanted, local_port)
+            return made.info
         job = await self._reached(reference)
-        return (await self.forwards.open(job, port, local_port, rank)).info
+        wanted = port or (service.port if service is not None else 0)
+        return (await self.forwards.open(job, wanted, local_port, rank)).info
 
     async def shell(
         self,
@@ -916,6 +938,7 @@ class Session:
         self._idle_stop.look(epoch)
         self._stop_rules.look(epoch)
         self._tuning.look(epoch)
+        self._services.look(epoch)
         self._dependants.look(epoch)
         self.waking.look()
         self._meter.look(epoch)
@@ -933,6 +956,7 @@ class Session:
             await self.retrying.close()
             await self._stop_rules.close()
             await self._tuning.close()
+            await self._services.close()
             await self.recorder.close()
             await self._leases.close()
             await self.hosts.close()

@@ -215,6 +215,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE events ADD COLUMN what TEXT NOT NULL DEFAULT ''",
     ),
     ("ALTER TABLE attempts ADD COLUMN steps_read_at REAL",),
+    ("ALTER TABLE jobs ADD COLUMN replica TEXT",),
 )
 """Step i brings a journal from version i to i + 1; `PRAGMA user_version` holds the version."""
 

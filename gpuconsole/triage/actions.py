@@ -161,7 +161,7 @@ def _about_job(incident: Incident, job: Job) -> list[Action]:
         return []
     place = job.attempt.host if job.attempt else "its host"
     # One that hangs would hang elsewhere too.
-    if job.task.checkpoint_dir and incident.rule in _MOVE:
+    if job.task.resumable and incident.rule in _MOVE:
         preview = (
             msg("Its container on {host} is stopped and it joins the queue again.", host=place),
             "What it did after its last checkpoint is done once more.",

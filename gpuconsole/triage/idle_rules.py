@@ -77,6 +77,9 @@ def _running(scene: Scene, device: Device) -> list[tuple[Job, Attempt]]:
         attempt = job.attempt
         if job.state is not JobState.RUNNING or attempt is None or attempt.ended_by:
             continue
+        if job.task.service is not None:
+            # One that nobody asks anything has nothing to do, and makes no steps.
+            continue
         if attempt.device_uuids and attempt.device_uuids[0] == device.uuid:
             found.append((job, attempt))
     return found

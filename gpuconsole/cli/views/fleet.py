@@ -12,7 +12,9 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
-from gpuconsole.core.wording import msg
+from gpuconsole.core.util.human_time import clock_words
+from gpuconsole.core.wording import joined, msg
+from gpuconsole.session.services.replicas import is_member, wanted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -101,6 +103,33 @@ def jobs(listed: Sequence[Job], now: float) -> RenderableType:
             text(format_mib(job.estimate_mib)),
             said(job.cause or job.detail),
         )
+    return shown
+
+
+def services(listed: Sequence[Sequence[Job]], now: float) -> RenderableType:
+    """Draw services, each with its replicas below it."""
+    shown = table("SERVICE", "JOB", "USER", "STATE", "WHERE", "FOR", "RESTARTS", "WHY",
+                  right=("FOR", "RESTARTS"))  # fmt: skip
+    for group in listed:
+        healthy = sum(one.is_healthy for one in group)
+        members = [one for one in group if is_member(one)]
+        count = msg("{n} of {all} healthy", n=healthy, all=wanted(members) if members else 0)
+        style = "green" if members and healthy >= wanted(members) else "yellow"
+        row = (text(group[0].task.sweep), text(""), text(group[0].user), said(count, style))
+        shown.add_row(*row, *([text("")] * 4))
+        for one in group:
+            again = one.replica.restart_at if one.replica is not None else None
+            waits = "" if again is None else msg("next try {time}", time=clock_words(again, now))
+            shown.add_row(
+                text(f"  {one.task.name}"),
+                text(one.id),
+                text(""),
+                said(one.state_word, _STATES.get(one.state, "")),
+                text(_where(one)),
+                text(format_duration(_elapsed(one, now))),
+                text(str(one.health.restarts)),
+                said(joined("; ", filter(None, (waits, one.cause or one.detail)))),
+            )
     return shown
 
 

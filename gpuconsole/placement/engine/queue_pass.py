@@ -142,7 +142,7 @@ def holder_of(request: Request, now: float) -> Holder:
         priority=task.priority,
         account=task.account,
         sweep=task.sweep,
-        resumable=bool(task.checkpoint_dir),
+        resumable=task.resumable,
     )
 
 

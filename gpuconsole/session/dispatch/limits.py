@@ -121,8 +121,8 @@ def grace_s(job: Job, settings: LabSettings, now: float) -> float:
     attempt = job.attempt
     if job.cancel_requested or attempt is None or attempt.ended_by not in STOPPED_FOR_GOOD:
         return settings.stop_grace
-    if attempt.ended_by == "rule":
-        # It is cancelled, by its own task's wish.
+    if attempt.ended_by in ("rule", "retired"):
+        # It is cancelled, by the wish of its own task or service.
         return settings.stop_grace
     grace = settings.limits.grace
     if attempt.stopping_at is None:

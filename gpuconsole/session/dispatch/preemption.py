@@ -24,7 +24,7 @@ def may_be_preempted(job: Job) -> bool:
         and attempt is not None
         and not attempt.ended_by
         and not job.cancel_requested
-        and bool(job.task.checkpoint_dir)
+        and job.task.resumable
     )
 
 
@@ -51,7 +51,13 @@ async def until_over(
 
 def preempt(journal: Journal, job: Job, cause: str) -> Job:
     """Ask for an active job to be stopped and queued again; RefusedError when it cannot be."""
-    if not job.task.checkpoint_dir:
+    if job.task.service is not None and not job.task.resumable:
+        raise RefusedError(
+            "A service is not preempted",
+            msg("Job {id} is a replica of the service {name}.", id=job.id, name=job.task.sweep),
+            "Set `preemptible: true` in its task file, or drain its host to move it.",
+        )
+    if not job.task.resumable:
         raise RefusedError(
             "Job cannot go on later",
             msg(

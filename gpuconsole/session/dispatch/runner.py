@@ -54,6 +54,8 @@ LOOK_AGAIN_S = 10.0
 """How often running containers are looked at, besides following their logs."""
 INTERRUPTED_S = 60.0
 """How long a host that may be taken away is waited for before its jobs go on elsewhere."""
+SERVICE_LOST_S = 30.0
+"""How long a host is waited for before the replicas of services on it are begun again elsewhere."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 PEAK_STEP = 1.05
 """A new peak is written when it is so much above the last one written."""
@@ -424,22 +426,27 @@ class Runner:
         return True
 
     async def _taken_away(self, error: UnreachableError) -> bool:
-        """Put a job back into the queue whose host may be taken away, and has been gone for long
-        enough; whether it was.
+        """Put a job back into the queue whose host may be taken away, or a replica of a service,
+        once the host has been gone for long enough; whether it was.
 
         If the host comes back with the container, that is removed: the job has gone on.
         """
         job, attempt = self._entry.present()
         name = error.host if isinstance(error, HostLostError) else attempt.host
         host = self._context.hosts.snapshot().host(name)
-        if host is None or not host.interruptible or host.state is not HostState.DOWN:
+        serves = job.task.service is not None
+        may_go = host is not None and (serves or host.interruptible)
+        if host is None or not may_go or host.state is not HostState.DOWN:
             self._gone_since = None
             return False
+        patience = SERVICE_LOST_S if serves else INTERRUPTED_S
         now = self._context.clock.now()
         self._gone_since = now if self._gone_since is None else self._gone_since
-        if job.cancel_requested or now - self._gone_since < INTERRUPTED_S:
+        if job.cancel_requested or now - self._gone_since < patience:
             return False
         cause = f"Host interrupted: {name}, which may be taken away, is gone."
+        if serves:
+            cause = msg("{host} is out of sight: its replica begins again elsewhere.", host=name)
         await self._clear(attempt, name)
         if attempt.ended_by in STOPPED_FOR_GOOD:
             state = state_when_stopped(attempt.ended_by)

@@ -37,7 +37,7 @@ class Acts:
         self._intake = intake
         self._rights = rights
         on_jobs = (
-            "cancel", "hold", "release", "preempt", "priority", "retry",
+            "cancel", "hold", "release", "preempt", "priority", "retry", "scale",
         )  # fmt: skip
         on_hosts = ("drain", "undrain", "signal", "stop-container")
         on_incidents = ("acknowledge", "snooze", "resolve", "reopen")
@@ -50,7 +50,7 @@ class Acts:
     async def do(self, caller: Caller, request: Request) -> Sequence[Job]:
         """Do what is asked, and record it. ConsoleError where it may not, or cannot, be done."""
         subject = request.host or " ".join(request.jobs[:20])
-        detail = str(request.number) if request.verb == "priority" else request.text
+        detail = str(request.number) if request.verb in ("priority", "scale") else request.text
         try:
             verb = self._verbs.get(request.verb)
             if verb is None:
@@ -80,6 +80,8 @@ class Acts:
         if request.verb == "priority":
             self._rights.require_priority(caller, request.number)
             return await queue.set_priority_all(jobs, request.number)
+        if request.verb == "scale":
+            return await queue.scale_all(jobs, request.number)
         if request.verb == "retry":
             return [await self._retry(caller, queue, job_id, request) for job_id in jobs]
         if request.verb == "preempt":

@@ -15,6 +15,7 @@ from gpuconsole.core.engines.terminals import SESSIONS, WORKSPACE
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.jobs import ADOPTED, Job, JobState, Task
 from gpuconsole.core.lab_service.rights import Caller, Policy, Rights, require_allowed
+from gpuconsole.core.services import SERVICE
 from gpuconsole.core.submission.env_file import VARIABLE
 from gpuconsole.core.submission.sweeps import MOST_JOBS as MOST_SUBMITTED
 from gpuconsole.core.submission.time_limits import require_time_limit
@@ -225,6 +226,8 @@ def _require_form(task: Task) -> None:
         raise UsageError("Wrong name", "A job's name has 1 to 128 letters on one line.")
     if task.kind in SESSIONS:
         _require_session(task)
+    elif (task.kind == SERVICE) != (task.service is not None):
+        raise UsageError("Wrong service", "A service says what is kept running.")
     elif not task.script or task.kind == ADOPTED:
         raise UsageError("No script", f"Job {clean(task.name, 80)} names no script.")
     if PurePosixPath(task.script).suffix == ".ipynb":
@@ -235,6 +238,8 @@ def _require_form(task: Task) -> None:
     _require_number("priority", task.priority, -commands.MOST_PRIORITY, commands.MOST_PRIORITY)
     for name, size in (("shm_size", task.shm_size_mib), ("memory_limit", task.memory_limit_mib)):
         _require_figure(name, size, _LARGEST_MIB)
+    if task.service is not None and not (task.sweep and task.hosts == 1 and not task.goal):
+        raise UsageError("Wrong service", "A replica has the name of its service, and one host.")
     _require_smaller(task)
     require_rules(task.stop_if)
     _require_search(task)

@@ -361,6 +361,10 @@ class LabQueue(JobQueue):
         """Change the priority of several jobs, all or none of each thousand."""
         return await self._asked("priority", references, number=priority)
 
+    async def scale_all(self, references: Iterable[str], replicas: int) -> list[Job]:
+        """Have a service, by its replicas, run so many, all or none of each thousand."""
+        return await self._asked("scale", references, number=replicas)
+
     async def retry(
         self, reference: str, offer: Offer | None = None, secrets: Mapping[str, str] = NO_VALUES
     ) -> Job:

@@ -49,6 +49,7 @@ from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.lab_service.audit import Act
+from gpuconsole.core.services import Replica
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import (
@@ -86,7 +87,15 @@ def _heard(job: Job) -> Job:
         user=clean(job.user, 128),
         cause=clean(job.cause),
         detail=clean(job.detail),
+        replica=_heard_replica(job.replica),
     )
+
+
+def _heard_replica(replica: Replica | None) -> Replica | None:
+    if replica is None:
+        return None
+    said, leaving = clean(replica.said, 500), clean(replica.leaving_for, 500)
+    return replace(replica, said=said, leaving_for=leaving)
 
 
 HeardJob = Annotated[Job, AfterValidator(_heard)]

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 
 from gpuconsole.config import PolicyName
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.services import MOST_REPLICAS, CheckKind, Restart
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
 from gpuconsole.errors import UsageError
@@ -50,6 +51,29 @@ class _Part(BaseModel):
     )
 
 
+class _Check(_Part):
+    kind: CheckKind
+    port: Annotated[int, Field(ge=0, le=65535)]
+    path: Annotated[_Shown, Field(pattern=r"^/[!-~]*$")]
+    command: _Words
+    interval_s: Annotated[float, Field(ge=0.5, le=3600)]
+    timeout_s: Annotated[float, Field(ge=0.1, le=600)]
+    failures: Annotated[int, Field(ge=1, le=100)]
+    start_s: Annotated[float, Field(ge=0, le=86400)]
+
+
+class _Service(_Part):
+    """As in task files."""
+
+    port: Annotated[int, Field(ge=1, le=65535)]
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
+    restart: Restart
+    check: _Check
+    drain_s: Annotated[float, Field(ge=0, le=86400)]
+    preemptible: bool
+    scaled_at: Annotated[float, Field(ge=0, le=0)]
+
+
 class _Task(_Part):
     """The fields of a task that everybody reads."""
 
@@ -74,6 +98,7 @@ class _Task(_Part):
     at_most: _Count | None
     framework: _Shown
     kind: _Shown
+    service: _Service | None
     model_name: _Shown
     batch_size: _Count | None
     sequence_length: _Count | None

@@ -19,8 +19,9 @@ def public(job: Job) -> Job:
     the jobs of others; nothing of what it runs."""
     attempts = tuple(map(_public_attempt, job.attempts))
     return replace(
-        job, task=_public_task(job.task), attempts=attempts, cause="", detail="", estimate=None
-    )
+        job, task=_public_task(job.task), attempts=attempts, cause="", detail="", estimate=None,
+        replica=None,
+    )  # fmt: skip
 
 
 def without_estimate(job: Job) -> Job:

@@ -1,4 +1,4 @@
-"""Ports of this machine that lead to ports of jobs' containers.
+"""Ports of this machine that lead to ports of jobs' containers, or to the replicas of a service.
 
 Each connection goes through the host's engine into the container, so nothing is published on the
 host, any network of the container will do, and what listens on `localhost` there is reached. A
@@ -12,7 +12,9 @@ import contextlib
 import errno
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.jobs import Attempt, Job, JobState
@@ -20,6 +22,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.context import Context
+from gpuconsole.session.ports.service_port import ServicePort
 from gpuconsole.session.queue.commands import require_rank
 
 HOME = "127.0.0.1"
@@ -52,13 +55,57 @@ class ForwardInfo:
         return f"http://{HOME}:{self.local_port}/"
 
 
-class Forward:
-    """One forward. `ended` is set once it is over, and `cause` says why."""
+Connected = tuple[ByteStream, Callable[[], None]]
+"""A connection into a container, and what is called once it has ended."""
+
+
+class Far(Protocol):
+    """What is at the far end of a forward."""
+
+    id: str
+    """The job's, or the service's name."""
+    name: str
+
+    async def connected(self) -> Connected:
+        """Return a new connection; ConsoleError where there is none."""
+        ...
+
+    def over(self) -> str:
+        """Return why there never will be one any more, as a sentence; "" while there may be."""
+        ...
+
+
+class JobPort:
+    """A port of one job, of a gang on the host of a rank."""
 
     def __init__(self, context: Context, job: Job, port: int, rank: int) -> None:
         self._context = context
-        self._job = job
-        self._port, self._rank = port, rank
+        self._job, self._port, self._rank = job, port, rank
+        self.id, self.name = job.id, job.task.name
+
+    async def connected(self) -> Connected:
+        """Return a new connection; ConsoleError where there is none."""
+        job = self._context.journal.job(self._job.id) or self._job
+        attempt = running_attempt(job, self._rank)
+        engine = await self._context.hosts.engine(attempt.host)
+        return await engine.connect(attempt.container_id, str(self._port)), lambda: None
+
+    def over(self) -> str:
+        """Return that the job has ended, once it has."""
+        job = self._context.journal.job(self._job.id)
+        if job is not None and not job.state.ended:
+            return ""
+        word = "gone" if job is None else job.state_word
+        return msg("The job has ended: {state_word}.", state_word=word)
+
+
+class Forward:
+    """One forward. `ended` is set once it is over, and `cause` says why."""
+
+    def __init__(self, context: Context, far: Far, port: int) -> None:
+        self._context = context
+        self._far = far
+        self._port = port
         self._server: asyncio.Server | None = None
         self._local_port = 0
         self._turns = asyncio.Semaphore(MOST_CONNECTIONS)
@@ -72,8 +119,8 @@ class Forward:
     def info(self) -> ForwardInfo:
         """The forward as it is now."""
         return ForwardInfo(
-            self._job.id,
-            self._job.task.name,
+            self._far.id,
+            self._far.name,
             self._port,
             self._local_port,
             len(self._open),
@@ -107,13 +154,11 @@ class Forward:
         self.ended.set()
 
     async def _until_over(self) -> None:
-        """Close once the job has ended."""
+        """Close once what it leads to has ended."""
         while True:
             await self._context.clock.sleep(LOOK_EVERY_S)
-            job = self._context.journal.job(self._job.id)
-            if job is None or job.state.ended:
-                word = "gone" if job is None else job.state_word
-                await self.close(msg("The job has ended: {state_word}.", state_word=word))
+            if cause := self._far.over():
+                await self.close(cause)
                 return
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,22 +170,17 @@ class Forward:
         """Pass one connection on, both ways, until either end closes."""
         try:
             async with self._turns:
-                stream = await self._connected()
+                stream, ended = await self._far.connected()
                 try:
                     self._trouble = ""
                     await first(_up(reader, stream), _down(stream, writer))
                 finally:
+                    ended()
                     await stream.close()
         except ConsoleError as error:
             self._trouble = error.message
         finally:
             writer.close()
-
-    async def _connected(self) -> ByteStream:
-        job = self._context.journal.job(self._job.id) or self._job
-        attempt = running_attempt(job, self._rank)
-        engine = await self._context.hosts.engine(attempt.host)
-        return await engine.connect(attempt.container_id, str(self._port))
 
 
 class Forwards:
@@ -156,15 +196,18 @@ class Forwards:
         UsageError for a port that is none, or is taken here; RefusedError where the job does not
         run. Whether something listens in the container shows with the first connection.
         """
-        for number, least in ((port, 1), (local_port, 0)):
-            if not least <= number <= LAST_PORT:
-                raise UsageError(
-                    "No such port",
-                    msg("{port} is no port.", port=number),
-                    msg("A port is a number from 1 to {last}.", last=LAST_PORT),
-                )
+        _require_ports(port, local_port)
         running_attempt(job, rank)
-        made = Forward(self._context, job, port, rank)
+        return await self._opened(JobPort(self._context, job, port, rank), port, local_port)
+
+    async def open_service(self, user: str, name: str, port: int, local_port: int = 0) -> Forward:
+        """Lead a port of this machine to the replicas of a user's service: each connection to a
+        healthy one with the fewest. Errors: as `open`."""
+        _require_ports(port, local_port)
+        return await self._opened(ServicePort(self._context, user, name, port), port, local_port)
+
+    async def _opened(self, far: Far, port: int, local_port: int) -> Forward:
+        made = Forward(self._context, far, port)
         await made.listen(local_port)
         self._all.append(made)
         return made
@@ -188,6 +231,17 @@ class Forwards:
         closing, self._all = self._all, []
         for one in closing:
             await one.close()
+
+
+def _require_ports(port: int, local_port: int) -> None:
+    """Raise UsageError for numbers that are none of ports; 0 leaves the local one open."""
+    for number, least in ((port, 1), (local_port, 0)):
+        if not least <= number <= LAST_PORT:
+            raise UsageError(
+                "No such port",
+                msg("{port} is no port.", port=number),
+                msg("A port is a number from 1 to {last}.", last=LAST_PORT),
+            )
 
 
 def running_attempt(job: Job, rank: int = 0) -> Attempt:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.jobs import ADOPTED, Job, JobState
+from gpuconsole.core.services import MOST_REPLICAS
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
@@ -38,6 +39,13 @@ def find(jobs: Sequence[Job], reference: str, user: str = "") -> Job:
                 ),
                 "Give the job's id.",
             )
+    replicas = [job for job in jobs if job.task.service and job.task.sweep == reference]
+    if replicas and reference:
+        raise UsageError(
+            "Which replica?",
+            msg("{reference} is a service.", reference=repr(clean(reference, 80))),
+            msg("`gpuconsole jobs {reference}` lists them.", reference=clean(reference, 80)),
+        )
     if swept := sum(job.task.sweep == reference for job in jobs if reference):
         raise UsageError(
             "Which job?",
@@ -201,6 +209,47 @@ def set_priority(journal: Journal, job: Job, priority: int) -> Job:
             msg("Job {id} is {state_word}, not queued.", id=job.id, state_word=job.state),
         )
     return journal.save(job, replace(job, task=replace(job.task, priority=priority)))
+
+
+def require_service(jobs: Sequence[Job], reference: str, user: str = "") -> tuple[Job, ...]:
+    """Return the replicas of a service that have not ended; RefusedError where it has none,
+    UsageError where the name is not that of a service."""
+    found = find_all(jobs, reference, user)
+    if len(found) == 1 and found[0].task.service is not None and found[0].task.sweep != reference:
+        name = found[0].task.sweep
+        raise UsageError(
+            "That is one replica",
+            msg("{id} is a replica of the service {name}.", id=found[0].id, name=name),
+            "Name the service.",
+        )
+    if any(job.task.service is None for job in found):
+        raise UsageError(
+            "Not a service",
+            msg("{reference} is a job of another kind.", reference=repr(clean(reference, 80))),
+            "`gpuconsole services` lists the services.",
+        )
+    live = tuple(job for job in found if not job.state.ended and not job.cancel_requested)
+    if not live:
+        raise RefusedError(
+            "The service has ended",
+            msg("{name} has no replica that runs or waits.", name=clean(reference, 80)),
+            "Submit it again.",
+        )
+    return live
+
+
+def scale(journal: Journal, job: Job, replicas: int, now: float) -> Job:
+    """Note in a replica how many its service is to have; UsageError for a number out of range."""
+    if not 1 <= replicas <= MOST_REPLICAS:
+        raise UsageError(
+            "Wrong number of replicas",
+            msg("{n} is not from 1 to {most}.", n=str(replicas)[:20], most=MOST_REPLICAS),
+            "`gpuconsole cancel` ends a service.",
+        )
+    if job.task.service is None:
+        raise UsageError("Not a service", msg("Job {id} is none of a service.", id=job.id))
+    service = replace(job.task.service, replicas=replicas, scaled_at=now)
+    return journal.save(job, replace(job, task=replace(job.task, service=service)))
 
 
 def require_rank(job: Job, rank: int) -> Job:

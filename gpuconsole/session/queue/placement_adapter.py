@@ -45,7 +45,7 @@ from gpuconsole.session.queue.job_outlook import Prospect, prospect_of
 from gpuconsole.session.queue.planner import Choice, Plan, Situation, Why
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host
-from gpuconsole.session.queue.why import Reasons
+from gpuconsole.session.queue.why import Reasons, backing_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Placer:
         ready: list[Job] = []
         for job in jobs:
             if job.state is JobState.QUEUED and not cluster_of(job.task):
-                why = order.held_back(job)
+                why = backing_off(job, now) or order.held_back(job)
                 if why is None:
                     ready.append(job)
                 else:
@@ -390,7 +390,7 @@ def _holder(job: Job, attempt: Attempt, now: float, ledger: Ledger) -> Holder:
         priority=task.priority,
         account=task.account,
         sweep=task.sweep,
-        resumable=bool(task.checkpoint_dir),
+        resumable=task.resumable,
     )
 
 

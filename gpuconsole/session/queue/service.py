@@ -51,10 +51,36 @@ class JobQueue:
         Where reading does not settle its memory it is measured first, if that is allowed; `user`
         hears how that goes on, and may be asked. RefusedError when it will not fit or will fail and
         `force` is not set; where that cannot be told, a warning, or RefusedError if the lab wants
-        no such jobs.
+        no such jobs. Of a service, which `serve` queues, its first replica is returned.
         """
+        if task.service is not None:
+            return (await self.serve(task, force=force, hold=hold, user=user))[0]
         self._context.require_writable("Submitting")
         return await self._submitting.submit(task, force=force, hold=hold, user=user)
+
+    async def serve(
+        self,
+        task: Task,
+        *,
+        force: bool = False,
+        hold: bool = False,
+        user: Watching = UNWATCHED,
+    ) -> tuple[Job, ...]:
+        """Queue the replicas of a service, all or none; as `submit`. They are kept running until
+        they are cancelled."""
+        self._context.require_writable("Submitting")
+        return await self._submitting.serve(task, force=force, hold=hold, user=user)
+
+    async def scale(self, service: str, replicas: int) -> tuple[Job, ...]:
+        """Have a service, by its name, run so many replicas; return those that it has now."""
+        found = queue.require_service(self._context.journal.jobs(), service, self._context.user)
+        return tuple(await self.scale_all([job.id for job in found], replicas))
+
+    async def scale_all(self, references: Iterable[str], replicas: int) -> list[Job]:
+        """Note in the replicas of a service how many it is to have, all or none."""
+        self._context.require_writable("Scaling a service")
+        journal, now = self._context.journal, self._context.clock.now()
+        return self._changed(references, lambda job: queue.scale(journal, job, replicas, now))
 
     async def open_session(self, task: Task, memory_mib: float | None = None) -> Job:
         """Queue a session, a task of that kind; `Shells.open` makes one."""

@@ -105,6 +105,8 @@ class Ledger:
         task, limit = job.task, time_limit(job.task, self._longest_s)
         if task.run_time_s is not None:
             expected: float | None = task.run_time_s
+        elif task.service is not None:
+            expected = None
         else:
             found = self.prediction(job, devices)
             expected = task.time_limit_s if found is None else found.left_s(worked_s(job))
@@ -133,6 +135,9 @@ class Ledger:
         """Return when an attempt that began at `since` should end by itself."""
         if job.task.run_time_s is not None:
             return since + job.task.run_time_s
+        if job.task.service is not None:
+            # How long others of it ran says nothing: a service has no end of its own.
+            return None
         devices = sum(devices_by_host(attempt).values())
         model = self._models.get((job.id, attempt.number), "")
         found = self.prediction(job, devices, model)

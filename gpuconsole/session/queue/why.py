@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.human_time import clock_words
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement import Blocker, Policy, Waiting, why_waiting
 from gpuconsole.placement.engine.queue_pass import Outcome
@@ -83,7 +84,8 @@ def why_of(
     if job.state is JobState.RUNNING:
         reasons = attempt.placement_reasons if attempt else ()
         more = () if prospect is None else running_sentences(job, prospect, now)
-        told = (msg("It runs on {place}.", place=host), *reasons, job.detail, steps, *more)
+        well = _health(job)
+        told = (msg("It runs on {place}.", place=host), well, *reasons, job.detail, steps, *more)
         return Why(state, sentences(*told))
     if job.state is JobState.UNKNOWN:
         after = "It will be stopped then." if job.cancel_requested else ""
@@ -105,6 +107,32 @@ def why_of(
         return Why(state, "It succeeded.", options=("Fetch its results.",))
     cause = job.cause or f"It {state}."
     return Why(state, sentences(cause, job.detail), options=_options(job))
+
+
+def backing_off(job: Job, now: float) -> Why | None:
+    """Return why a replica of a service is not begun again yet; None where nothing keeps it."""
+    if job.replica is None or job.replica.restart_at is None:
+        return None
+    at = job.replica.restart_at
+    again = msg(
+        "It is restarted at {time}, for the {n}. time in a row.",
+        time=clock_words(at, now), n=job.replica.restarts,
+    )  # fmt: skip
+    option = msg("Read its log: gpuconsole logs {job}", job=job.id)
+    return Why(job.state.value, sentences(job.detail, again), (), at, (option,))
+
+
+def _health(job: Job) -> str:
+    """Return how a running replica of a service is, as a sentence; "" for other jobs."""
+    if job.task.service is None:
+        return ""
+    if job.is_leaving and job.replica is not None:
+        stops = "It gets no new connections, and is stopped once the old ones have ended."
+        return sentences(stops, job.replica.leaving_for)
+    return {
+        "healthy": "It is healthy.",
+        "unhealthy": "It is unhealthy and gets no connections.",
+    }.get(job.health.health, "It gets no connections before it is healthy.")
 
 
 def _options(job: Job) -> tuple[str, ...]:

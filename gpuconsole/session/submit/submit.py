@@ -37,6 +37,7 @@ from gpuconsole.session.submit.validate import (
     pack_task,
     refuse_hopeless,
     refuse_unknown,
+    require_service,
 )
 from gpuconsole.state import Journal, new_job_id
 from gpuconsole.state.files.images import ImageNotes
@@ -85,6 +86,18 @@ class Submitting:
         reports = await self._reports((task,), (), {}, self._reporter(user, force=force))
         (job,) = await self._queue(task, reports, user.sending, hold=hold)
         return job
+
+    async def serve(
+        self, task: Task, *, force: bool, hold: bool, user: Watching
+    ) -> tuple[Job, ...]:
+        """Queue the replicas of a service; see `JobQueue.serve`."""
+        task = self._resolved(task)
+        service = require_service(task)
+        name = free_name(task.name, self._journal.jobs())
+        report = await self._reporter(user, force=force)(task)
+        named = (f"{name}[{number}]" for number in range(1, service.replicas + 1))
+        made = [(replace(task, name=one, sweep=name), report) for one in named]
+        return await self._queue(task, made, user.sending, hold=hold)
 
     async def sweep(
         self, task: Task, axes: Sequence[Axis], *, force: bool, hold: bool, user: Watching

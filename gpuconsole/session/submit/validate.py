@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Report, Verdict
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.services import Service
 from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import joined, msg
@@ -15,6 +16,7 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
 from gpuconsole.preflight.batch import require_batch_size
 from gpuconsole.session.dispatch.attempt.container_spec import require_targets
+from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,36 @@ def completed(task: Task) -> Task:
     project = str(Path(task.project).expanduser().resolve()) if task.project else ""
     ship = tuple(str(Path(name).expanduser().resolve()) for name in task.ship)
     return replace(task, script=str(script.resolve()), project=project, ship=ship)
+
+
+def require_service(task: Task) -> Service:
+    """Return what a task says of its service; UsageError where it is none that can be kept running
+    here."""
+    if task.service is None:
+        raise UsageError(
+            "Not a service",
+            msg("Task {name} says nothing of a service.", name=task.name),
+            "Write `type: service` and `service:` into its task file.",
+        )
+    wrong = {
+        "on several hosts": task.hosts > 1,
+        "in a sweep": bool(task.goal or task.sweep),
+        "with another batch size after it ran out of memory": task.auto_batch,
+    }
+    for what, is_so in wrong.items():
+        if is_so:
+            raise UsageError(
+                "Not for a service",
+                msg("A replica of a service does not run {what_text}.", what_text=what),
+                "Remove that from its task; `replicas:` says how many there are.",
+            )
+    if cluster_of(task):
+        raise UsageError(
+            "Not on a Slurm cluster",
+            "The console has no way into what Slurm runs on a node.",
+            "Name hosts with an engine of their own with --label.",
+        )
+    return task.service
 
 
 def pack_task(

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from gpuconsole.core.jobs import Member, Mount, SmallerBatch, Task
+from gpuconsole.core.services import HEALTHS, HealthCheck, Replica, Service
 from gpuconsole.core.submission.script_edits import Edit
 
 _TASK_TUPLES = ("args", "ship", "preferred_devices", "after", "stop_if", "space")
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
 _EDIT_FIELDS = tuple(field.name for field in fields(Edit))
 _MEMBER_FIELDS = tuple(field.name for field in fields(Member))
+_SERVICE_FIELDS = tuple(field.name for field in fields(Service))
+_CHECK_FIELDS = tuple(field.name for field in fields(HealthCheck))
+_REPLICA_FIELDS = tuple(field.name for field in fields(Replica))
 
 
 def dump_task(task: Task) -> str:
@@ -34,6 +38,7 @@ def dump_task(task: Task) -> str:
     ]
     for name in ("env", "labels", "anti_labels", "assumptions", "trial"):
         document[name] = dict(document[name])
+    document["service"] = None if task.service is None else asdict(task.service)
     document["secrets"] = dict.fromkeys(task.secrets, "")
     return json.dumps(document, separators=(",", ":"))
 
@@ -59,7 +64,33 @@ def load_task(text: str) -> Task:
         SmallerBatch(int(one["size"]), int(one["was"]), tuple(one["args"]), one.get("estimate_mib"))
         for one in known.get("smaller", ())
     )
+    known["service"] = _service(known.get("service"))
     return Task(**known)
+
+
+def _service(written: Mapping[str, Any] | None) -> Service | None:
+    if written is None:
+        return None
+    known = {name: written[name] for name in _SERVICE_FIELDS if name in written}
+    check = known.get("check") or {}
+    asked = {name: check[name] for name in _CHECK_FIELDS if name in check}
+    asked["command"] = tuple(asked.get("command", ()))
+    return Service(**{**known, "check": HealthCheck(**asked)})
+
+
+def dump_replica(replica: Replica | None) -> str | None:
+    """Return what is known of a replica as JSON, None as None."""
+    return None if replica is None else json.dumps(asdict(replica), separators=(",", ":"))
+
+
+def load_replica(text: str | None) -> Replica | None:
+    """Return what is known of a replica. ValueError when the text is damaged."""
+    if text is None:
+        return None
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("health", HEALTHS[0]) not in HEALTHS:
+        raise ValueError("a replica in the journal is damaged")
+    return Replica(**{name: document[name] for name in _REPLICA_FIELDS if name in document})
 
 
 def dump_members(members: tuple[Member, ...]) -> str:

@@ -10,7 +10,7 @@ from gpuconsole.state.tables import codec
 
 JOB_COLUMNS = (
     *("user", "state", "task", "submitted_at", "queued_at", "cause", "detail"),
-    *("cancel_requested", "estimate_mib", "estimate", "run_as"),
+    *("cancel_requested", "estimate_mib", "estimate", "run_as", "replica"),
 )
 ATTEMPT_COLUMNS = (
     *("host", "device_uuids", "device_indexes", "container_name", "container_id"),
@@ -40,6 +40,7 @@ def job_values(job: Job) -> dict[str, Any]:
         "task": codec.dump_task(job.task),
         "cancel_requested": int(job.cancel_requested),
         "estimate": codec.dump_document(job.estimate),
+        "replica": codec.dump_replica(job.replica),
     }
 
 
@@ -74,6 +75,7 @@ def read_job(row: sqlite3.Row, attempts: tuple[Attempt, ...]) -> Job:
         "task": codec.load_task(row["task"]),
         "cancel_requested": bool(row["cancel_requested"]),
         "estimate": codec.load_document(row["estimate"]),
+        "replica": codec.load_replica(row["replica"]),
     }
     return Job(id=row["id"], revision=row["revision"], attempts=attempts, **values | decoded)
 

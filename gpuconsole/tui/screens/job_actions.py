@@ -65,7 +65,7 @@ def preempt(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
     if not running:
         screen.tell(_refusal(jobs, "only a running job is preempted."))
         return
-    able = [job for job in running if job.task.checkpoint_dir]
+    able = [job for job in running if job.task.resumable]
     if not able:
         keeps = "keeps" if _one(running) else "keep"
         template = f"{{name}} {keeps} no checkpoints, to go on from; c cancels."

@@ -25,7 +25,7 @@ _LOOK_S = 0.5
 
 @click.command()
 @click.argument("job", shell_complete=shell_completion.jobs("running"))
-@click.argument("port", type=PORT)
+@click.argument("port", type=PORT, required=False)
 @click.option(
     "--local-port", type=PORT, metavar="N", help="Port of this machine; else PORT, or a free one."
 )
@@ -37,16 +37,17 @@ _LOOK_S = 0.5
     help="Of a gang: the number of the host.",
 )
 @common
-def forward(job: str, port: int, local_port: int | None, rank: int) -> int:
-    """Reach a port of a running job: TensorBoard, a web page, an API.
+def forward(job: str, port: int | None, local_port: int | None, rank: int) -> int:
+    """Reach a port of a running job or a service: TensorBoard, a web page, an API.
 
     A port of this machine, on 127.0.0.1 alone, leads through SSH and the host's engine into the
     job's container; nothing is published on the host, and the container's network may be `none`.
+    Of a service, connections are spread over its healthy replicas; PORT is its own if left out.
     Prints the address, and runs until Ctrl-C or until the job ends.
     """
 
     async def work(session: Session) -> str:
-        info = await session.forward(job, port, local_port=local_port or 0, rank=rank)
+        info = await session.forward(job, port or 0, local_port=local_port or 0, rank=rank)
         made = session.forwards.at(info.local_port)
         _print(info, wanted=local_port)
         await until_interrupted(_until_over(made))

@@ -185,12 +185,19 @@ def submit(
     task = build_task(script, task_file, **said)
     if said["at_most"] is not None and not sweep_axes:
         raise UsageError("No sweep", "--at-most is for the jobs of a sweep.", "Add --sweep.")
+    if task.service is not None and (sweep_axes or goal is not None or trials is not None):
+        raise UsageError(
+            "Not for a service", "A service is no sweep and no search.",
+            "`replicas:` in its task file says how many run.",
+        )  # fmt: skip
     if goal is not None or trials is not None:
         return _submit_search(
             task, sweep_axes, changes, goal=goal, trials=trials, force=force, hold=hold, yes=yes
         )
     if sweep_axes:
         return _submit_sweep(task, sweep_axes, changes, force=force, hold=hold, yes=yes)
+    if task.service is not None and not sweep_axes:
+        return _submit_service(task, changes, force=force, hold=hold, yes=yes)
     job, nobody, warnings = _queue(task, changes, force=force, hold=hold, yes=yes)
     tiers = (job.estimate or {}).get("tiers", [])
     if options().as_json:
@@ -242,6 +249,30 @@ def _submit_sweep(
     return 0
 
 
+def _submit_service(task: Task, changes: Changes, *, force: bool, hold: bool, yes: bool) -> int:
+    from gpuconsole.cli.sessions import drive
+
+    async def work(session: Session) -> tuple[tuple[Job, ...], bool, tuple[str, ...]]:
+        await session.first_frames(_FLEET_WAIT_S)
+        changed = await _applied(session, task, changes)
+        with measurement.watching(yes=yes) as user:
+            jobs = await session.queue.serve(changed, force=force, hold=hold, user=user)
+        return jobs, not session.dispatcher, session.warnings(jobs[0].id)
+
+    jobs, nobody, warnings = drive(work)
+    name = jobs[0].task.sweep
+    if options().as_json:
+        print_document({"service": name, "jobs": _listed(jobs), "warnings": list(warnings)})
+        return 0
+    print(name)
+    _warn(warnings)
+    note(msg("Reach it with: gpuconsole forward {name}", name=name))
+    note(msg("See its replicas with: gpuconsole services {name}", name=name))
+    if nobody and not hold:
+        note(_NOBODY)
+    return 0
+
+
 def _submit_search(
     task: Task,
     axes: tuple[str, ...],
@@ -287,12 +318,7 @@ def _submit_search(
 def _tell_sweep(jobs: Sequence[Job], nobody: bool, warnings: Sequence[str], *, hold: bool) -> None:
     name = jobs[0].task.sweep
     if options().as_json:
-        listed = [
-            {"job": job.id, "name": job.task.name, "state": job.state.value,
-             "estimate_mib": job.estimate_mib}
-            for job in jobs
-        ]  # fmt: skip
-        print_document({"sweep": name, "jobs": listed, "warnings": list(warnings)})
+        print_document({"sweep": name, "jobs": _listed(jobs), "warnings": list(warnings)})
         return
     print(name)
     _warn(warnings)
@@ -300,6 +326,14 @@ def _tell_sweep(jobs: Sequence[Job], nobody: bool, warnings: Sequence[str], *, h
     note(sentences(queued, msg("See them with: gpuconsole jobs {name}", name=name)))
     if nobody and not hold:
         note(_NOBODY)
+
+
+def _listed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    return [
+        {"job": job.id, "name": job.task.name, "state": job.state.value,
+         "estimate_mib": job.estimate_mib}
+        for job in jobs
+    ]  # fmt: skip
 
 
 def _warn(warnings: Sequence[str]) -> None:

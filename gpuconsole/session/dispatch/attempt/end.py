@@ -42,6 +42,7 @@ from gpuconsole.session.dispatch.attempt.outcome import (
     names_own_error,
     outcome_of,
 )
+from gpuconsole.session.dispatch.attempt.restart import after_end
 from gpuconsole.session.dispatch.job_record import Entry
 from gpuconsole.session.dispatch.limits import ended_before, grace_s
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
@@ -54,6 +55,7 @@ KILLED_CODE = 137
 """Exit code of a container that SIGKILL ended."""
 KILLED = "It went on after SIGTERM and was killed at the end of the grace time."
 LEFT = "The console that launched it was closed before it started."
+_NOT_AGAIN = "It is not started again automatically, as it may have run."
 UNDO_S = 5.0
 """How long a console that leaves waits for an engine to take back a launch."""
 
@@ -140,10 +142,10 @@ class Ending:
         job, attempt = self._entry.present()
         host = next(part.attempt.host for part in parts if part.status is None)
         state = JobState.CANCELLED if job.cancel_requested else JobState.FAILED
-        cause = sentences(
-            msg("Its container is gone from {host}: something else removed it.", host=host),
-            "It is not started again automatically, as it may have run.",
-        )
+        gone = msg("Its container is gone from {host}: something else removed it.", host=host)
+        # A service is begun again whatever it has done.
+        stays = "" if job.task.service else _NOT_AGAIN
+        cause = sentences(gone, stays)
         await self._end(parts, attempt, state, cause)
 
     async def discard(self, parts: Sequence[Part]) -> None:
@@ -310,10 +312,12 @@ class Ending:
             ended_by=ended_by,
             peak_mib=known or None,
         )
+        state, replica = after_end(job, ended, state, now)
         if state is JobState.QUEUED:
-            self._entry.move(job, state, ended, detail=cause, queued_at=now)
+            words = cause or "It ended with exit code 0."
+            self._entry.move(job, state, ended, detail=words, queued_at=now, replica=replica)
         else:
-            self._entry.move(job, state, ended, cause=cause)
+            self._entry.move(job, state, ended, cause=cause, replica=replica)
         await self._clear(parts, tails)
 
     async def _clear(self, parts: Sequence[Part], tails: Mapping[int, LogTail]) -> None:

@@ -1,0 +1,81 @@
+"""The far end of a forward that leads to a service: each connection to one of its replicas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from gpuconsole.core.containers import ByteStream
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.session.context import Context
+from gpuconsole.session.services.replicas import services
+
+WAIT_S = 15.0
+"""How long a connection waits for a healthy replica."""
+LOOK_EVERY_S = 0.2
+
+
+class ServicePort:
+    """A port of a service: the healthy replica with the fewest connections takes the next one.
+
+    One that does not take a connection is passed over for the next: until then no byte of it has
+    gone anywhere. Connections that are open stay where they are.
+    """
+
+    def __init__(self, context: Context, user: str, name: str, port: int) -> None:
+        self._context = context
+        self._key = (user, name)
+        self._port = port
+        self._open: Counter[str] = Counter()
+        self._given: Counter[str] = Counter()
+        self.id = self.name = name
+
+    async def connected(self) -> tuple[ByteStream, Callable[[], None]]:
+        """Return a connection to a replica; ConsoleError where none takes it in time."""
+        deadline = self._context.clock.now() + WAIT_S
+        while True:
+            trouble: ConsoleError | None = None
+            for job in self._ready():
+                try:
+                    return await self._to(job)
+                except ConsoleError as error:
+                    trouble = error
+            if self.over() or self._context.clock.now() >= deadline:
+                raise trouble or RefusedError(
+                    "No replica is healthy", msg("{name} has no healthy replica.", name=self.name)
+                )
+            await self._context.clock.sleep(LOOK_EVERY_S)
+
+    def over(self) -> str:
+        """Return that the service has ended, once all its replicas have."""
+        if all(job.state.ended for job in self._replicas()):
+            return msg("The service has ended: {name}.", name=self.name)
+        return ""
+
+    def _replicas(self) -> list[Job]:
+        return services(self._context.journal.jobs()).get(self._key, [])
+
+    def _ready(self) -> list[Job]:
+        """Return the replicas that may take a connection, in the order in which they are asked."""
+        healthy = [job for job in self._replicas() if job.is_healthy]
+        return sorted(healthy, key=lambda job: (self._open[job.id], self._given[job.id]))
+
+    async def _to(self, job: Job) -> tuple[ByteStream, Callable[[], None]]:
+        attempt = job.attempt
+        assert attempt is not None
+        # Counted before it is there, so that many at once are spread.
+        self._open[job.id] += 1
+        self._given[job.id] += 1
+        try:
+            engine = await self._context.hosts.engine(attempt.host)
+            stream = await engine.connect(attempt.container_id, str(self._port))
+        except BaseException:
+            self._open[job.id] -= 1
+            raise
+
+        def ended() -> None:
+            self._open[job.id] -= 1
+
+        return stream, ended

@@ -1,0 +1,1 @@
+"""Services: their replicas are checked, begun again, replaced and retired by the dispatcher."""
