@@ -67,6 +67,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "notify": (),
     "takeover": ("--socket", "nowhere.sock"),
     "forward": ("queued", "8080"),
+    "services": (),
+    "scale": ("queued", "2"),
     "shell": ("--detach",),
     "curves": ("ended",),
     "compare": ("ended", "queued"),
@@ -87,6 +89,7 @@ REFUSED = {
     "takeover": 3,
     "exec": 2,
     "forward": 1,
+    "scale": 2,
 }
 """Those that have to say no here, with their exit code: no host answers, there is no backup."""
 NO = {"check": 1, "containers": 3, "image list": 3, "image pull": 3, "preflight": 1, "curves": 1}
