@@ -16,9 +16,11 @@ import pytest
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.services import SERVICE, HealthCheck, Service
+from gpuconsole.errors import ConsoleError
 from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
 from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, seen, until
 
 SERVE = """
@@ -138,8 +140,141 @@ async def test_a_host_is_drained_and_of_a_thousand_requests_none_fails(
     assert len(now) == 2
     assert all(job.attempt is not None and job.attempt.host != host for job in now)
     # The replica that left and the one in its place have both answered.
-    assert answers[left.id] and all(answers[job.id] for job in now)
+    assert answers[left.id]
+    assert all(answers[job.id] for job in now)
     gone = session.job(left.id)
     assert gone.state_word == "retired"
     assert gone.cause.startswith(f"{host} is drained: ")
-    print(f"{REQUESTS} requests, {dict(answers)}, failed: {len(failed)}")
+
+
+async def test_a_crash_is_restarted_after_longer_and_longer_pauses(
+    session: Session, desk: Desk
+) -> None:
+    (job,) = await session.queue.serve(service(desk, page()), force=True)
+    pauses = []
+    for restarts in (1, 2):
+        await until(lambda: session.job(job.id).is_healthy, what="healthy")
+        forward = await session.forward(job.id)
+        with pytest.raises(OSError, match=r"\w"):
+            await asyncio.to_thread(asked, forward.local_port, "/crash")
+        await session.close_forward(forward.local_port)
+        await until(lambda: session.job(job.id).state_word == "backing off", what="backing off")
+        waiting = session.job(job.id)
+        why = session.why_now(job.id)
+        assert waiting.attempt is not None
+        assert waiting.replica is not None
+        assert waiting.replica.restarts == restarts
+        assert why.estimated_start == waiting.replica.restart_at
+        assert "Exit code 3" in why.reason
+        assert "It is restarted at" in why.reason
+        assert waiting.attempt.exit_code == 3
+        pauses.append((waiting.replica.restart_at or 0.0) - (waiting.queued_at or 0.0))
+    assert pauses[1] == pytest.approx(2 * pauses[0])
+    await until(lambda: session.job(job.id).is_healthy, what="healthy again")
+    assert session.job(job.id).attempt.number == 3  # type: ignore[union-attr]
+    await session.cancel("serve[1]")
+    await asyncio.sleep(3.0)
+    assert not live(session), "a service that was cancelled stays so"
+
+
+async def test_one_that_never_becomes_healthy_says_so_with_the_last_check(
+    session: Session, desk: Desk
+) -> None:
+    check = page("/never", start_s=3.0, failures=2)
+    (job,) = await session.queue.serve(service(desk, check), force=True)
+    await until(lambda: session.job(job.id).state_word == "unhealthy", what="unhealthy")
+    reason = session.why_now(job.id).reason
+    assert "It has never been healthy" in reason
+    assert "GET /never: 503 Service Unavailable: the model is missing" in reason
+    forward = await session.forward("serve")
+    with pytest.raises(OSError, match=r"\w"):
+        await asyncio.to_thread(asked, forward.local_port)
+    assert "no healthy replica" in session.forwards.at(forward.local_port).info.trouble
+    await until(lambda: session.job(job.id).state_word == "backing off", what="restarted")
+    waiting = session.job(job.id)
+    assert waiting.attempt is not None
+    assert waiting.attempt.ended_by == "unhealthy"
+    assert "the model is missing" in waiting.attempt.cause
+    await session.cancel(job.id)
+
+
+async def test_a_command_may_be_the_check_and_its_words_are_kept(
+    session: Session, desk: Desk
+) -> None:
+    words = (
+        "python3",
+        "-c",
+        "import os, sys; sys.exit(os.path.exists('/tmp/ill') and 'it is ill')",
+    )
+    check = HealthCheck("command", command=words, interval_s=1.0, failures=2)
+    (job,) = await session.queue.serve(service(desk, check, restart="never"), force=True)
+    await until(lambda: session.job(job.id).is_healthy, what="healthy")
+    attempt = session.job(job.id).attempt
+    assert attempt is not None
+    name = f"{attempt.host}:{attempt.container_name}"
+    await session.run_in_container(name, ("touch", "/tmp/ill"))
+    await until(lambda: session.job(job.id).state_word == "unhealthy", what="unhealthy")
+    assert "it is ill" in session.job(job.id).detail
+    await session.run_in_container(name, ("rm", "/tmp/ill"))
+    await until(lambda: session.job(job.id).is_healthy, what="healthy again")
+    await session.cancel(job.id)
+
+
+async def test_with_its_host_lost_a_replica_begins_elsewhere_and_the_dispatcher_may_change(
+    hosts: list[LabHost], desk: Desk
+) -> None:
+    async with desk.session() as session:
+        await seen(session)
+        (job,) = await session.queue.serve(service(desk, page()), force=True)
+        await until(lambda: session.job(job.id).is_healthy, what="healthy")
+        before = session.job(job.id).attempt
+        assert before is not None
+    # Another dispatcher finds it as it was, and goes on with its checks.
+    async with desk.session() as session:
+        await seen(session)
+        assert session.job(job.id).is_healthy
+        (lost,) = [host for host in hosts if host.name == before.host]
+        lost.stop_sshd()
+        await until(
+            lambda: session.snapshot().host(before.host).state is HostState.DOWN,  # type: ignore[union-attr]
+            what="the host is lost",
+        )
+        await until(
+            lambda: (
+                session.job(job.id).is_healthy and session.job(job.id).attempt.host != before.host
+            ),  # type: ignore[union-attr]
+            what="healthy elsewhere",
+        )
+        forward = await session.forward("serve")
+        assert (await asyncio.to_thread(asked, forward.local_port))[0] == 200
+        assert session.job(job.id).attempts[0].ended_by == "lost-host"
+        lost.start_sshd()
+        engine = await session.hosts.engine(session.job(job.id).attempt.host)  # type: ignore[union-attr]
+        assert await engine.inspect(session.job(job.id).attempt.container_name)  # type: ignore[union-attr]
+
+        async def gone() -> bool:
+            try:
+                old = await session.hosts.engine(before.host)
+                return await old.inspect(before.container_name) is None
+            except ConsoleError:
+                return False
+
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while not await gone():
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.5)
+        await session.cancel(job.id)
+
+
+async def test_scaled_up_and_down(session: Session, desk: Desk) -> None:
+    await session.queue.serve(service(desk, page(), drain_s=5.0), force=True)
+    await session.scale("serve", 3)
+    await until(lambda: len(healthy(session)) == 3, what=f"three: {live(session)}")
+    forward = await session.forward("serve")
+    answered = {(await asyncio.to_thread(asked, forward.local_port))[1] for _ in range(6)}
+    assert answered == {job.id for job in healthy(session)}
+    await session.scale("serve", 1)
+    await until(lambda: len(live(session)) == 1, what="one is left")
+    (left,) = live(session)
+    assert left.task.name == "serve[1]"
+    await session.cancel("serve[1]")
