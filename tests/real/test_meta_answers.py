@@ -90,7 +90,7 @@ MIXED = (
 BLAMED = (
     ("x.no_such_part()", "unsupported"),
     ("paddle.matmul(x, paddle.rand([3, 3]))", "script"),
-    ("paddle.static.Executor().run()", "unsupported"),
+    ("paddle.static.Executor().train_from_dataset()", "unsupported"),
     ("missing_name", "script"),
     ("tuple(x[0, 0])", "script"),
     (

@@ -16,6 +16,7 @@ from . import (
     engine,
     indexing,
     operators,
+    programs,
     pylayer,
     saving,
     updates,
@@ -161,7 +162,7 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     if backend != "cpu":
         device.install()
     compiled.install(paddle)
-    paddle.static.Executor.run = static_program
+    programs.install(paddle)
     paddle.jit.save = not_saved
     own_check()
     saving.install()
@@ -184,8 +185,3 @@ def own_check() -> None:
 def not_saved(*_: Any, **__: Any) -> None:
     """Leave out a program that would be made of a network and saved: files of a run are thrown
     away, and it takes no memory of tensors beside its parameters (measured)."""
-
-
-def static_program(*_: Any, **__: Any) -> Any:
-    """Static-graph programs run in C++, out of sight."""
-    raise Unsupported("static-graph programs are not followed: the traced tier measures them")

@@ -153,6 +153,9 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def step_begins(self, optimizer: Any) -> None:
         """An optimizer steps; one that has not done so trains something else from here on."""
+        if not self.paddle.in_dynamic_mode():
+            super().step_begins(optimizer)
+            return
         watch, serial = probe_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
         if self.onward is not None and serial not in self.known and self.onward.anew():
             watch.leaving = False
@@ -160,6 +163,20 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         super().step_begins(optimizer)
         watch.steps += 1
         watch.latest = serial
+
+    def program_ran(self) -> None:
+        """A program was run: it trains where it updates something, else it is evaluated."""
+        watch, made = probe_loops.WATCH, self.cycles.steps
+        if STATE.ran is None or not STATE.ran.trains:
+            if self.cycles.all_steps:
+                self.evaluations += 1
+            self.cycles.called(True)
+            return
+        made.setdefault(probe_hooks.PROGRAM, 0)
+        watch.steps += 1
+        watch.backwards += 1
+        watch.latest = watch.made
+        super().program_ran()
 
     def complete(self) -> None:
         """The first steps were seen: answer, and go on for what comes later."""

@@ -98,6 +98,8 @@ class State:
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.program: Any = None
         """The program whose Python runs, of a function that is compiled."""
+        self.ran: Any = None
+        """The plan of the program that was run last."""
         self.names: dict[str, int] = {}
         self.pause: float = math.inf
         """Calls of operators after which `paused()` is called."""

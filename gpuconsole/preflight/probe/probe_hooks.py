@@ -371,22 +371,24 @@ class Session:
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if fetch_list and not session.readers:
+            counts = bool(fetch_list or feed)
+            if counts and not session.readers:
                 session.closed_if(session.cycles.fetched(0))
-                shapes = [list(getattr(one, "shape", ())) for one in (feed or {}).values()]
+                shapes = [shape_of(one) for one in fed(feed)]
                 session.shapes.setdefault(0, []).append(shapes)
                 session.seen.update(shape[0] for shape in shapes if shape)
                 session.note_own(0, shapes)
             try:
                 return old(self, program, feed, fetch_list, *args, **kwargs)
             finally:
-                if fetch_list:
+                if counts:
                     session.program_ran()
 
         cls.run = run
 
     def program_ran(self) -> None:
-        """A program was run for a result: it trains where an optimizer was made for programs."""
+        """A program was fed, or run for a result: it trains where an optimizer was made for
+        programs."""
         if PROGRAM in self.cycles.steps:
             # Its backward pass is part of the program.
             self.cycles.went_back()
@@ -420,6 +422,18 @@ class Session:
             return old(enable, *args, **kwargs)
 
         self.paddle.amp.auto_cast = auto_cast
+
+
+def fed(feed: Any) -> Any:
+    """Return what a program is fed, for one device or the first of several."""
+    one = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
+    return list(one.values()) if isinstance(one, dict) else []
+
+
+def shape_of(value: Any) -> Any:
+    """Return the shape of an array or of a tensor of Paddle's older kind, [] of anything else."""
+    shape = getattr(value, "shape", ())
+    return list(shape() if callable(shape) else shape)
 
 
 def _before(old: Any, note: Any) -> Any:

@@ -73,8 +73,12 @@ def install(paddle: Any, session: Any) -> None:
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
                               session.flags)  # fmt: skip
-        dynamic = paddle.in_dynamic_mode()
-        inner = batches(paddle, self, sparing) if dynamic else iter(old_iter(self))
+        if paddle.in_dynamic_mode():
+            inner = batches(paddle, self, sparing)
+        elif session.sparing:
+            inner = for_programs(paddle, self, sparing)
+        else:
+            inner = iter(old_iter(self))
         return Watched(inner, session, numbers, self)
 
     cls.__init__, cls.__iter__, cls.__call__ = init, iterate, iterate
@@ -219,6 +223,20 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
     for place, indices in enumerate(lists if taken is list else filled(lists)):
         batch = as_tensors(paddle, collate(_fetched(Lazy(indices, dataset), taken, place)))
         yield _unknown(batch) if getattr(taken, "filled", False) else batch
+
+
+def for_programs(paddle: Any, loader: Any, taken: Any) -> Iterator[Any]:
+    """Yield the batches of a loader as programs are fed them: a list, or by name where it has names
+    for them and is to give no list."""
+    inner, listed = batches(paddle, loader, taken), getattr(loader, "return_list", True)
+    names = None if listed else [one.name for one in loader.feed_list or ()]
+    while True:
+        with paddle.base.dygraph.guard():
+            try:
+                batch = next(inner)
+            except StopIteration:
+                return
+        yield batch if names is None else [dict(zip(names, batch))]  # noqa: B905
 
 
 def filled(lists: Any) -> Iterator[Any]:

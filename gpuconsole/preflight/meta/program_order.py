@@ -1,0 +1,235 @@
+"""Programs as Paddle's executor runs them: which results lie in an operator's input, in which order
+operators run, and when variables are let go.
+
+Nothing here knows Paddle: operators name their values by number. The rules are those of Paddle
+3.3.1's pass for operators in place and of its executor: a variable goes once the last operator that
+reads its memory, or made it, has run; on a CPU what has become ready runs at once on another
+thread, on a device all waits its turn in one queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+SHAPELESS = frozenset({"reshape", "squeeze", "unsqueeze"})
+"""Operators in place whose shapes are not compared."""
+LOOSE = frozenset({"reshape_grad", "add_grad"})
+"""Operators in place whose open extents are taken as the numbers that stand for them."""
+
+
+class Value:
+    """A variable of a program: its type and its shape as the program has it (-1 is open)."""
+
+    __slots__ = ("dtype", "lasting", "shape")
+
+    def __init__(self, shape: Any, dtype: Any, lasting: Any = False) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.lasting = lasting
+        """Whether it outlives the run: parameters, states."""
+
+
+def flat(row: Any) -> Iterator[Any]:
+    """Yield the numbers of operands or results."""
+    for one in row:
+        if isinstance(one, tuple):
+            yield from flat(one)
+        elif one is not None:
+            yield one
+
+
+class Operator:
+    """One operator: the numbers of what it reads and makes, in order."""
+
+    __slots__ = ("form", "inputs", "name", "outputs", "unneeded", "within")
+
+    def __init__(self, name: Any, inputs: Any, outputs: Any) -> None:
+        self.name = name
+        self.inputs = inputs
+        """Numbers by operand: a tuple of them for a list of tensors, None for what is not given."""
+        self.outputs = outputs
+        self.unneeded: Any = frozenset()
+        """Numbers whose memory is not read."""
+        self.within: dict[Any, Any] = {}
+        """By result: the operand whose memory it lies in, of operators that are in place."""
+        self.form: dict[Any, Any] = {}
+        """The same of the operator's form in place, where there is one."""
+
+
+def placed(operators: Any, values: Any, kept: Any) -> list[dict[Any, Any]]:
+    """Return for each operator which results (numbers) lie in which inputs (numbers).
+
+    `kept` are numbers that are never written over: what is fed and what is fetched.
+    """
+    ends = _ends(operators, values, kept)
+    readers = _readers(operators)
+    below: dict[Any, Any] = {}
+    found: list[dict[Any, Any]] = []
+    for place, one in enumerate(operators):
+        for number in flat(one.inputs):
+            readers[number] = readers.get(number, 0) - 1
+        pairs = _pairs(one, one.within)
+        if not one.within and _fits(one, place, values, ends, readers, below):
+            pairs = _pairs(one, one.form)
+        below.update(pairs)
+        found.append(pairs)
+    return found
+
+
+def _pairs(one: Any, slots: Any) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for result, operand in slots.items():
+        if result < len(one.outputs) and operand < len(one.inputs):
+            found.update(zip(flat([one.outputs[result]]), flat([one.inputs[operand]])))
+    return found
+
+
+def _readers(operators: Any) -> dict[Any, int]:
+    readers: dict[Any, int] = {}
+    for one in operators:
+        for number in flat(one.inputs):
+            readers[number] = readers.get(number, 0) + 1
+    return readers
+
+
+def _ends(operators: Any, values: Any, kept: Any) -> dict[Any, int]:
+    """Return the last operator that has to do with each variable that may be written over."""
+    ends: dict[Any, int] = {}
+    for place, one in enumerate(operators):
+        for number in flat((*one.inputs, *one.outputs)):
+            if number not in kept and not values[number].lasting:
+                ends[number] = place
+    return ends
+
+
+def _fits(one: Any, place: Any, values: Any, ends: Any, readers: Any, below: Any) -> bool:
+    """Tell whether an operator takes its form in place here."""
+    if not one.form:
+        return False
+    for result, operand in one.form.items():
+        if operand >= len(one.inputs) or result >= len(one.outputs):
+            return False
+        x, out = one.inputs[operand], one.outputs[result]
+        if not isinstance(x, int) or not isinstance(out, int):
+            return False
+        if ends.get(x) != place or out not in ends:
+            return False
+        if not alike(one.name, values[x], values[out]) or _read_later(x, readers, below):
+            return False
+    return True
+
+
+def _read_later(number: Any, readers: Any, below: Any) -> bool:
+    """Tell whether anything in the same memory is still to be read."""
+    while not readers.get(number, 0):
+        if number not in below:
+            return False
+        number = below[number]
+    return True
+
+
+def alike(name: Any, x: Any, out: Any) -> bool:
+    """Tell whether a result may lie in an input, by type and number of elements."""
+    if x.dtype != out.dtype:
+        return False
+    if name in SHAPELESS:
+        return True
+    if name not in LOOSE and not (_leads(x.shape) and _leads(out.shape)):
+        return False
+    return _count(x.shape) == _count(out.shape)
+
+
+def _leads(shape: Any) -> bool:
+    """Tell whether only the first of several extents may be open."""
+    return all(extent != -1 or (not place and len(shape) > 1) for place, extent in enumerate(shape))
+
+
+def _count(shape: Any) -> int:
+    number = 1
+    for extent in shape:
+        number *= extent
+    return number
+
+
+def releases(operators: Any, order: Any, values: Any, kept: Any) -> list[list[Any]]:
+    """Return for each place of an order the numbers of the variables that are let go after it."""
+    last: dict[Any, int] = {}
+    for turn, place in enumerate(order):
+        one = operators[place]
+        for number in flat(one.inputs):
+            if number not in one.unneeded:
+                last[number] = turn
+        for number in flat(one.outputs):
+            last[number] = max(turn, last.get(number, turn))
+    found: list[list[Any]] = [[] for _ in order]
+    for number, turn in last.items():
+        if number not in kept and not values[number].lasting:
+            found[turn].append(number)
+    return found
+
+
+def as_ready(operators: Any, inside: Any, fed: Any) -> list[int]:
+    """Return the order in which threads run operators as they become ready.
+
+    `inside` are the results of `placed`; `fed` the numbers of what is fed: what hangs on none of it
+    runs first. Of what an operator has made ready the first goes on in its thread, after the rest,
+    which other threads take up at once.
+    """
+    before, after = _waits(operators, inside)
+    left = [len(one) for one in before]
+    hangs = _hanging(operators, fed)
+    begin = [place for place, number in enumerate(left) if not number]
+    begin.sort(key=lambda place: (place in hangs, place))
+    order: list[int] = []
+    for start in begin:
+        stack = [start]
+        while stack:
+            place = stack.pop()
+            order.append(place)
+            ready = []
+            for one in after[place]:
+                left[one] -= 1
+                if not left[one]:
+                    ready.append(one)
+            stack += ready[:1] + ready[:0:-1]
+    return order
+
+
+def _hanging(operators: Any, fed: Any) -> set[int]:
+    """Return the operators that hang on what is fed."""
+    known = set(fed)
+    found = set()
+    for place, one in enumerate(operators):
+        if any(number in known for number in flat(one.inputs)):
+            known.update(flat(one.outputs))
+            found.add(place)
+    return found
+
+
+def _waits(operators: Any, inside: Any) -> tuple[list[set[int]], list[list[int]]]:
+    """Return which operators each waits for, and which wait for it: for what it reads, and to write
+    over what others read."""
+    root: dict[Any, Any] = {}
+    writer: dict[Any, int] = {}
+    readers: dict[Any, list[int]] = {}
+    before: list[set[int]] = []
+    for place, (one, pairs) in enumerate(zip(operators, inside)):
+        waits: set[int] = set()
+        for number in flat(one.inputs):
+            memory = root.get(number, number)
+            if memory in writer:
+                waits.add(writer[memory])
+            readers.setdefault(memory, []).append(place)
+        for out in flat(one.outputs):
+            source = pairs.get(out)
+            memory = root[out] = root.get(source, source) if source is not None else out
+            waits.update(readers.pop(memory, ()))
+            writer[memory] = place
+        waits.discard(place)
+        before.append(waits)
+    after: list[list[int]] = [[] for _ in operators]
+    for place, waits in enumerate(before):
+        for one in waits:
+            after[one].append(place)
+    return before, after

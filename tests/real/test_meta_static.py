@@ -1,0 +1,149 @@
+"""Programs for the static graph in the meta tier against Paddle's own allocator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuconsole.preflight import measured, request
+from tests.real import static_programs
+from tests.waiting import DEADLINE_S
+
+pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[2]
+SMALL, LARGE = static_programs.BATCHES
+NAMES = [f"{name} {batch}" for name in static_programs.CASES for batch in static_programs.BATCHES]
+HIGHER = {"recurrent": 1.02}
+"""By case: how much more may be told."""
+LATE = 0.7
+"""What may be told of a small batch: its operators are over before Paddle's collector, a thread of
+its own, has let go of what the ones before them made."""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, list[int]]]:
+    """Peaks, and what is held after a run, in bytes by way of running, case and batch size."""
+    answers = {}
+    for way in ("real", "meta"):
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "tests/real/static_programs.py"), way],
+            capture_output=True, text=True, timeout=20 * DEADLINE_S, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-2000:]
+        answers[way] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_a_program_takes_what_paddle_takes(
+    found: dict[str, dict[str, list[int]]], name: str
+) -> None:
+    case, batch = name.rsplit(" ", 1)
+    (real, rest), (told, left) = found["real"][name], found["meta"][name]
+    lowest = LATE if int(batch) == SMALL else 0.999
+    assert lowest * real <= told <= HIGHER.get(case, 1.001) * real
+    assert left == rest
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import paddle
+paddle.enable_static()
+static = paddle.static
+x = static.data("x", [-1, 64])
+y = static.data("y", [-1, 1], "int64")
+hidden = static.nn.fc(x, 256, activation="relu")
+out = static.nn.fc(hidden, 10)
+loss = paddle.mean(paddle.nn.functional.cross_entropy(out, y))
+{before}
+paddle.optimizer.Adam(0.001).minimize(loss)
+exe = static.Executor(paddle.CPUPlace())
+exe.run(static.default_startup_program())
+{loop}
+"""
+ARRAYS = """for step in range(8):
+    feed = {"x": np.zeros((32, 64), "float32"), "y": np.zeros((32, 1), "int64")}
+    value, = exe.run(feed=feed, fetch_list=[loss])
+    print(float(value))
+"""
+LOADER = """class Rows(paddle.io.Dataset):
+    def __getitem__(self, index):
+        return np.zeros((64,), "float32"), np.zeros((1,), "int64")
+
+    def __len__(self):
+        return 640
+
+
+for epoch in range(2):
+    loader = paddle.io.DataLoader(Rows(), feed_list=[x, y], batch_size=32, return_list=LISTED)
+    for batch in loader:
+        exe.run(feed=dict(zip(("x", "y"), batch)) if LISTED else batch, fetch_list=[loss])
+"""
+
+
+def _asked(tmp_path: Path, loop: str, before: str = "") -> dict[str, Any]:
+    """Ask the tier about a script; returns its document, or the error."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(loop=loop, before=before))
+    question: Any = request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer.get("document") or answer["error"]
+
+
+def _mib(document: Any, batch: int) -> float:
+    memory = measured.load(document).estimate(batch, backend="cpu").memory
+    assert memory is not None
+    return memory.tensors_peak_mib
+
+
+def test_a_script_that_feeds_arrays_has_an_answer(tmp_path: Path) -> None:
+    document = _asked(tmp_path, ARRAYS)
+    one = measured.load(document)
+    assert one.flags == ("static-graph",)
+    parameters = 4 * (64 * 256 + 256 + 256 * 10 + 10)
+    # Beside parameters, two states of each and their powers: gradients or activations.
+    assert _mib(document, 32) * 2**20 > 3 * parameters + 4 * 32 * (64 + 256 + 256)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_batches_of_a_loader_are_fed_as_they_are(tmp_path: Path, listed: bool) -> None:
+    document = _asked(tmp_path, LOADER.replace("LISTED", str(listed)))
+    small, large = _mib(document, 32), _mib(document, 64)
+    # Six batches of a loader: one is fed, five wait.
+    assert large - small > 6 * 32 * (4 * 64 + 8) / 2**20
+
+
+REFUSED = (
+    ("exe.train_from_dataset(dataset=None)", "train_from_dataset"),
+    ("static.default_main_program().state_dict()", "known only from data"),
+    (
+        "static.save(static.default_main_program(), 'model')\n"
+        "static.load(static.default_main_program(), 'model')",
+        "pretended to save",
+    ),
+    (
+        "print(static.global_scope().find_var('fc_0.w_0').get_tensor())",
+        "known only from data",
+    ),
+)
+
+
+@pytest.mark.parametrize(("line", "words"), REFUSED)
+def test_what_is_not_followed_is_refused_with_the_reason(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    error = _asked(tmp_path, line)
+    assert error["kind"] == "unsupported"
+    assert words in error["message"]
