@@ -30,11 +30,11 @@ from benchmarks.sets import Point, Script
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight.advice import oom_probability
-from gpuconsole.preflight.calibration import Calibration
+from gpuconsole.preflight.accuracy.calibration import Calibration
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.footprint import Footprint, as_memory
-from gpuconsole.preflight.past import Corrected, Past
+from gpuconsole.preflight.memory.footprint import Footprint, as_memory
+from gpuconsole.preflight.tiers.history import Corrected, Past
+from gpuconsole.preflight.verdicts import oom_probability
 
 TENTHS = 10
 HOST, DEVICE = "simulated", "CPU"

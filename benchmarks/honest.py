@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.preflight import analyse
-from gpuconsole.preflight.request import PROBE, build
+from gpuconsole.preflight.tiers.probe_request import PROBE, build
 
 SCRIPTS = Path(__file__).parent / "scripts" / "honest"
 LIMIT_S = 600.0

@@ -39,7 +39,7 @@ import aiohttp
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
-from gpuconsole.session.lab_service.client import LabClient, LocalWay
+from gpuconsole.session.lab_service.console.client import LabClient, LocalWay
 from gpuconsole.session.lab_service.protocol import PICTURE_BYTES, VERSION, Request
 from gpuconsole.session.lab_service.service import LabService
 

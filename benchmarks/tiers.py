@@ -21,7 +21,7 @@ from gpuconsole import preflight
 from gpuconsole.core.tasks import task_from_script
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import RefusedError
-from gpuconsole.preflight import advice
+from gpuconsole.preflight import verdicts
 from gpuconsole.session.estimate.measurement_store import Measurements
 
 Tier = Callable[[Path, Sequence[str], int], float | None]
@@ -78,7 +78,7 @@ class Static:
         # from nothing, as each command does.
         if asked is None or asked.line("cpu") is None:
             asked = self._advised[script] = preflight.analyse(script, argv)
-        return advice.verdicts(asked, None, [card])[0].max_batch_size
+        return verdicts.verdicts(asked, None, [card])[0].max_batch_size
 
 
 def spent_by_children() -> float:
@@ -137,7 +137,7 @@ class Command:
         card = preflight.Card("budget", "", "cpu", budget_mib, exact=True)
         if measured is None:
             return None
-        return advice.verdicts(measured, None, [card])[0].max_batch_size
+        return verdicts.verdicts(measured, None, [card])[0].max_batch_size
 
     def _recorded(self, script: Path, argv: Sequence[str]) -> preflight.Measured | None:
         task = task_from_script(script, tuple(argv), backend="cpu")

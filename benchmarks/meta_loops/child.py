@@ -33,7 +33,7 @@ def without_data() -> tuple[Any, Gauge]:
     """Return Paddle on tensors without data, and its ledger."""
     from gpuconsole.preflight.meta import hook, values
     from gpuconsole.preflight.meta.state import STATE
-    from gpuconsole.preflight.request import operators
+    from gpuconsole.preflight.tiers.probe_request import operators
 
     hook.install()
     import paddle

@@ -22,7 +22,7 @@ from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import ConsoleError, UsageError
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.ladder import Means, Run
+    from gpuconsole.preflight.tiers.ladder import Means, Run
     from gpuconsole.session.estimate.measurement_run import Progress
     from gpuconsole.session.estimate.tier_ladder import Watching
     from gpuconsole.session.reading.background import AsyncReader
@@ -68,7 +68,7 @@ def measure(
         agreed = _agreed_here(yes=yes)
         if agreed is None:
             raise UsageError("Not measured", "You said no.", "The static tier runs nothing.")
-        from gpuconsole.preflight.ladder import NO_LIMIT_S, Run, Site
+        from gpuconsole.preflight.tiers.ladder import NO_LIMIT_S, Run, Site
 
         run = Run(mode, Site(isolation=agreed), NO_LIMIT_S, ask=False)
         asyncio.run(_here(task, run, telling, reader))
@@ -99,7 +99,7 @@ def climb(task: Task, ask: Ask, reader: AsyncReader, *, offline: bool, yes: bool
     Where an inventory names hosts they are tried first, then this machine. Ctrl-C ends measuring,
     and what is known without it is the answer.
     """
-    from gpuconsole.preflight.ladder import concluded, first_trial, is_settled
+    from gpuconsole.preflight.tiers.ladder import concluded, first_trial, is_settled
 
     begun = time.monotonic()
     found = ask(tier="")
@@ -125,7 +125,7 @@ def climb(task: Task, ask: Ask, reader: AsyncReader, *, offline: bool, yes: bool
 
 def _means(task: Task) -> Means:
     from gpuconsole.config import combined, load_settings
-    from gpuconsole.preflight.ladder import Means
+    from gpuconsole.preflight.tiers.ladder import Means
     from gpuconsole.remote.inventory import load_inventory
 
     settings, inventory = load_settings(), _inventory()
@@ -192,7 +192,7 @@ async def _climb_here(here: _Here, found: Report, user: Watching) -> Report:
 async def _unless_interrupted(work: Awaitable[Report], found: Report) -> Report:
     """Return the report of a climb, or after Ctrl-C what was found before."""
     from gpuconsole.cli.interrupts import until_interrupted
-    from gpuconsole.preflight.ladder import first_trial, left_out
+    from gpuconsole.preflight.tiers.ladder import first_trial, left_out
     from gpuconsole.session.estimate.tier_ladder import CANCELLED
 
     report = await until_interrupted(work)
@@ -229,7 +229,7 @@ def watching(*, yes: bool) -> Iterator[Watching]:
 def lines(trials: Iterable[Trial]) -> Iterator[str]:
     """Give a line for each tier that was tried."""
     from gpuconsole.core.text import clean
-    from gpuconsole.preflight.ladder import sentence
+    from gpuconsole.preflight.tiers.ladder import sentence
 
     return (clean(sentence(trial)) for trial in trials)
 

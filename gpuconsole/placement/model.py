@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol, overload
 
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Task
-from gpuconsole.preflight.cost import Work
+from gpuconsole.preflight.roofline import Work
 
 ANOTHER_CONSOLE = "another console"
 """Name, job and user of a holder of which no more is known: it claimed a device a moment ago."""

@@ -11,17 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.advice import Estimator
-    from gpuconsole.preflight.analysis import Analysis, analyse
-    from gpuconsole.preflight.answering import noted, require_known, with_remembered
+    from gpuconsole.preflight.accuracy.calibration import Calibration
     from gpuconsole.preflight.assumptions import read_assumption, split
-    from gpuconsole.preflight.calibration import Calibration
     from gpuconsole.preflight.card import Card, cards
-    from gpuconsole.preflight.curves import curve
-    from gpuconsole.preflight.formula import Formula
-    from gpuconsole.preflight.measured import Measured
-    from gpuconsole.preflight.reporting import report, unread
+    from gpuconsole.preflight.memory.curve import curve
+    from gpuconsole.preflight.remembered_answers import noted, require_known, with_remembered
+    from gpuconsole.preflight.report_builder import report, unread
     from gpuconsole.preflight.suggestions import change_of
+    from gpuconsole.preflight.tiers.formula import Formula
+    from gpuconsole.preflight.tiers.measured import Measured
+    from gpuconsole.preflight.tiers.static import Analysis, analyse
+    from gpuconsole.preflight.verdicts import Estimator
 
 __all__ = [
     "Analysis",
@@ -44,23 +44,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Analysis": "analysis",
-    "Calibration": "calibration",
+    "Analysis": "tiers.static",
+    "Calibration": "accuracy.calibration",
     "Card": "card",
-    "Estimator": "advice",
-    "Formula": "formula",
-    "Measured": "measured",
-    "analyse": "analysis",
+    "Estimator": "verdicts",
+    "Formula": "tiers.formula",
+    "Measured": "tiers.measured",
+    "analyse": "tiers.static",
     "cards": "card",
     "change_of": "suggestions",
-    "curve": "curves",
-    "noted": "answering",
+    "curve": "memory.curve",
+    "noted": "remembered_answers",
     "read_assumption": "assumptions",
-    "report": "reporting",
-    "require_known": "answering",
+    "report": "report_builder",
+    "require_known": "remembered_answers",
     "split": "assumptions",
-    "unread": "reporting",
-    "with_remembered": "answering",
+    "unread": "report_builder",
+    "with_remembered": "remembered_answers",
 }
 
 

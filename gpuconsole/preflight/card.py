@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
-from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.memory.backends import terms
 
 RESERVE_SHARE = 0.02
 """Share of a card that stays free of everybody: the driver's own and rounding."""

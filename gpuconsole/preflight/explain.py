@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from gpuconsole.core.estimate import Explanation, LayerCost
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight.interpreter.machine.tape import LayerCall
-from gpuconsole.preflight.liveness import peak
-from gpuconsole.preflight.trace import Place, Trace
+from gpuconsole.preflight.interpreter.machine.run_state.tape import LayerCall
+from gpuconsole.preflight.memory.liveness import peak
+from gpuconsole.preflight.memory.trace import Place, Trace
 
 _PASSING = ("parameters", "gradients", "optimizer")
 """Kinds that no single layer's output or saved tensors are."""

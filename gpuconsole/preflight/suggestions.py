@@ -14,14 +14,14 @@ from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight.advice import Estimator, held, rounded_batch
 from gpuconsole.preflight.card import RESERVE_SHARE, Card
-from gpuconsole.preflight.changes import Change
+from gpuconsole.preflight.memory.variant import ShardLevel, Variant
 from gpuconsole.preflight.rewriting.draft import Rewrite
-from gpuconsole.preflight.variant import ShardLevel, Variant
+from gpuconsole.preflight.suggestion_edits import Change
+from gpuconsole.preflight.verdicts import Estimator, held, rounded_batch
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.analysis import Analysis
+    from gpuconsole.preflight.tiers.static import Analysis
 
 CARD_SIZES_GIB = (8, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192)
 SHARD_COUNTS = (2, 4, 8)

@@ -29,7 +29,7 @@ from gpuconsole.state.files.images import ImageNotes
 
 if TYPE_CHECKING:
     from gpuconsole.remote.inventory import Inventory, QueueEntry
-    from gpuconsole.session.lab_service.client import Way
+    from gpuconsole.session.lab_service.console.client import Way
     from gpuconsole.session.standby.lead import Lead
 
 
@@ -121,8 +121,8 @@ def _lab_session(
 ) -> Session:
     """Return a session on the lab's queue. Its settings are those that were heard last; the first
     time they are asked for."""
-    from gpuconsole.session.lab_service.client import HeadsWay, first_hello
-    from gpuconsole.session.lab_service.lab_session import (
+    from gpuconsole.session.lab_service.console.client import HeadsWay, first_hello
+    from gpuconsole.session.lab_service.console.lab_session import (
         LabQueueSession,
         known_settings,
         with_looks,
@@ -144,7 +144,7 @@ def _lab_session(
 
 def ways_to(lab: Inventory, queue: QueueEntry, settings: LabSettings) -> Sequence[Way]:
     """Return the ways to the hosts on which the lab's service may run."""
-    from gpuconsole.session.lab_service.client import LocalWay
+    from gpuconsole.session.lab_service.console.client import LocalWay
 
     if queue.entries[0].local:
         return (LocalWay(Path(queue.socket)),)

@@ -44,7 +44,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
-from gpuconsole.preflight.cost import work_of
+from gpuconsole.preflight.roofline import work_of
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.containers.service import Containers
 from gpuconsole.session.context import Context

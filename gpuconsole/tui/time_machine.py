@@ -19,7 +19,7 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session.recording.player import SPEEDS
 from gpuconsole.session.recording.replay_session import ReplaySession, open_past
 from gpuconsole.state.recording.archive import Shelf, Span
-from gpuconsole.tui.render.time_slider import TimeView
+from gpuconsole.tui.render.plots.time_slider import TimeView
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.dialogs.base import AskScreen
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpuconsole.cli.entry import main
 from gpuconsole.core.devices.run_history import Observation
-from gpuconsole.preflight.digest import script_digest
+from gpuconsole.preflight.accuracy.script_digest import script_digest
 from gpuconsole.state import Journal
 
 SCRIPT = """

@@ -270,7 +270,7 @@ def test_help_and_preflight_import_neither_screen_nor_ssh_nor_docker(
         "from gpuconsole.cli import main\n"
         f"codes = [main(['--help']), main(['preflight', {str(script)!r}, '--json'])]\n"
         "heavy = {'textual', 'asyncssh', 'docker', 'paddle', 'pynvml'} & set(sys.modules)\n"
-        "heavy |= {'gpuconsole.preflight.analysis'} & set(sys.modules)\n"
+        "heavy |= {'gpuconsole.preflight.tiers.static'} & set(sys.modules)\n"
         "print(codes, sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run(

@@ -14,7 +14,7 @@ import pytest
 from gpuconsole.cli import interrupts, measurement
 from gpuconsole.cli.entry import main
 from gpuconsole.cli.interrupts import until_interrupted
-from gpuconsole.preflight.ladder import Site
+from gpuconsole.preflight.tiers.ladder import Site
 from tests.cli.test_measurement import HIDDEN, asked
 
 

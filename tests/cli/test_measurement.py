@@ -15,7 +15,7 @@ from gpuconsole.cli.entry import main
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import JournalError, UsageError
-from gpuconsole.preflight.ladder import Run, Site
+from gpuconsole.preflight.tiers.ladder import Run, Site
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.process import Child, Limits
 from gpuconsole.session.reading.questions import Naming

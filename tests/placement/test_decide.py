@@ -36,7 +36,7 @@ from gpuconsole.placement.engine.queue_pass import held_devices
 from gpuconsole.placement.engine.scores import TERMS, Scorer
 from gpuconsole.placement.explain.rejections import MAX_REJECTIONS
 from gpuconsole.placement.policy import DEFAULT_WEIGHTS
-from gpuconsole.preflight.cost import Work
+from gpuconsole.preflight.roofline import Work
 
 NOW = 1_000_000.0
 GIB = 1024.0

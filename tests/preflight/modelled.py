@@ -8,8 +8,8 @@ from typing import Any
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.machine.settings import Setting
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 
 
 def modelled(path: Path, text: str) -> dict[str, Any]:

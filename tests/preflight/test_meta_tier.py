@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuconsole.preflight import request
-from gpuconsole.preflight.measured import Measured
 from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.onward import (
@@ -39,7 +37,9 @@ from gpuconsole.preflight.meta.onward import (
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE, State
 from gpuconsole.preflight.meta.values import Number
-from gpuconsole.preflight.recording import read_run
+from gpuconsole.preflight.tiers import probe_request
+from gpuconsole.preflight.tiers.measured import Measured
+from gpuconsole.preflight.tiers.probe_trace import read_run
 
 
 def test_a_block_lives_as_long_as_its_last_holder() -> None:
@@ -138,7 +138,7 @@ def test_bytes_follow_the_type() -> None:
 
 
 def test_the_tier_is_shipped_beside_the_probe() -> None:
-    files = request.probe_files()
+    files = probe_request.probe_files()
     assert "probe.py" in files
     assert {"meta/__init__.py", "meta/hook.py", "meta/session.py"} <= set(files)
 

@@ -19,8 +19,8 @@ from gpuconsole.core.estimate import Estimate, Report
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Calibration, Card, report
-from gpuconsole.preflight.footprint import Footprint, as_memory
-from gpuconsole.preflight.variant import AS_WRITTEN, Variant
+from gpuconsole.preflight.memory.footprint import Footprint, as_memory
+from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 from gpuconsole.tui.render.preflight_report import report_lines, stacked_bar
 from gpuconsole.tui.style.styles import Ink
 from gpuconsole.tui.style.themes import BUILT_IN

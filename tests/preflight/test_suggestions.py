@@ -11,7 +11,8 @@ from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.estimate import Estimate, Report, Suggestion
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, Card, analyse, report
-from gpuconsole.preflight.cost import (
+from gpuconsole.preflight.memory.variant import Variant
+from gpuconsole.preflight.roofline import (
     LAUNCH_S,
     MIXED_PRECISION,
     Work,
@@ -20,7 +21,6 @@ from gpuconsole.preflight.cost import (
     step_range,
     work_of,
 )
-from gpuconsole.preflight.variant import Variant
 
 EXAMPLES = Path(__file__).parents[2] / "gpuconsole" / "data" / "examples"
 TOO_BIG = EXAMPLES / "too_big.py"

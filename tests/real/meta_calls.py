@@ -348,7 +348,7 @@ def main() -> None:
     """Run every call and print what it gives."""
     if sys.argv[1] == "meta":
         from gpuconsole.preflight.meta import hook
-        from gpuconsole.preflight.request import operators
+        from gpuconsole.preflight.tiers.probe_request import operators
 
         hook.install()
         import paddle

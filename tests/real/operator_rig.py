@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Scope
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.machine.settings import Setting
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 
 HEAD = "import paddle\nimport paddle.nn.functional as F\nimport paddle.nn as nn\n"
 MAKERS = {

@@ -22,7 +22,7 @@ from gpuconsole import preflight
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import EditKind, edited_texts
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight.changes import applied
+from gpuconsole.preflight.suggestion_edits import applied
 from tests.preflight.rewriting.loops import LOOPS
 from tests.real.at_rest import AT_REST
 from tests.real.rig.patience import PATIENCE_S

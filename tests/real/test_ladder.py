@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuconsole.preflight.ladder import CLIMBED
+from gpuconsole.preflight.tiers.ladder import CLIMBED
 from gpuconsole.tui.widgets.form import Form
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import measured, request
+from gpuconsole.preflight.tiers import measured, probe_request
 from tests.real.test_probe import messages
 
 pytestmark = [
@@ -199,7 +199,7 @@ assert paddle.any(x == 1.0)
 
 @pytest.mark.parametrize("mode", ["traced", "meta"])
 def test_an_optimizer_that_the_script_has_replaced_is_not_waited_for(
-    tmp_path: Path, mode: request.Mode
+    tmp_path: Path, mode: probe_request.Mode
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(HEAD + REPLACED)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import request
+from gpuconsole.preflight.tiers import probe_request
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -20,7 +20,7 @@ SCRIPT = """
 import json, sys
 from gpuconsole.preflight.meta import hook
 from gpuconsole.preflight.meta.state import STATE
-from gpuconsole.preflight.request import operators
+from gpuconsole.preflight.tiers.probe_request import operators
 hook.install()
 import paddle
 hook.ready(paddle, operators(), sys.argv[1])
@@ -116,9 +116,9 @@ def test_only_what_the_script_does_wrong_is_called_its_fault(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(f"import paddle\nx = paddle.rand([2, 4])\n{line}\n")
-    question = {**request.build(None, script, mode="meta", backend="cpu"), "batches": [2]}
+    question = {**probe_request.build(None, script, mode="meta", backend="cpu"), "batches": [2]}
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     error = json.loads(done.stdout.splitlines()[-1])["error"]
@@ -150,9 +150,9 @@ def test_norms_over_all_ranks_hold_on_one_what_plain_ones_do(tmp_path: Path) -> 
     for line in ("", "net = paddle.nn.SyncBatchNorm.convert_sync_batchnorm(net)"):
         script = tmp_path / "train.py"
         script.write_text(SYNCHRONISED.replace("NET", line))
-        question = request.build(None, script, mode="meta", backend="cpu")
+        question = probe_request.build(None, script, mode="meta", backend="cpu")
         done = subprocess.run(
-            [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+            [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
             capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
         )  # fmt: skip
         last = json.loads(done.stdout.splitlines()[-1])
@@ -236,8 +236,8 @@ def test_no_answer_hangs_on_numbers_that_only_data_gives(
     script = tmp_path / "train.py"
     script.write_text(COUNTED.format(line=line))
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")],
-        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     answer = json.loads(done.stdout.splitlines()[-1])
@@ -254,8 +254,8 @@ def test_numbers_for_which_there_are_no_others_are_said_to_be_taken_for_granted(
     script = tmp_path / "train.py"
     script.write_text(COUNTED.format(line="print(('first', 'second')[int(y.max())])"))
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")],
-        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     notes = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]["notes"]
@@ -285,8 +285,8 @@ def test_runs_that_are_held_against_each_other_draw_the_same_by_chance(tmp_path:
     script = tmp_path / "train.py"
     script.write_text(BY_CHANCE)
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")],
-        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     answer = json.loads(done.stdout.splitlines()[-1])
@@ -330,13 +330,13 @@ def test_memory_that_depends_on_a_made_up_vocabulary_is_not_known(
         folder.mkdir()
     script = project / "train.py"
     script.write_text(VOCABULARY.format(size=size))
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     places = {
         "source": str(project), "root": str(tmp_path / "laid"), "env": {"HOME": str(home)},
         "batch": {"how": "argument", "args": ["{batch}"], "value": 8}, "batches": [8, 16],
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")],
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
         input=json.dumps({**question, **places}),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
@@ -392,7 +392,7 @@ SAVED = """
 import os, sys
 from gpuconsole.preflight.meta import hook
 from gpuconsole.preflight.meta.state import STATE
-from gpuconsole.preflight.request import operators
+from gpuconsole.preflight.tiers.probe_request import operators
 hook.install()
 import paddle
 hook.ready(paddle, operators(), "cpu")
@@ -429,8 +429,8 @@ def test_a_script_may_check_that_paddle_is_installed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\npaddle.utils.run_check()\n" + COUNTED.format(line="pass"))
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")],
-        input=json.dumps(request.build(None, script, mode="meta", backend="cpu")),
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     answer = json.loads(done.stdout.splitlines()[-1])

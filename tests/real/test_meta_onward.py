@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import request
 from gpuconsole.preflight.meta.onward import EPOCHS, FAR, FIRST
+from gpuconsole.preflight.tiers import probe_request
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -46,9 +46,9 @@ def _answer(
 ) -> Any:  # fmt: skip
     script = tmp_path / "train.py"
     script.write_text(source.format(before=before, within=within, after=after))
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     return json.loads(done.stdout.splitlines()[-1])
@@ -64,7 +64,7 @@ def _peak(run: Any) -> int:
 
 def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path) -> None:
     plain = _answer(tmp_path, "pass", "pass", "pass")["document"]["runs"][0]
-    assert len(plain["cycles"]) == request.STEPS
+    assert len(plain["cycles"]) == probe_request.STEPS
     evaluated = "for (x,) in test: loss = net(x).square().mean()"
     runs = _answer(tmp_path, "pass", "pass", evaluated)["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
@@ -184,7 +184,7 @@ def test_what_breaks_off_after_the_first_steps_takes_no_answer_back(
     tmp_path: Path, after: str
 ) -> None:
     runs = _answer(tmp_path, "pass", "pass", after)["document"]["runs"]
-    assert len(runs[0]["cycles"]) == request.STEPS
+    assert len(runs[0]["cycles"]) == probe_request.STEPS
 
 
 SORTED = """
@@ -215,9 +215,9 @@ def test_lines_in_the_order_of_their_lengths_are_measured_at_the_longest(tmp_pat
     for longest in (4, 400):
         script = tmp_path / "train.py"
         script.write_text(SORTED.format(longest=longest))
-        question = request.build(None, script, mode="meta", backend="cpu")
+        question = probe_request.build(None, script, mode="meta", backend="cpu")
         done = subprocess.run(
-            [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+            [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
             capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
         )  # fmt: skip
         run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
@@ -262,9 +262,9 @@ for width in ({widths}):
 def _later(tmp_path: Path, widths: str, epochs: int = 1000, after: str = "") -> Any:
     script = tmp_path / "train.py"
     script.write_text(LATER.format(widths=widths, epochs=epochs, after=after))
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     return json.loads(done.stdout.splitlines()[-1])
@@ -300,9 +300,9 @@ while step < 10**6:
     step += 1
 last = paddle.zeros([1024, 1024])
 """)
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
@@ -319,9 +319,9 @@ model.prepare(paddle.optimizer.Adam(parameters=model.parameters()), paddle.nn.MS
 model.fit(rows, epochs=1000, batch_size=16, verbose=0)
 last = paddle.zeros([1024, 1024])
 """)
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
@@ -337,7 +337,7 @@ def test_an_evaluation_with_a_loss_layer_is_cut_like_any_other(tmp_path: Path) -
         open({str(batches)!r}, 'a').write(f'{{epoch}} {{x.shape[0]}}\\n')
     net.train()"""
     _answer(tmp_path, "pass", "pass", evaluated)
-    assert batches.read_text().split("\n").count("0 16") == request.STEPS
+    assert batches.read_text().split("\n").count("0 16") == probe_request.STEPS
 
 
 def test_a_run_that_breaks_off_is_held_against_one_that_goes_as_far(tmp_path: Path) -> None:
@@ -367,17 +367,17 @@ def test_an_epoch_that_is_cut_holds_no_batch_though_its_iterator_is_held(tmp_pat
     """
     answer = _answer(tmp_path, "pass", "break", endless, SCRIPT.replace("test = ", "# "))
     runs = answer["document"]["runs"]
-    assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2, runs[0]["notes"]
+    assert [len(one["cycles"]) for one in runs] == [probe_request.STEPS] * 2, runs[0]["notes"]
 
 
 def test_an_epoch_of_two_steps_before_what_breaks_off_is_an_answer(tmp_path: Path) -> None:
     short = "train = paddle.io.DataLoader(rows(32), batch_size=16)"
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(before=short, within="pass", after="raise ValueError('late')"))
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     alone = {**question, "size": None, "batch": {"how": "fixed", "value": None}}
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py"), "--run"], input=json.dumps(alone),
+        [sys.executable, str(probe_request.PROBE / "probe.py"), "--run"], input=json.dumps(alone),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     run = json.loads(done.stdout.splitlines()[-1])["run"]
@@ -389,7 +389,7 @@ def test_a_few_bytes_that_a_later_step_holds_more_make_no_later_peak(tmp_path: P
     """Else all other runs would go on for as long, for what changes no answer."""
     within = "held = [*held[-9:], paddle.zeros([8])]"
     runs = _answer(tmp_path, "pass", within, "pass")["document"]["runs"]
-    assert [len(one["cycles"]) for one in runs] == [request.STEPS] * 2
+    assert [len(one["cycles"]) for one in runs] == [probe_request.STEPS] * 2
     assert not any("The peak comes after" in one for one in runs[0]["notes"])
 
 
@@ -400,8 +400,8 @@ def test_a_run_whose_first_steps_are_alike_goes_on_for_few_more(tmp_path: Path) 
     within = f"open({str(steps)!r}, 'a').write(f'{{x.shape[0]}}\\n')"
     _answer(tmp_path, "pass", within, "pass", SCRIPT.replace("test = ", "# "))
     made = steps.read_text().split()
-    assert request.STEPS + EPOCHS < made.count("16") <= FIRST + 2 + FAR
-    assert made.count("32") == request.STEPS
+    assert probe_request.STEPS + EPOCHS < made.count("16") <= FIRST + 2 + FAR
+    assert made.count("32") == probe_request.STEPS
 
 
 WHILE = """
@@ -426,9 +426,9 @@ def test_a_loop_that_trains_until_data_says_enough_is_entered_and_left(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(WHILE.format(test=test))
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]

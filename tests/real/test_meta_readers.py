@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import measured, request
+from gpuconsole.preflight.tiers import measured, probe_request
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -77,9 +77,9 @@ def _truth(text: str) -> int:
 def _told(tmp_path: Path, text: str) -> measured.Measured:
     script = tmp_path / "train.py"
     script.write_text(text)
-    question: Any = request.build(None, script, mode="meta", backend="cpu")
+    question: Any = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     return measured.load(json.loads(done.stdout.splitlines()[-1])["document"])

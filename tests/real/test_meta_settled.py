@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import measured, request
+from gpuconsole.preflight.tiers import measured, probe_request
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -127,9 +127,9 @@ for _ in range(5):
 
 
 def _document(script: Path) -> Any:
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     return json.loads(done.stdout.splitlines()[-1])["document"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import measured
+from gpuconsole.preflight.tiers import measured
 from tests.real.test_probe import messages
 
 pytestmark = [

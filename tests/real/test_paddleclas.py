@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gpuconsole.preflight.ladder import CLIMBED
+from gpuconsole.preflight.tiers.ladder import CLIMBED
 from gpuconsole.tui.widgets.form import Form
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.image import paddle_image

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import analyse, measured, request
-from gpuconsole.preflight.measured import Measured
+from gpuconsole.preflight import analyse
+from gpuconsole.preflight.tiers import measured, probe_request
+from gpuconsole.preflight.tiers.measured import Measured
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -94,10 +95,12 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def messages(script: Path, mode: request.Mode = "traced", **changes: Any) -> list[dict[str, Any]]:
+def messages(
+    script: Path, mode: probe_request.Mode = "traced", **changes: Any
+) -> list[dict[str, Any]]:
     """Run the probe on a script and return what it wrote."""
-    asked = request.build(analyse(script), script, (), mode) | changes
-    probe = request.PROBE / "probe.py"
+    asked = probe_request.build(analyse(script), script, (), mode) | changes
+    probe = probe_request.PROBE / "probe.py"
     done = subprocess.run(
         [sys.executable, str(probe)], input=json.dumps(asked), capture_output=True, text=True,
         timeout=PATIENCE_S, check=False,
@@ -105,7 +108,7 @@ def messages(script: Path, mode: request.Mode = "traced", **changes: Any) -> lis
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def measure(script: Path, mode: request.Mode = "traced") -> Measured:
+def measure(script: Path, mode: probe_request.Mode = "traced") -> Measured:
     last = messages(script, mode)[-1]
     assert "document" in last, last
     return measured.load(last["document"], analysis=analyse(script))
@@ -140,7 +143,7 @@ def test_a_hand_made_loop_with_pairs_of_samples_is_exact(write: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["traced", "meta"])
-def test_both_tiers_meet_paddles_own_count(write: Any, mode: request.Mode) -> None:
+def test_both_tiers_meet_paddles_own_count(write: Any, mode: probe_request.Mode) -> None:
     """Within the waiting batches: the count is taken while the loader's queue is full or not."""
     script = write(NETWORK.replace("num_workers=2", "use_buffer_reader=False"))
     one = measure(script, mode)
@@ -249,7 +252,7 @@ def test_shapes_that_change_are_flagged(write: Any) -> None:
 
 def test_an_unreadable_request_is_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input="{", capture_output=True,
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input="{", capture_output=True,
         text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert json.loads(done.stdout)["error"]["kind"] == "request"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import measured, request
-from gpuconsole.preflight.measured import Measured
+from gpuconsole.preflight.tiers import measured, probe_request
+from gpuconsole.preflight.tiers.measured import Measured
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -143,11 +143,13 @@ told()
 """
 
 
-def measure(script: Path, mode: request.Mode = "traced") -> tuple[Measured, list[dict[str, Any]]]:
+def measure(
+    script: Path, mode: probe_request.Mode = "traced"
+) -> tuple[Measured, list[dict[str, Any]]]:
     """Measure a script of which the static tier says nothing; return the runs too."""
-    asked = request.build(None, script, (), mode)
+    asked = probe_request.build(None, script, (), mode)
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(asked),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(asked),
         capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=script.parent,
     )  # fmt: skip
     last = json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import request
+from gpuconsole.preflight.tiers import probe_request
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -56,7 +56,7 @@ print(json.dumps(found))
 
 def test_samples_have_paddles_own_shapes_and_types() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ASKED, str(request.PROBE)],
+        [sys.executable, "-c", ASKED, str(probe_request.PROBE)],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

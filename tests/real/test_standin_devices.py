@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gpuconsole.preflight import request
+from gpuconsole.preflight.tiers import probe_request
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -41,7 +41,7 @@ assert paddle.get_device() == "cpu"
 
 def test_scripts_that_name_a_card_are_given_what_they_ask_for() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ASKED, str(request.PROBE)],
+        [sys.executable, "-c", ASKED, str(probe_request.PROBE)],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -46,7 +46,7 @@ from gpuconsole.placement.forecast.free_capacity import Answer, Ask, where
 from gpuconsole.placement.forecast.start_times import Expected
 from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.placement.model import Candidate, Decision, Place, Rejection
-from gpuconsole.preflight.ladder import Run, Site
+from gpuconsole.preflight.tiers.ladder import Run, Site
 from gpuconsole.session.dispatch.oom_retry import Offer
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Watching
 from gpuconsole.session.images.service import HostImages

@@ -15,7 +15,7 @@ from gpuconsole.errors import UnreachableError
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.session import Session
 from gpuconsole.tui.render.containers import ORDERS, columns_for, ordered, row
-from gpuconsole.tui.screens.container_log import ContainerLogScreen
+from gpuconsole.tui.screens.container.log import ContainerLogScreen
 from gpuconsole.tui.style.styles import Ink
 from gpuconsole.tui.style.themes import BUILT_IN
 from tests.tui.console import SIZES, WIDE, Driven, opened

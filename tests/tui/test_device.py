@@ -16,7 +16,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.render.time_plot import Mark, Scale, plot_lines
+from gpuconsole.tui.render.plots.time_plot import Mark, Scale, plot_lines
 from gpuconsole.tui.render.topology import topology_lines
 from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs.kill_process import SignalScreen

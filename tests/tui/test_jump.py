@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.palette.screen import Palette
-from gpuconsole.tui.screens.containers import ContainersScreen
+from gpuconsole.tui.screens.container.containers import ContainersScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.jump import JumpLabel, JumpScreen
 from gpuconsole.tui.widgets.fleet_map import FleetMap

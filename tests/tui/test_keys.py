@@ -16,8 +16,8 @@ from gpuconsole.tui.app import ConsoleApp, Look
 from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
 from gpuconsole.tui.palette.screen import Palette
 from gpuconsole.tui.screens.compare import CompareScreen
-from gpuconsole.tui.screens.container_log import ContainerLogScreen
-from gpuconsole.tui.screens.containers import ContainersScreen
+from gpuconsole.tui.screens.container.containers import ContainersScreen
+from gpuconsole.tui.screens.container.log import ContainerLogScreen
 from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
 from gpuconsole.tui.screens.dialogs.change import ChangeScreen

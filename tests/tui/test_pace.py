@@ -9,7 +9,7 @@ import pytest
 from gpuconsole.core.history import Series
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.training.log import Progress, progress
-from gpuconsole.tui.render.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, until
 from gpuconsole.tui.render.training_progress import Pace, foreseen_step_s, left_s
 from gpuconsole.tui.style.styles import Ink
 from gpuconsole.tui.style.themes import BUILT_IN

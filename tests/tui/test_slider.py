@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from gpuconsole.core.events import Event
 from gpuconsole.state.recording.archive import Span
-from gpuconsole.tui.render.time_slider import TimeView, slider_line
+from gpuconsole.tui.render.plots.time_slider import TimeView, slider_line
 from gpuconsole.tui.style.styles import Ink
 from gpuconsole.tui.style.themes import BUILT_IN
 

@@ -24,9 +24,9 @@ from gpuconsole.core.submission.script_edits import Edit, diff_of, whole_diff_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.core.wording import joined, msg, name, sentences
-from gpuconsole.preflight import ladder
-from gpuconsole.preflight.backends import unproven
-from gpuconsole.preflight.batch import MAX_BATCH
+from gpuconsole.preflight.batch_sizes import MAX_BATCH
+from gpuconsole.preflight.memory.backends import unproven
+from gpuconsole.preflight.tiers import ladder
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

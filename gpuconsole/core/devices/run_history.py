@@ -23,7 +23,7 @@ class Observation:
     """When it ended."""
     outcome: Ending
     digest: str
-    """Of the script and the files it is made of; see `preflight.digest`."""
+    """Of the script and the files it is made of; see `preflight.accuracy.script_digest`."""
     script: str
     args: tuple[str, ...] = ()
     batch: int | None = None

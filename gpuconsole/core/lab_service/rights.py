@@ -1,6 +1,6 @@
 """What a caller of the lab's queue may do: to jobs, with priorities, and in its containers.
 
-Pure rules: who the caller is was found out by the service (`session.lab_service.callers`), what the
+Pure rules: the service found out who the caller is (`session.lab_service.http.callers`); what the
 lab allows stands in its settings.
 """
 

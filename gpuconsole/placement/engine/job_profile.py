@@ -16,7 +16,7 @@ from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Host
 from gpuconsole.placement.engine.board import Board, Kind
 from gpuconsole.placement.model import FREE, Policy, Request, Rules, Shun
-from gpuconsole.preflight.cost import Work, roofline
+from gpuconsole.preflight.roofline import Work, roofline
 
 if TYPE_CHECKING:
     from gpuconsole.placement.engine.scores import Scorer

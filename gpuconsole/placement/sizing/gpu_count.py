@@ -16,7 +16,7 @@ from gpuconsole.placement.sizing.data_parallel_speedup import (
     bandwidth_gb_s,
     speed_up,
 )
-from gpuconsole.preflight.cost import Work, roofline
+from gpuconsole.preflight.roofline import Work, roofline
 
 STEPS = (1, 2, 4, 8, 16)
 """Numbers of devices that `auto` tries."""

@@ -18,7 +18,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Task, is_due
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
-from gpuconsole.preflight.changes import Change, applied
+from gpuconsole.preflight.suggestion_edits import Change, applied
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.service import Preflight
@@ -163,7 +163,7 @@ def _smaller(report: Report, batch: int) -> tuple[int, str]:
     verdict = report.verdicts[0] if report.verdicts else None
     largest = (verdict.max_batch_size if verdict is not None else None) or 0
     if verdict is not None and 0 < largest < batch:
-        from gpuconsole.preflight.advice import rounded_batch
+        from gpuconsole.preflight.verdicts import rounded_batch
 
         return rounded_batch(largest), msg(
             "the largest that should fit on {device}", device=verdict.device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
-from gpuconsole.preflight.calibration import Calibration
+from gpuconsole.preflight.accuracy.calibration import Calibration
 from gpuconsole.state import Journal
 
 

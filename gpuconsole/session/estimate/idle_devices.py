@@ -12,7 +12,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.errors import RefusedError
 from gpuconsole.placement import Candidate
 from gpuconsole.placement.engine.device_state import is_empty
-from gpuconsole.preflight.cost import work_of
+from gpuconsole.preflight.roofline import work_of
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import NotHereError, RefusedError, ScriptFailedError
-from gpuconsole.preflight.request import probe_files
+from gpuconsole.preflight.tiers.probe_request import probe_files
 from gpuconsole.remote.isolation.claimed_folders import scratch_folder
 from gpuconsole.remote.isolation.probe_output import lines
 from gpuconsole.session.estimate.outside_folders import named_outside

@@ -14,7 +14,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, NotHereError, UsageError
-from gpuconsole.preflight.ladder import Site
+from gpuconsole.preflight.tiers.ladder import Site
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.estimate.measurement_on_host import memory_limit_mib
 from gpuconsole.waiting import within

@@ -17,7 +17,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.preflight.ladder import NO_LIMIT_S
+from gpuconsole.preflight.tiers.ladder import NO_LIMIT_S
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate import measurement_run
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device

@@ -14,7 +14,7 @@ from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.preflight.calibration import Calibration
+from gpuconsole.preflight.accuracy.calibration import Calibration
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.questions import Estimating

@@ -15,10 +15,10 @@ from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
-from gpuconsole.preflight.calibration import Calibration
-from gpuconsole.preflight.changes import Change, applied
-from gpuconsole.preflight.flags import Options
-from gpuconsole.preflight.ladder import NO_LIMIT_S, Means, Run, Site, is_settled
+from gpuconsole.preflight.accuracy.calibration import Calibration
+from gpuconsole.preflight.option_spellings import Options
+from gpuconsole.preflight.suggestion_edits import Change, applied
+from gpuconsole.preflight.tiers.ladder import NO_LIMIT_S, Means, Run, Site, is_settled
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.applying import question, steps_open, suggested_steps
 from gpuconsole.session.estimate.history import History

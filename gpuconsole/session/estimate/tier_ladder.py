@@ -18,7 +18,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.preflight.ladder import (
+from gpuconsole.preflight.tiers.ladder import (
     Means,
     Run,
     Site,

@@ -23,8 +23,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.lab_service.http.rates import Underway
 from gpuconsole.session.lab_service.measuring import Record
-from gpuconsole.session.lab_service.rates import Underway
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session

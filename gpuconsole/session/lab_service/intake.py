@@ -30,8 +30,8 @@ from gpuconsole.session.dispatch.attempt.container_spec import (
     start_path,
 )
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
+from gpuconsole.session.lab_service.http.rates import new_jobs
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Submission, Wanted
-from gpuconsole.session.lab_service.rates import new_jobs
 from gpuconsole.session.lab_service.sound import require_sound
 from gpuconsole.session.queue import commands
 from gpuconsole.session.submit.secrets import require_values, without_values

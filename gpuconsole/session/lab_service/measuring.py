@@ -22,11 +22,11 @@ from gpuconsole.session.dispatch.attempt.container_spec import (
 )
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
 from gpuconsole.session.estimate.measurement_on_host import Asked, clear, measure_on_host
+from gpuconsole.session.lab_service.http.rates import Underway
+from gpuconsole.session.lab_service.http.streams import send_while
 from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.intake import require_mounts
 from gpuconsole.session.lab_service.protocol import MEASUREMENT, REQUEST_BYTES, Measurement
-from gpuconsole.session.lab_service.rates import Underway
-from gpuconsole.session.lab_service.streams import send_while
 from gpuconsole.session.lab_service.turns import MeasuringTurns
 from gpuconsole.session.lab_service.uploads import Uploads, read_document
 

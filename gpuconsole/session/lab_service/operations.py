@@ -15,6 +15,8 @@ from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
+from gpuconsole.session.lab_service.http.rates import Underway
+from gpuconsole.session.lab_service.http.streams import send_while
 from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.measuring import Record
 from gpuconsole.session.lab_service.protocol import (
@@ -30,8 +32,6 @@ from gpuconsole.session.lab_service.protocol import (
     Pulled,
     refusal_of,
 )
-from gpuconsole.session.lab_service.rates import Underway
-from gpuconsole.session.lab_service.streams import send_while
 from gpuconsole.session.lab_service.turns import MeasuringTurns
 from gpuconsole.waiting import within
 

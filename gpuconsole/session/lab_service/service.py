@@ -20,10 +20,18 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.lab_service.acts import Acts, cost_of
-from gpuconsole.session.lab_service.bodies import ACT_BYTES, OPERATION_BYTES, Bodies
-from gpuconsole.session.lab_service.callers import caller_of
 from gpuconsole.session.lab_service.feed import Feed
 from gpuconsole.session.lab_service.host_reads import HostReads
+from gpuconsole.session.lab_service.http.bodies import ACT_BYTES, OPERATION_BYTES, Bodies
+from gpuconsole.session.lab_service.http.callers import caller_of
+from gpuconsole.session.lab_service.http.rates import Rates
+from gpuconsole.session.lab_service.http.unix_server import (
+    Handler,
+    UnixServer,
+    errors_as_answers,
+    json_answer,
+    require_version,
+)
 from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.inside import Inside
 from gpuconsole.session.lab_service.intake import Intake
@@ -52,16 +60,8 @@ from gpuconsole.session.lab_service.protocol import (
     Notified,
     packed,
 )
-from gpuconsole.session.lab_service.rates import Rates
 from gpuconsole.session.lab_service.reports import Reports
 from gpuconsole.session.lab_service.turns import MeasuringTurns
-from gpuconsole.session.lab_service.unix_server import (
-    Handler,
-    UnixServer,
-    errors_as_answers,
-    json_answer,
-    require_version,
-)
 from gpuconsole.session.lab_service.uploads import Uploads, read_document
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.messages.courier import Ways

@@ -35,7 +35,7 @@ from gpuconsole.placement.rules.fair_share import Usage
 from gpuconsole.placement.rules.quotas import Limits
 from gpuconsole.placement.rules.rules import LabRules, any_image, limits_of
 from gpuconsole.placement.sizing.gpu_count import DeviceCount, Groups, Room, free_devices
-from gpuconsole.preflight.cost import Work, recorded_work
+from gpuconsole.preflight.roofline import Work, recorded_work
 from gpuconsole.session.dispatch.device_sharing import pairs, willing
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.host_faults import behind_others, faults_of, shunned

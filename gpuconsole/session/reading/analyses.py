@@ -16,7 +16,7 @@ from gpuconsole.core.submission.projects import project_of
 from gpuconsole.core.submission.script_edits import edited_texts
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Trail
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Trail
 
 REMEMBERED = 32
 SIBLINGS = 500

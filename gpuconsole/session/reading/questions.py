@@ -18,8 +18,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.text import clean
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight.changes import Change
-from gpuconsole.preflight.flags import Options
+from gpuconsole.preflight.option_spellings import Options
+from gpuconsole.preflight.suggestion_edits import Change
 from gpuconsole.session.reading import recordings
 from gpuconsole.session.reading.analyses import located
 from gpuconsole.session.reading.recordings import Mode
@@ -145,8 +145,8 @@ class Requesting(_Refusing[Requested]):
 
     def answer(self, analyses: Analyses) -> Requested:
         """Return the request. UsageError for a script that cannot be read."""
-        from gpuconsole.preflight import request
-        from gpuconsole.preflight.digest import modules
+        from gpuconsole.preflight.accuracy.script_digest import modules
+        from gpuconsole.preflight.tiers import probe_request as request
 
         task, script = replace(self.task, project=str(self.root)), Path(self.task.script)
         env = {name: value for name, value in task.env.items() if name != "PYTHONPATH"}

@@ -19,7 +19,7 @@ from gpuconsole.session.reading.installed import paddle_version
 
 if TYPE_CHECKING:
     from gpuconsole import preflight
-    from gpuconsole.preflight.ondevice import OnDevice
+    from gpuconsole.preflight.tiers.device_peaks import OnDevice
 
 Mode = MeasuredTier
 MODES = MEASURED_TIERS
@@ -73,7 +73,7 @@ def read(
     analysis: preflight.Analysis | None = None,
 ) -> preflight.Measured | OnDevice:
     """Return what a recording of a tier says; UsageError when it is none."""
-    from gpuconsole.preflight import measured, ondevice
+    from gpuconsole.preflight.tiers import device_peaks, measured
 
     if document.get("mode") != mode:
         raise UsageError(
@@ -82,7 +82,7 @@ def read(
             "Measure again.",
         )
     if mode == "device":
-        return ondevice.load(document, script=task.script, analysis=analysis)
+        return device_peaks.load(document, script=task.script, analysis=analysis)
     return measured.load(dict(document), script=task.script, analysis=analysis)
 
 
@@ -108,7 +108,11 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
     It is of all that decides the answer and is known before the script runs: its text and what
     that imports, the command line, and what it runs in. The batch size does not count.
     """
-    from gpuconsole.preflight.digest import lasting_edits, script_digest, settings_of
+    from gpuconsole.preflight.accuracy.script_digest import (
+        lasting_edits,
+        script_digest,
+        settings_of,
+    )
     from gpuconsole.state.files.probe_recordings import key_of
 
     root = _root(task)

@@ -17,7 +17,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.trust import private
 from gpuconsole.errors import ConsoleError, JournalError, UnreachableError, UsageError
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.lab_service.client import CONNECT_S, Way, leading
+from gpuconsole.session.lab_service.console.client import CONNECT_S, Way, leading
 from gpuconsole.session.lab_service.protocol import VERSION
 from gpuconsole.session.standby.protocol import (
     CONFIRMED,

@@ -17,7 +17,7 @@ from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.lab_service.client import Way
+from gpuconsole.session.lab_service.console.client import Way
 from gpuconsole.session.lab_service.protocol import HeadState
 from gpuconsole.session.standby.follower import Follower
 from gpuconsole.session.standby.lead import ROUNDS, Lead

@@ -14,8 +14,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
+from gpuconsole.session.lab_service.http.unix_server import json_answer
 from gpuconsole.session.lab_service.protocol import HEAD, VERSION, HeadState
-from gpuconsole.session.lab_service.unix_server import json_answer
 from gpuconsole.session.standby.protocol import CONFIRMED
 from gpuconsole.waiting import within
 

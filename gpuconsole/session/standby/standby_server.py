@@ -10,7 +10,13 @@ from aiohttp import web
 
 from gpuconsole.core.lab_service.rights import ROOT_UID, Caller, Rights
 from gpuconsole.errors import RefusedError, UnreachableError
-from gpuconsole.session.lab_service.callers import caller_of
+from gpuconsole.session.lab_service.http.callers import caller_of
+from gpuconsole.session.lab_service.http.unix_server import (
+    UnixServer,
+    errors_as_answers,
+    json_answer,
+    require_version,
+)
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,
     HEAD,
@@ -19,12 +25,6 @@ from gpuconsole.session.lab_service.protocol import (
     VERSION,
     Answer,
     HeadState,
-)
-from gpuconsole.session.lab_service.unix_server import (
-    UnixServer,
-    errors_as_answers,
-    json_answer,
-    require_version,
 )
 
 TAKE_OVER = "takeover"

@@ -14,7 +14,7 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import joined, msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on
-from gpuconsole.preflight.batch import require_batch_size
+from gpuconsole.preflight.batch_sizes import require_batch_size
 from gpuconsole.session.dispatch.attempt.container_spec import require_targets
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 

@@ -260,7 +260,7 @@ class Settings:
         export(self.console)
 
     def _containers(self, do: str = "") -> None:
-        from gpuconsole.tui.screens.containers import ContainersScreen
+        from gpuconsole.tui.screens.container.containers import ContainersScreen
 
         self.console.push_screen(ContainersScreen(do=do))
 

@@ -10,8 +10,8 @@ from gpuconsole.core.training.log import STEP_TIME
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.core.util.line_plot import number
 from gpuconsole.tui.render.job import state_words
+from gpuconsole.tui.render.plots.training_curves import colors, plot_rows
 from gpuconsole.tui.render.text_cells import Piece, fit
-from gpuconsole.tui.render.training_curves import colors, plot_rows
 from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]

@@ -11,8 +11,8 @@ from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.xids import xid_of
 from gpuconsole.tui.render.device_rows import fp16_words, link_words, short_model
+from gpuconsole.tui.render.plots.time_plot import Mark, Scale
 from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
-from gpuconsole.tui.render.time_plot import Mark, Scale
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink
 

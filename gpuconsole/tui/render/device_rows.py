@@ -19,7 +19,7 @@ from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Metric, is_free, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners
-from gpuconsole.tui.render.sparkline import Sparks
+from gpuconsole.tui.render.plots.sparkline import Sparks
 from gpuconsole.tui.render.text_cells import Align, Piece, bar, fit
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink

@@ -15,7 +15,7 @@ from gpuconsole.core.submission.script_edits import BATCH, CHANGES, Edit, diff_o
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg, sentences
-from gpuconsole.preflight.ladder import ended_words
+from gpuconsole.preflight.tiers.ladder import ended_words
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
 from gpuconsole.tui.style.styles import Ink

@@ -22,7 +22,7 @@ _MODES = {
     "triage": ("screens.incidents", "TriageScreen"),
 }
 _OTHERS = (
-    *(f"screens.{name}" for name in ("host", "containers", "device", "usage", "compare")),
+    *(f"screens.{name}" for name in ("host", "container.containers", "device", "usage", "compare")),
     *(f"screens.{name}" for name in ("help", "jump", "messages")),
     "palette.screen",
 )

@@ -176,7 +176,7 @@ class FleetScreen(ConsoleScreen):
 
     def action_containers(self) -> None:
         """Show the containers of every host."""
-        from gpuconsole.tui.screens.containers import ContainersScreen
+        from gpuconsole.tui.screens.container.containers import ContainersScreen
 
         self.app.push_screen(ContainersScreen())
 

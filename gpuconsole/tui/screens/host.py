@@ -17,8 +17,8 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.render.fleet_map.layout import Density
 from gpuconsole.tui.render.host import device_lines, event_lines, image_lines, state_lines
+from gpuconsole.tui.render.plots.time_plot import Scale
 from gpuconsole.tui.render.processes import host_process_lines
-from gpuconsole.tui.render.time_plot import Scale
 from gpuconsole.tui.render.topology import topology_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.device import DeviceScreen
@@ -135,7 +135,7 @@ class HostScreen(ConsoleScreen):
 
     def action_containers(self) -> None:
         """Show the host's containers."""
-        from gpuconsole.tui.screens.containers import ContainersScreen
+        from gpuconsole.tui.screens.container.containers import ContainersScreen
 
         self.app.push_screen(ContainersScreen(self._host))
 

@@ -31,11 +31,11 @@ from gpuconsole.tui.render.job import (
     head_lines,
     short_head,
 )
-from gpuconsole.tui.render.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.plots.time_plot import Scale, plot_lines
+from gpuconsole.tui.render.plots.training_curves import curve_lines, drawn_with, plots_of
 from gpuconsole.tui.render.queue import in_order
 from gpuconsole.tui.render.text_cells import text
-from gpuconsole.tui.render.time_plot import Scale, plot_lines
-from gpuconsole.tui.render.training_curves import curve_lines, drawn_with, plots_of
 from gpuconsole.tui.render.training_progress import Pace
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens import job_actions

@@ -30,7 +30,7 @@ from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.fleet_map.rows import MapView, draw_row, host_heading
 from gpuconsole.tui.render.fleet_map.selection import Choice, changed_places
-from gpuconsole.tui.render.sparkline import Past, Sparks
+from gpuconsole.tui.render.plots.sparkline import Past, Sparks
 from gpuconsole.tui.render.text_cells import strip, whole_strip
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import ink_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconsole.core.history import Series
-from gpuconsole.tui.render.time_plot import Mark, Scale, plot_lines
+from gpuconsole.tui.render.plots.time_plot import Mark, Scale, plot_lines
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import Panel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from gpuconsole.tui.render.time_slider import TimeView, Track, slider_line
+from gpuconsole.tui.render.plots.time_slider import TimeView, Track, slider_line
 from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import Line
 

@@ -14,7 +14,7 @@ from gpuconsole.placement.sizing.gpu_count import (
     free_devices,
     largest_groups,
 )
-from gpuconsole.preflight.cost import Work
+from gpuconsole.preflight.roofline import Work
 
 A100 = "NVIDIA A100-SXM4-40GB"
 RTX = "NVIDIA GeForce RTX 3090"

@@ -20,8 +20,8 @@ from gpuconsole.core.submission.script_edits import (
     with_edits,
 )
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight.changes import Change, applied
 from gpuconsole.preflight.rewriting import rewrite
+from gpuconsole.preflight.suggestion_edits import Change, applied
 from tests.preflight.rewriting.loops import BLOCKS, ENCODER, FIT, LOOPS, MINIMIZE, TUTORIAL
 
 KINDS: tuple[EditKind, ...] = ("accumulate", "amp", "recompute")

@@ -13,7 +13,7 @@ from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.errors import ConsoleError, EngineError, JournalError, ReadOnlyError, RefusedError
 from gpuconsole.session.containers import service
 from gpuconsole.session.factory import DemoOptions, open_session
-from gpuconsole.session.lab_service.mirror import LabEngine
+from gpuconsole.session.lab_service.console.mirror import LabEngine
 from gpuconsole.session.session import Session
 from gpuconsole.simulated_lab.foreign import SimulatedCommand, SimulatedForeign
 

@@ -11,7 +11,7 @@ from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import UnreachableError, UsageError
-from gpuconsole.preflight.ladder import Site
+from gpuconsole.preflight.tiers.ladder import Site
 from gpuconsole.session.estimate import measurement_sites
 from gpuconsole.session.estimate.measurement_sites import host_sites, local_sites
 

@@ -18,7 +18,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.preflight.ladder import Means, Run, Site
+from gpuconsole.preflight.tiers.ladder import Means, Run, Site
 from gpuconsole.session.estimate.tier_ladder import CANCELLED, UNWATCHED, Climb, Effects, Watching
 
 HOST, OTHER, HERE = Site("gpu-1"), Site("gpu-2"), Site(consent=True)

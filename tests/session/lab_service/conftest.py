@@ -16,8 +16,8 @@ from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.lab_service import service as service_module
-from gpuconsole.session.lab_service.client import LabClient, LocalWay
-from gpuconsole.session.lab_service.lab_session import LabQueueSession
+from gpuconsole.session.lab_service.console.client import LabClient, LocalWay
+from gpuconsole.session.lab_service.console.lab_session import LabQueueSession
 from gpuconsole.session.lab_service.service import LabService
 from gpuconsole.session.session import Session
 

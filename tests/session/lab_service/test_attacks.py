@@ -24,8 +24,8 @@ from gpuconsole.remote.docker.files import rewrite
 from gpuconsole.session.fleet.changes import changes
 from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service import uploads
-from gpuconsole.session.lab_service.connections import MOST, make_room
 from gpuconsole.session.lab_service.feed import Told
+from gpuconsole.session.lab_service.http.connections import MOST, make_room
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,
     Answer,

@@ -15,10 +15,10 @@ from gpuconsole.config import AllowedSection, RightsSection, WindowSection
 from gpuconsole.core.containers import ResultFile
 from gpuconsole.core.jobs import Attempt, Job, JobState, Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.session.lab_service.bodies import ACT_BYTES, AT_ONCE
 from gpuconsole.session.lab_service.host_reads import OF_ACCOUNT
+from gpuconsole.session.lab_service.http.bodies import ACT_BYTES, AT_ONCE
+from gpuconsole.session.lab_service.http.rates import new_jobs
 from gpuconsole.session.lab_service.protocol import Request, Submission, Wanted
-from gpuconsole.session.lab_service.rates import new_jobs
 from gpuconsole.session.queue.commands import find, find_all
 from gpuconsole.session.submit.submit import new_ids
 from tests.session.lab_service.conftest import LabDesk, packed_project

@@ -12,7 +12,7 @@ from gpuconsole.core.engines.terminals import SESSION, SOCKET
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.lab_service import inside
-from gpuconsole.session.lab_service.lab_session import LabQueueSession
+from gpuconsole.session.lab_service.console.lab_session import LabQueueSession
 from gpuconsole.session.lab_service.protocol import Submission, Wanted
 from gpuconsole.session.ports.forwards import HOME
 from tests.session.fakes import EchoStream

@@ -18,8 +18,8 @@ from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
 from gpuconsole.session.estimate.tier_ladder import Watching
-from gpuconsole.session.lab_service.client import LocalWay
-from gpuconsole.session.lab_service.lab_session import LabQueueSession, known_settings
+from gpuconsole.session.lab_service.console.client import LocalWay
+from gpuconsole.session.lab_service.console.lab_session import LabQueueSession, known_settings
 from gpuconsole.session.lab_service.protocol import Request, Submission, Wanted
 from gpuconsole.session.report.model import Query
 from gpuconsole.state.journal import _insert

@@ -23,8 +23,9 @@ from gpuconsole.errors import (
 )
 from gpuconsole.placement.rules.quotas import Limits, Quota
 from gpuconsole.session.estimate.measurement_on_host import Asked
-from gpuconsole.session.lab_service import measuring, streams
-from gpuconsole.session.lab_service.client import NO_ANSWER, LabClient, _streamed
+from gpuconsole.session.lab_service import measuring
+from gpuconsole.session.lab_service.console.client import NO_ANSWER, LabClient, _streamed
+from gpuconsole.session.lab_service.http import streams
 from gpuconsole.session.lab_service.protocol import Measurement
 from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until

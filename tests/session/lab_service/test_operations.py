@@ -14,7 +14,7 @@ from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
 from gpuconsole.session.lab_service import operations
-from gpuconsole.session.lab_service.lab_session import LabQueueSession
+from gpuconsole.session.lab_service.console.lab_session import LabQueueSession
 from gpuconsole.session.lab_service.protocol import Operation
 from gpuconsole.simulated_lab import engine as engine_module
 from gpuconsole.state.files.images import ImageCheck

@@ -24,6 +24,7 @@ from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.transfer.packed_project import FILE_LIMIT, require_bounded
 from gpuconsole.session.lab_service import measuring
+from gpuconsole.session.lab_service.http.rates import AT_ONCE, PER_SECOND, Rates
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,
     FILES,
@@ -38,7 +39,6 @@ from gpuconsole.session.lab_service.protocol import (
     Submission,
     Wanted,
 )
-from gpuconsole.session.lab_service.rates import AT_ONCE, PER_SECOND, Rates
 from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until
 

@@ -15,9 +15,9 @@ from gpuconsole import preflight
 from gpuconsole.core.estimate import Report, Unknown
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.preflight import analysis
-from gpuconsole.preflight.changes import Change
-from gpuconsole.preflight.interpreter.machine.settings import Setting
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
+from gpuconsole.preflight.suggestion_edits import Change
+from gpuconsole.preflight.tiers import static
 from gpuconsole.session.reading import process, questions, records
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.background import AsyncReader
@@ -252,8 +252,8 @@ def test_a_script_is_followed_for_the_back_end_that_is_asked_about_alone(
         followed.append(setting.backend)
         return really(script, args, setting, *more)  # type: ignore[arg-type]
 
-    really = analysis.follow
-    monkeypatch.setattr(analysis, "follow", follow)
+    really = static.follow
+    monkeypatch.setattr(static, "follow", follow)
     task = Task("x", script=str(EXAMPLES[0]), backend="cpu")
     Estimating(task, (), "static", state=tmp_path).answer(Analyses())
     assert set(followed) == {"cpu"}

@@ -14,7 +14,7 @@ from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.session import factory
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.lab_service import service as service_module
-from gpuconsole.session.lab_service.client import LocalWay
+from gpuconsole.session.lab_service.console.client import LocalWay
 from gpuconsole.session.lab_service.service import LabService
 from gpuconsole.session.session import Session
 from gpuconsole.session.standby.follower import Follower

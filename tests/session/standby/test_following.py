@@ -18,7 +18,7 @@ from gpuconsole.core.containers import LeadMark
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.errors import RefusedError, UnreachableError, UsageError
-from gpuconsole.session.lab_service.client import HeadsWay, LocalWay, head_at
+from gpuconsole.session.lab_service.console.client import HeadsWay, LocalWay, head_at
 from gpuconsole.session.messages.service import UserSettings
 from gpuconsole.session.standby import lead as lead_module
 from gpuconsole.session.standby.fence import fenced

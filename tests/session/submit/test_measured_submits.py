@@ -15,7 +15,7 @@ from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.estimate import Estimate, Report, Unknown
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import HostBusyError, RefusedError
-from gpuconsole.preflight.ladder import Site
+from gpuconsole.preflight.tiers.ladder import Site
 from gpuconsole.session.session import Session
 from gpuconsole.state.files.images import ImageNotes, Pin
 from tests.session.test_session import FITS, Room, report_of

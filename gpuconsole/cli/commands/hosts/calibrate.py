@@ -15,7 +15,7 @@ from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.devices.run_history import HostCalibration
-    from gpuconsole.preflight.reliability import Reliability
+    from gpuconsole.preflight.accuracy.reliability import Reliability
     from gpuconsole.session.session import Session
 
 
@@ -91,7 +91,7 @@ def _show(found: HostCalibration) -> None:
 
 def _reliability() -> int:
     from gpuconsole.core.util.user_dirs import state_folder
-    from gpuconsole.preflight.reliability import reliability
+    from gpuconsole.preflight.accuracy.reliability import reliability
     from gpuconsole.session.estimate.history import recorded
 
     found = reliability(recorded(state_folder(options().state)).observations)
@@ -129,7 +129,7 @@ def _reliability_document(found: Reliability) -> dict[str, Any]:
 
 
 def _show_reliability(found: Reliability) -> None:
-    from gpuconsole.preflight.reliability import BOTH, OK, OUT, scatter
+    from gpuconsole.preflight.accuracy.reliability import BOTH, OK, OUT, scatter
 
     if found.too_few:
         tell(found.too_few)

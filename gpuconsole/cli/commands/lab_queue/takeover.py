@@ -49,7 +49,7 @@ def takeover(force: bool, path: Path | None) -> int:
 
 
 async def _taken_over(force: bool, path: Path | None) -> HeadState:
-    from gpuconsole.session.lab_service.client import LabClient, LocalWay, head_at
+    from gpuconsole.session.lab_service.console.client import LabClient, LocalWay, head_at
     from gpuconsole.session.lab_service.protocol import SOCKET, Request
     from gpuconsole.session.standby.standby_server import TAKE_OVER
 

@@ -90,7 +90,7 @@ def preflight(
         measure=measure,
     )  # fmt: skip
     from gpuconsole.cli import estimate, remembered_answers
-    from gpuconsole.preflight.changes import applied
+    from gpuconsole.preflight.suggestion_edits import applied
     from gpuconsole.session.estimate.applying import question, steps_open, suggested_steps
     from gpuconsole.session.reading.background import AsyncReader
 

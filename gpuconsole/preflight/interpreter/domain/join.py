@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.numpy.array import Array
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 FEWEST, MOST = 64, 50_000
 """Items that are looked at: at least so many, and so many values inside of them in all."""

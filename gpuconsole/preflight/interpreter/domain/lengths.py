@@ -22,7 +22,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_KNOWN = 100_000
 """Items that a list of known length is written out to."""

@@ -14,7 +14,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 
 class Mapping(Native):

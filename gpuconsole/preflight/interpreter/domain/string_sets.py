@@ -21,7 +21,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_WORDS = 5000
 MAX_LETTERS = 200_000

@@ -11,7 +11,7 @@ from gpuconsole.preflight.interpreter.domain.values import Unknown, Value, first
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_LENGTH = 200_000
 """Items or characters of anything that the analysis makes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gpuconsole.preflight.interpreter.domain import syntax
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 Value = Any
 """A constant, a list/tuple/dict/set of values, or one of the classes of this package."""

@@ -30,7 +30,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
 """Functions whose result would settle what is made of an unknown thing, rather than the thing."""

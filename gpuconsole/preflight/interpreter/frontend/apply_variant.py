@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
-from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeFunction, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.autograd.recompute import recompute
 from gpuconsole.preflight.interpreter.paddle.nn.containers import LayerList, Sequential
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.paddle.training import amp
+from gpuconsole.preflight.memory.backends import terms
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter

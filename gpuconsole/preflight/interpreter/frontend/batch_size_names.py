@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gpuconsole.preflight.interpreter.domain.values import Sourced
 from gpuconsole.preflight.interpreter.frontend.source import Script
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_NAMED = 4
 _WORD = "batch"

@@ -18,7 +18,7 @@ from gpuconsole.preflight.interpreter.domain.values import Form, Root, Unknown, 
 from gpuconsole.preflight.interpreter.numpy.array import Array
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_ASKS = 3
 """Questions put at once."""

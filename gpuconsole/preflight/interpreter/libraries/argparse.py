@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.libraries.command_line import (
     is_flag,
     set_value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 BOOLEAN = "BooleanOptionalAction"
 

@@ -19,7 +19,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.libraries.argparse import Parser
 from gpuconsole.preflight.interpreter.libraries.command_line import BY_NAME, Option
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
 if TYPE_CHECKING:

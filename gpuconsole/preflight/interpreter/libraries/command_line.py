@@ -11,7 +11,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 BY_NAME = ("int", "float", "str", "bool")
 """Built-in types that words are converted with."""

@@ -20,7 +20,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, dtype_name, extents, picked, promote
 from gpuconsole.preflight.interpreter.numpy.array_methods import transposed
 

@@ -11,7 +11,7 @@ from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 CHANGING = frozenset(["paddleslim"])
 """Roots of modules that change the networks they are given."""

@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.libraries import (
     network_changes,
     paddlenlp,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import functions as numpy_functions
 from gpuconsole.preflight.interpreter.paddle import namespace as paddle_namespace
 from gpuconsole.preflight.interpreter.paddle.vision import transforms

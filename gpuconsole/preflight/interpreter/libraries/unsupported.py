@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Blocked, Unknown
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 FRAMEWORKS: Mapping[str, str] = MappingProxyType({
     "torch": "PyTorch", "torchvision": "PyTorch", "pytorch_lightning": "PyTorch",

@@ -30,7 +30,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.libraries import unsupported
 from gpuconsole.preflight.interpreter.libraries.argparse import Parsed
 from gpuconsole.preflight.interpreter.machine import exceptions, instantiation
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import ufuncs_grids
 from gpuconsole.preflight.interpreter.numpy.array import Array, reshaped
 from gpuconsole.preflight.interpreter.paddle.autograd import grad_mode

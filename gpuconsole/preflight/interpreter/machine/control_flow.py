@@ -25,7 +25,7 @@ from gpuconsole.preflight.interpreter.frontend.answers import weightless
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE, Returned, returns
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
-from gpuconsole.preflight.interpreter.machine.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.machine.schedules import MAX_TURNS, Counter, rare_turns
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserRaise,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 
 class Error(Native):

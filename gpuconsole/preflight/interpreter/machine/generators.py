@@ -29,7 +29,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 Steps = Generator[Value, None, Any]
 """The items that a block yields; its result says how the block ended."""

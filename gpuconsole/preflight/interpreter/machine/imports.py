@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries import unsupported
-from gpuconsole.preflight.interpreter.machine.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 
 def instance(

@@ -28,7 +28,7 @@ from gpuconsole.preflight.interpreter.machine import (
     imports,
     statements,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import copy as stdlib_copy
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
 

@@ -26,7 +26,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     formed,
 )
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS
+from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS
 from gpuconsole.preflight.interpreter.numpy.array import Array
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     first_unknown,
     plain,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import array as numpy_array
 from gpuconsole.preflight.interpreter.numpy import array_methods, contents
 from gpuconsole.preflight.interpreter.numpy.array import Array

@@ -27,8 +27,8 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, ITEM_B
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
-    from gpuconsole.preflight.trace import Storage
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+    from gpuconsole.preflight.memory.trace import Storage
 
 MAX_DATA = 1024
 """Numbers that an array remembers."""

@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.numpy.array import (
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, ITEM_BYTES, as_shape
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_LISTED = 10_000
 

@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.stdlib.json_yaml import path_text
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_BYTES = 2**20
 MAX_LINES = 50_000

@@ -44,7 +44,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 Call = Callable[..., Value]
 MAX_PLACES = 15

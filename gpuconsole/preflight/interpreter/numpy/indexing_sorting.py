@@ -30,7 +30,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, as
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_BINS = 2**24
 

@@ -21,7 +21,7 @@ from gpuconsole.preflight.interpreter.numpy.array import Array, extents, make, p
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import as_shape
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 
 def _parts(run: Run, parts: Value) -> list[tuple[tuple[int, ...], str]] | Unknown:

@@ -26,7 +26,7 @@ from gpuconsole.preflight.interpreter.numpy.array import (
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, as_shape
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 Call = Callable[..., Value]
 

@@ -19,7 +19,7 @@ from gpuconsole.preflight.interpreter.numpy import array_methods as methods
 from gpuconsole.preflight.interpreter.numpy.array import Array, binary, dtype_name, extents, make
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
             "logical_or": "any", "logical_and": "all", "fmax": "max", "fmin": "min"}  # fmt: skip

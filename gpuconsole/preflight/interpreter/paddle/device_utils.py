@@ -14,7 +14,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeFunction,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
 _AMOUNTS = (

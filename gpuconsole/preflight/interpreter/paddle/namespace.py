@@ -12,7 +12,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeFunction,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import array as numpy_array
 from gpuconsole.preflight.interpreter.numpy import indexing_sorting
 from gpuconsole.preflight.interpreter.paddle import device_utils

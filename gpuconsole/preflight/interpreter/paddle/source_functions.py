@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from gpuconsole.preflight.interpreter.domain.values import Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written, names_of
 
 _HOMES = {"functional": "paddle.nn.functional", "tensor": "paddle"}

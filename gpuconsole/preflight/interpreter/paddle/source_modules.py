@@ -21,7 +21,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserModule,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 _DEFINED = re.compile(r"^(?:class|def) ([A-Za-z]\w*)|^([A-Za-z]\w*) = ", re.MULTILINE)
 

@@ -37,7 +37,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.machine import exceptions
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, is_data, total_of
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib import (

@@ -25,7 +25,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 
 if TYPE_CHECKING:

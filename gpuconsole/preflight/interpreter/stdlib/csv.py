@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserClass,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
 if TYPE_CHECKING:

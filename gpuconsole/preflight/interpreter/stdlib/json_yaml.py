@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
 from gpuconsole.preflight.interpreter.frontend import source
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 if TYPE_CHECKING:
     import yaml

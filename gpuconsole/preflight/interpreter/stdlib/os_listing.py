@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuconsole.preflight.interpreter.domain.values import Namespace, NativeFunction, Unknown, Value
 from gpuconsole.preflight.interpreter.frontend import source
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import json_yaml
 
 ELSEWHERE = "what lies on the disk where the script will run"

@@ -16,7 +16,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import json_yaml, os_listing
 from gpuconsole.preflight.interpreter.stdlib.io import Open
 from gpuconsole.preflight.interpreter.stdlib.os_listing import ELSEWHERE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError
-from gpuconsole.preflight.ladder import CLIMBED, is_settled
+from gpuconsole.preflight.tiers.ladder import CLIMBED, is_settled
 from gpuconsole.session.estimate.tier_ladder import Watching, refuses
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpuconsole.core.estimate import Report
     from gpuconsole.core.jobs import Task
-    from gpuconsole.preflight.ladder import Run
+    from gpuconsole.preflight.tiers.ladder import Run
 
 GROUP = "measure"
 REST_S = 1.0

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.preflight import Analysis, analyse
-from gpuconsole.preflight.following import Outcome
-from gpuconsole.preflight.liveness import peak
+from gpuconsole.preflight.memory.liveness import peak
+from gpuconsole.preflight.tiers.static_run import Outcome
 
 Write = Callable[..., Path]
 

@@ -13,11 +13,12 @@ import pytest
 
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Task
-from gpuconsole.preflight import Analysis, Card, analyse, analysis, choices, report, request
-from gpuconsole.preflight.following import Outcome, follow
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS
-from gpuconsole.preflight.interpreter.machine.settings import Setting
-from gpuconsole.preflight.reporting import LEFT_OUT
+from gpuconsole.preflight import Analysis, Card, analyse, report
+from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
+from gpuconsole.preflight.report_builder import LEFT_OUT
+from gpuconsole.preflight.tiers import probe_request, static, static_choices
+from gpuconsole.preflight.tiers.static_run import Outcome, follow
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.questions import Naming
 from tests.waiting import BOUNDED_S
@@ -69,7 +70,7 @@ def answer(path: Path) -> tuple[Report, Analysis]:
 def test_a_long_script_is_told_what_can_be_tried_in_time(write: Write) -> None:
     """Accumulation follows from the smaller batch; mixed precision is tried first."""
     found, one = answer(script(write, LONG))
-    assert analysis.LONG_STEPS < one.outcome().steps < MAX_STEPS
+    assert static.LONG_STEPS < one.outcome().steps < MAX_STEPS
     assert {one.verdict for one in found.verdicts} == {"will-not-fit"}
     kinds = [one.kind for one in found.suggestions]
     assert kinds == ["batch-size", "accumulate", "amp", "device"]
@@ -78,7 +79,7 @@ def test_a_long_script_is_told_what_can_be_tried_in_time(write: Write) -> None:
 def test_a_script_that_is_too_long_to_follow_again_says_so(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analysis, "TRY_STEPS", analysis.LONG_STEPS)
+    monkeypatch.setattr(static, "TRY_STEPS", static.LONG_STEPS)
     found, one = answer(script(write, LONG))
     assert one.tries("gpu") == 0
     assert [one.kind for one in found.suggestions] == ["batch-size", "accumulate", "device"]
@@ -119,7 +120,7 @@ def test_a_search_that_takes_too_long_stays_on_the_safe_side(
     path = script(write, 1, "loss = (net(x) @ net(x).t()).mean()")
     sizes = [2, 8, 512, 3, 100, 300, 600]
     exact = [analyse(path).reserved_at("cpu")(one) for one in sizes]
-    monkeypatch.setattr(analysis, "SEARCH_STEPS", 0)
+    monkeypatch.setattr(static, "SEARCH_STEPS", 0)
     reserved = analyse(path).reserved_at("cpu")
     assert reserved(512) == exact[2]
     assert [reserved(one) for one in sizes[:-1]] == [exact[2]] * 6
@@ -133,9 +134,9 @@ def test_sides_of_a_condition_are_tried_while_there_is_time(write: Write) -> Non
     def long(setting: Setting) -> Outcome:
         tried.append(setting)
         found = follow(path, (), setting, MappingProxyType({}))
-        return replace(found, steps=choices.TEST_STEPS)
+        return replace(found, steps=static_choices.TEST_STEPS)
 
-    found, _ = choices.worst(long, Setting(), long(Setting()))
+    found, _ = static_choices.worst(long, Setting(), long(Setting()))
     assert len(tried) == 2
     assert found.bound
     assert any("other sides cannot be followed" in note for note in found.notes)
@@ -150,7 +151,7 @@ def test_a_script_that_ends_with_its_budget_is_followed_once(
         follows.append(setting)
         return follow(script, args, setting, *rest)
 
-    monkeypatch.setattr(analysis, "follow", counted)
+    monkeypatch.setattr(static, "follow", counted)
     script = tmp_path / "train.py"
     script.write_text(
         "import paddle\nnet = paddle.nn.Linear(4, 4)\nx = paddle.randn([8, 4])\n"
@@ -172,10 +173,10 @@ def test_for_a_measured_tier_a_script_is_followed_once(
         follows.append(setting)
         return follow(script, args, setting, *rest)
 
-    monkeypatch.setattr(analysis, "follow", counted)
+    monkeypatch.setattr(static, "follow", counted)
     path = script(write, 1, UNDECIDED)
     brief = analyse(path).brief()
-    assert request.build(brief, path, mode="meta")["batches"] == [4096, 8192]
+    assert probe_request.build(brief, path, mode="meta")["batches"] == [4096, 8192]
     assert len(follows) == 1
     task = Task("x", script=str(path))
     analyses = Analyses()

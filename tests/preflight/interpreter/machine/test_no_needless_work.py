@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.preflight import Analysis, analyse, analysis
+from gpuconsole.preflight import Analysis, analyse
 from gpuconsole.preflight.interpreter.domain import syntax
 from gpuconsole.preflight.interpreter.frontend import source
-from gpuconsole.preflight.interpreter.machine.run import MAX_STEPS, STEPS_ON
+from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS, STEPS_ON
+from gpuconsole.preflight.tiers import static
 
 TRAIN = """
 import numpy as np
@@ -44,13 +45,13 @@ UNKNOWN = "size = h5py.File('a')['x'].shape[0]\nhead = nn.Linear(size, 8)"
 def followed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Each time that a script is followed, its setting."""
     seen: list[object] = []
-    follow = analysis.follow
+    follow = static.follow
 
     def counted(*args: object) -> object:
         seen.append(args[2])
         return follow(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(analysis, "follow", counted)
+    monkeypatch.setattr(static, "follow", counted)
     return seen
 
 
@@ -99,14 +100,14 @@ def test_a_side_is_followed_no_further_than_its_memory_is_known(
 ) -> None:
     """What is said of the script is told by the run that follows both sides."""
     seen: list[int] = []
-    follow = analysis.follow
+    follow = static.follow
 
     def noted(*args: object) -> object:
         found = follow(*args)  # type: ignore[arg-type]
         seen.append(found.steps)
         return found
 
-    monkeypatch.setattr(analysis, "follow", noted)
+    monkeypatch.setattr(static, "follow", noted)
     long = "for one in range(400):\n    words = [str(k) for k in range(one % 50)]\n"
     found = scan(TRAIN.format(first="", then=f"{UNKNOWN}\n{long}", wide=128)).estimate()
     assert found.memory is None

@@ -13,8 +13,8 @@ import pytest
 from gpuconsole.preflight.interpreter.domain.values import Scope, Unknown
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
-from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.machine.settings import Setting
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 from tests.real.operator_rig import Case, in_interpreter, script
 
 HEAD = """

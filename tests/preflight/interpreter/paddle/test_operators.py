@@ -9,9 +9,9 @@ from importlib import resources
 import pytest
 
 from gpuconsole.preflight import Analysis
-from gpuconsole.preflight.interpreter.machine.modes import Amp
-from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.machine.settings import Setting
+from gpuconsole.preflight.interpreter.machine.run_state.modes import Amp
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.ops.table import count, rules
 from tests.real.operator_rig import Case, Moment, in_interpreter, script

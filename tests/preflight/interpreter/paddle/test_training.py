@@ -9,10 +9,10 @@ import pytest
 
 from gpuconsole.core.estimate import Memory
 from gpuconsole.core.units import MIB
-from gpuconsole.preflight import Analysis, Card, advice, analyse
-from gpuconsole.preflight.backends import TERMS, terms
-from gpuconsole.preflight.trace import Trace
-from gpuconsole.preflight.variant import Variant
+from gpuconsole.preflight import Analysis, Card, analyse, verdicts
+from gpuconsole.preflight.memory.backends import TERMS, terms
+from gpuconsole.preflight.memory.trace import Trace
+from gpuconsole.preflight.memory.variant import Variant
 
 Write = Callable[..., Path]
 ENCODER = """
@@ -259,7 +259,7 @@ def test_a_budget_for_a_static_program_leaves_room_for_its_executor(write: Write
     analysis = analyse(write(STATIC.replace("BATCH", "512")))
     budget = memory(analysis, 512, backend="cpu").total_mib
     cards = [Card("budget", "", "cpu", limit, exact=True) for limit in (budget, 1.0601 * budget)]
-    tight, enough = advice.verdicts(analysis, 512, cards)
+    tight, enough = verdicts.verdicts(analysis, 512, cards)
     assert tight.verdict == "will-not-fit"
     assert tight.max_batch_size is not None
     assert 0.9 * 512 < tight.max_batch_size < 512

@@ -13,11 +13,11 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.autograd import backward as autograd_backward
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Gradient, Node, Tensor
-from gpuconsole.preflight.trace import Storage
+from gpuconsole.preflight.memory.trace import Storage
 
 
 def _tensors(value: Value) -> list[Tensor]:

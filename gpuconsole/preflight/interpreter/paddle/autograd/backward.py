@@ -20,11 +20,11 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     Parameter,
     Tensor,
 )
+from gpuconsole.preflight.memory.trace import Kind, Storage
 from gpuconsole.preflight.meta.graph import in_degrees, on_a_way, reachable
-from gpuconsole.preflight.trace import Kind, Storage
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 BESIDE = 2
 """Operators that the static executor begins while a parameter is being updated (measured)."""

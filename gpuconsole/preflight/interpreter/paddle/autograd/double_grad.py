@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Edge, Gradient, Node
 
 if TYPE_CHECKING:
-    from gpuconsole.preflight.interpreter.machine.run import Run
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 IN_PARTS = frozenset({"divide", "silu", "swish"})
 """Operators whose second derivative Paddle builds of others, each of which keeps its own."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Function, Native, Value, Wrapped
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconsole.preflight.interpreter.domain.values import NativeFunction, Unknown, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward_all
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Gradient, Node, Tensor
-from gpuconsole.preflight.trace import Storage
+from gpuconsole.preflight.memory.trace import Storage
 
 
 def _tensors(value: Value) -> list[Tensor]:

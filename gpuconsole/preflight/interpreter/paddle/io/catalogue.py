@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeClass, Unknown, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.io.dataset import Library
 from gpuconsole.preflight.interpreter.paddle.vision.transforms import Picture

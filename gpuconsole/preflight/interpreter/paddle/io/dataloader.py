@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     Blocked,
@@ -24,9 +23,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import questions
 from gpuconsole.preflight.interpreter.libraries.cv2 import Photo
-from gpuconsole.preflight.interpreter.machine.batches import Queue
-from gpuconsole.preflight.interpreter.machine.progress import CYCLES
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.batches import Queue
+from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
 from gpuconsole.preflight.interpreter.paddle.io import catalogue
 from gpuconsole.preflight.interpreter.paddle.io.dataset import (
@@ -41,7 +40,8 @@ from gpuconsole.preflight.interpreter.paddle.io.dataset import (
 )
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, Tensor
 from gpuconsole.preflight.interpreter.paddle.vision.transforms import Picture
-from gpuconsole.preflight.trace import Storage
+from gpuconsole.preflight.memory.backends import terms
+from gpuconsole.preflight.memory.trace import Storage
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter

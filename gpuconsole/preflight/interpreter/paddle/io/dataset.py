@@ -16,7 +16,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 

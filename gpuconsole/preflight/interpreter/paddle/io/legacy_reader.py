@@ -16,7 +16,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     first_unknown,
 )
 from gpuconsole.preflight.interpreter.machine.generators import Walk
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_BATCHES = 512
 MAX_UNUSED = 4

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import NativeClass, NativeFunction, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn import functional_kernels
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops

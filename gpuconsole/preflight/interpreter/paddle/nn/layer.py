@@ -16,8 +16,8 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
-from gpuconsole.preflight.interpreter.machine.tape import LayerCall
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.tape import LayerCall
 from gpuconsole.preflight.interpreter.paddle.nn.layer_tree import Branch
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     FLOATS,

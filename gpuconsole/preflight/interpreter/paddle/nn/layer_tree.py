@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
 
 

@@ -9,7 +9,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeFunction,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn import (
     containers,
     functional,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter

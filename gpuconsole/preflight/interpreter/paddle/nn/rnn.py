@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import ITEM_BYTES, Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.functional_layers import functional
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuconsole.preflight.interpreter.machine.modes import Amp
+from gpuconsole.preflight.interpreter.machine.run_state.modes import Amp
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS
 
 FULL_AT_O2 = frozenset({"embedding", "interpolate", "scatter"})

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import amp_casting
 from gpuconsole.preflight.interpreter.paddle.ops.table import count, rules
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
@@ -20,8 +20,8 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     Tensor,
     broadcast,
 )
+from gpuconsole.preflight.memory.trace import Storage
 from gpuconsole.preflight.meta.sizes import crossed
-from gpuconsole.preflight.trace import Storage
 
 
 def attach(

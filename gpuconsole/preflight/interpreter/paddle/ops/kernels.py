@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, floor, prod
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, ITEM_BYTES, Tensor
 

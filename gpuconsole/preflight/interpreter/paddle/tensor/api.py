@@ -13,7 +13,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.source_functions import all_sourced
 from gpuconsole.preflight.interpreter.paddle.tensor import (

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor, broadcast
 

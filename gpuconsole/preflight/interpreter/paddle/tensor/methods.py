@@ -11,7 +11,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     ShapeFault,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, DType
 from gpuconsole.preflight.interpreter.paddle.autograd import api as autograd_api
 from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward_all

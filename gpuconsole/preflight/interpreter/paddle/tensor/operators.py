@@ -11,7 +11,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import int_bounds
 from gpuconsole.preflight.interpreter.domain.dimensions import sliced
 from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault, Unknown, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor import indexing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.preflight.interpreter.domain.values import NativeFunction, ShapeFault, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor

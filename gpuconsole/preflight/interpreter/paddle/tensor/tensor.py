@@ -7,7 +7,7 @@ from math import prod
 from weakref import ref
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
-from gpuconsole.preflight.trace import Storage
+from gpuconsole.preflight.memory.trace import Storage
 
 ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4,

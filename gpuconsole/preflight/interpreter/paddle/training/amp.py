@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuconsole.preflight.backends import terms
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
-from gpuconsole.preflight.interpreter.machine.modes import Amp
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.modes import Amp
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
 from gpuconsole.preflight.interpreter.paddle.training.optimizers import Optimizer
+from gpuconsole.preflight.memory.backends import terms
 
 _HALF_NAMES = {"float16": "float16", "bfloat16": "bfloat16", "fp16": "float16", "bf16": "bfloat16"}
 _ALWAYS_FULL = ("BatchNorm",)

@@ -12,7 +12,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeFunction,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.autograd import recompute
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.training.metrics import Quiet

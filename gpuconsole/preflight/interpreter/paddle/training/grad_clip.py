@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value, first_unknown
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
-from gpuconsole.preflight.trace import Storage
+from gpuconsole.preflight.memory.trace import Storage
 
 
 class Clip(Native):

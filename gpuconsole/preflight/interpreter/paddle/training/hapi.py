@@ -15,7 +15,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward
 from gpuconsole.preflight.interpreter.paddle.autograd.grad_mode import NoGrad
 from gpuconsole.preflight.interpreter.paddle.io import saving

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

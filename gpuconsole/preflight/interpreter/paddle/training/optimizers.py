@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Blocked, Native, Value, first_unknown
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.io.saving import SavedState
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter, Tensor
 from gpuconsole.preflight.interpreter.paddle.training.grad_clip import Clip, decayed, decays
-from gpuconsole.preflight.trace import Storage
+from gpuconsole.preflight.memory.trace import Storage
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter

@@ -22,7 +22,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.autograd.backward import (
     backward,
@@ -41,7 +41,7 @@ from gpuconsole.preflight.interpreter.paddle.training.grad_clip import Clip
 from gpuconsole.preflight.interpreter.paddle.training.hapi import InputSpec
 from gpuconsole.preflight.interpreter.paddle.training.metrics import Quiet, accuracy
 from gpuconsole.preflight.interpreter.paddle.training.optimizers import Optimizer
-from gpuconsole.preflight.trace import Ledger, Storage
+from gpuconsole.preflight.memory.trace import Ledger, Storage
 
 _NOTE = (
     "A static program is counted as run in order, each tensor freed after its last use. The CPU's "

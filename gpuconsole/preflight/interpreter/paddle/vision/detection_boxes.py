@@ -9,7 +9,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     ShapeFault,
     Value,
 )
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.ops import kernels

@@ -20,7 +20,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     first_unknown,
 )
 from gpuconsole.preflight.interpreter.libraries.cv2 import Photo, unknown_side
-from gpuconsole.preflight.interpreter.machine.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import broadcast
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent

@@ -1,0 +1,1 @@
+"""How good estimates have been, and what that says of the next."""

@@ -1,0 +1,1 @@
+"""What one run of a script is asked, where it is, and what it has recorded."""

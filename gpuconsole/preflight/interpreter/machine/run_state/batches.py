@@ -1,0 +1,65 @@
+"""The batches of a run: their size, where it is written, and what loaders keep waiting."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuconsole.core.estimate import BatchSource
+from gpuconsole.preflight.interpreter.domain.values import Sourced
+from gpuconsole.preflight.memory.trace import Storage
+
+
+@dataclass(slots=True)
+class Queue:
+    """What waits in a loader beside its current batch."""
+
+    length: int
+    """Batches that wait."""
+    answered: dict[str, list[Storage]] = field(default_factory=dict)
+    """Parts of waiting batches that only an answer of the user tells, by its name."""
+
+
+@dataclass(slots=True)
+class Batches:
+    """Batch sizes that were met, loaders that give batches, and numbers that may be the size."""
+
+    met: tuple[int, str, int] | None = None
+    """The batch size that was met last, and where."""
+    now: int | None = None
+    """The batch size of the loader being walked over."""
+    seen: int | None = None
+    """The batch size that is trained on, as far as is known."""
+    source: BatchSource | None = None
+    key: str = ""
+    written: dict[str, Sourced] = field(default_factory=dict)
+    numbers: dict[ast.Constant, Sourced] = field(default_factory=dict)
+    """Whole numbers of the script that were met, by where they are written."""
+    loaders: int = 0
+    feeding: list[tuple[int, str, int]] = field(default_factory=list)
+    """Batch sizes of the loaders whose epochs are going on, with the line that walks over each."""
+    short_epochs: bool = False
+    """Whether a loader has fewer batches than it could keep waiting."""
+    queue: Queue | None = None
+    """The waiting batches of the loader that is walked over."""
+    abandoned: list[Any] = field(default_factory=list)
+    """Batches that wait in loaders whose loops were left early: their threads keep them."""
+    cutting: bool = False
+    """Whether the analysis itself ends a loop that the script would go on with."""
+
+    def found(self, batch: int, file: str, line: int) -> None:
+        """Remember a batch size: the first, until a step tells which loader trains."""
+        self.met = (batch, file, line)
+        if self.seen is None:
+            self.take(batch, file, line)
+
+    def take(self, batch: int, file: str, line: int) -> None:
+        """Take a batch size to be the one that is trained on."""
+        self.seen = int(batch)
+        if isinstance(batch, Sourced):
+            self.source = BatchSource(batch.file, batch.line, batch.kind)
+            self.key = batch.key
+        else:
+            self.source = BatchSource(file, line, "constant")
+            self.key = ""

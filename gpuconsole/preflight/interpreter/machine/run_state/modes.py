@@ -1,0 +1,62 @@
+"""How operators run at a moment: what they record for backward, and in which precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuconsole.preflight.interpreter.domain.values import Value
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter
+from gpuconsole.preflight.memory.trace import Ledger, Storage
+
+
+@dataclass(slots=True)
+class Amp:
+    """The state of automatic mixed precision at a moment."""
+
+    level: str = "O0"
+    dtype: str = "float16"
+    white: frozenset[str] = frozenset()
+    """Operators that the script itself puts on the white list, by Paddle's names."""
+    black: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Mode:
+    """What holds for the operators, layers and gradients of a run at a moment."""
+
+    dtype: str = "float32"
+    """The type of tensors that state none."""
+    grad_enabled: bool = True
+    amp: Amp = field(default_factory=Amp)
+    full_gradients: list[Parameter] = field(default_factory=list)
+    """Parameters in half precision whose gradients are cast to single after each backward."""
+    reduced: set[int] = field(default_factory=set)
+    """Parameters whose gradients a reducer copies into groups until the backward pass is over."""
+    kept: set[int] | None = None
+    """Parameters whose gradients this process keeps; None where it keeps all."""
+    at_once: bool = False
+    """Whether a parameter is updated, and its gradient gone, as soon as the gradient is there."""
+    decays: dict[int, Storage] = field(default_factory=dict)
+    """Scaled parameters that a static program adds to their gradients, by parameter."""
+    in_program: bool = False
+    """Whether a backward pass is that of a static program."""
+    nodes: list[Any] | None = None
+    """Backward nodes made since something began to collect them."""
+    recomputed: list[tuple[str, str, int]] = field(default_factory=list)
+    """Containers whose repeated blocks a variant recomputes: path, class, how many."""
+    around: Callable[[Any, Any, list[Value], dict[str, Value]], Value] | None = None
+    """What is done around the call of a layer, where a variant changes how layers run."""
+
+
+@dataclass(slots=True)
+class Program:
+    """A static program that the script writes down before an executor runs it."""
+
+    draft: Any = None
+    """What a script in static mode has written down so far."""
+    drafting: Ledger | None = None
+    """Where tensors are drafted while a static program is written, without taking memory."""
+    fed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes that a static program is fed with, by name."""

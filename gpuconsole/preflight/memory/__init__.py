@@ -1,0 +1,1 @@
+"""From a trace of allocations to the memory of a device."""

@@ -1,0 +1,435 @@
+"""The probe's recordings of one script at several batch sizes, as one trace of any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise, zip_longest
+from math import ceil, log, prod
+from typing import Any
+
+from gpuconsole.preflight.batch_sizes import MOST_BATCH
+from gpuconsole.preflight.memory.trace import AffineTrace, Kind, Trace
+
+WAITING = "waiting"
+_KINDS = ("", "parameters", "gradients", "optimizer", "inputs", WAITING)
+"""Kinds of blocks as the probe numbers them; nothing known means an activation."""
+MOST_VARIED = 0.02
+"""Share by which the elements of the batches of one run may differ, where each run is at the batch
+size that it is asked about: labels in two forms beside pictures of one size."""
+MOST_UNMATCHED = 0.01
+"""Share of the blocks' bytes that two runs may differ in before they count as two programs."""
+MOST_ALIGNED = 6000
+"""Longest stretch, in blocks, that is aligned where two runs differ: a bound on time."""
+QUADRATIC = log(3.5) / log(2)
+"""A block that grows faster than this power of the batch is one of pairs of samples: with the
+batch doubled, `b - 1` at most triples from two samples on, `b * b` takes four times as much."""
+MOST_EVENTS = 4_000_000
+MOST_BYTES = 2**44
+"""No block has 16 TiB; a larger figure is none."""
+USUAL_QUEUED, USUAL_BUFFERED = 2, 2
+"""`prefetch_factor` and `reader_buffer_size` of a loader of Paddle 3.3.1 that names none."""
+MOST_AHEAD = 10_000
+"""Batches that a reader holds ready, at most; a larger figure is none."""
+MOST_COUNT = MOST_BATCH
+"""The largest length of an axis and number of samples."""
+
+
+class Unusable(Exception):  # noqa: N818 - an answer for people, not a mistake
+    """The recordings do not tell the memory at other batch sizes; says why."""
+
+
+class OtherProgram(Unusable):
+    """With another batch size the script does something else, such as a step for each sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One recording."""
+
+    batch: int
+    events: tuple[int, ...]
+    cycles: tuple[int, ...]
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+    """The kernel in which each block was born; "" outside of kernels."""
+    kinds: tuple[str, ...]
+    inside: frozenset[int]
+    """Blocks that were born and gave back within one kernel."""
+    shapes: tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]
+    """Shapes of the tensors of each batch fetched, by reader."""
+    readers: tuple[Mapping[str, int | None], ...]
+    widest_conv: int
+    flags: frozenset[str]
+    trained: bool
+    fixed: bool = False
+    """Whether it ran with the script's own batch size, and can with no other; `batch` is 0 where
+    that has no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of a block as a function of the batch size."""
+
+    fixed: float
+    linear: float
+    square: float = 0.0
+
+    def at(self, batch: int) -> int:
+        """Return the bytes, rounded up."""
+        return max(0, ceil(self.fixed + batch * (self.linear + batch * self.square)))
+
+
+def read_run(data: Mapping[str, Any]) -> Run:
+    """Read one recording; ValueError when it is not one."""
+    try:
+        words, numbers = data["names"], data["name"]
+        run = Run(
+            batch=_whole(data["batch"], MOST_BATCH),
+            events=tuple(map(int, data["events"])),
+            cycles=tuple(map(int, data["cycles"])),
+            sizes=tuple(_whole(size, MOST_BYTES) for size in data["sizes"]),
+            names=tuple(str(words[one]) for one in numbers),
+            kinds=tuple(_KINDS[one] for one in data["kind"]),
+            inside=frozenset(map(int, data["inside"])),
+            shapes=_shapes(data["shapes"]),
+            readers=tuple(map(_reader, data["readers"])),
+            widest_conv=_whole(data["widest_conv"], MOST_BYTES),
+            flags=frozenset(map(str, data["flags"])),
+            trained=bool(data["trained"]),
+            fixed=bool(data.get("fixed", False)),
+        )
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise ValueError(f"not a recording: {error!r}") from None
+    count = len(run.sizes)
+    whole = len(run.names) == len(run.kinds) == count
+    if not whole or len(run.events) > MOST_EVENTS or run.batch < (0 if run.fixed else 1):
+        raise ValueError("not a recording: its lists do not go together")
+    if any(not -count <= event < count for event in run.events):
+        raise ValueError("not a recording: an event of no block")
+    return run
+
+
+def _whole(value: Any, most: int) -> int:
+    """Return a whole number from 0 to `most`; ValueError for any other, which JSON may hold too."""
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError("not a recording: a figure out of bounds")
+    return number
+
+
+def _reader(data: Any) -> dict[str, int | None]:
+    samples, batches = data.get("samples"), data.get("batches")
+    return {
+        "samples": None if samples is None else _whole(samples, MOST_COUNT),
+        "batches": None if batches is None else _whole(batches, MOST_COUNT),
+        "queued": _whole(data.get("queued", USUAL_QUEUED), MOST_AHEAD),
+        "buffered": _whole(data.get("buffered", USUAL_BUFFERED), MOST_AHEAD),
+    }
+
+
+def _shapes(data: Any) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
+    return tuple(
+        tuple(tuple(_shape(shape) for shape in batch) for batch in reader) for reader in data
+    )
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    # A length that a program leaves open is -1.
+    return tuple(-1 if length == -1 else _whole(length, MOST_COUNT) for length in data)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """By how many batches a reader holds more ready than one that is made without further words."""
+
+    queued: int = 0
+    """More in the queue of its thread, on the host."""
+    buffered: int = 0
+    """More that are copied to the device."""
+
+    def waiting(self, usual: int, *, host: bool) -> int:
+        """Return the batches that it holds ready; those queued count where the host's memory is
+        what is counted."""
+        return max(0, usual + self.buffered + (self.queued if host else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Blocks whose sizes are functions of the batch size, in the order of the larger run."""
+
+    run: Run
+    sizes: tuple[Size, ...]
+    conv: Size
+    samples: tuple[Size | None, ...] = ()
+    """How many samples an epoch of each reader has, None where nobody knows. Some scripts make
+    their data as long as so many batches."""
+    ahead: tuple[Ahead, ...] = ()
+    """What each reader holds ready beyond the usual."""
+    widths: tuple[Size | None, ...] = ()
+    """How many samples a batch of each reader has where that is not the batch size that is trained
+    with: loaders that evaluate may have a size of their own."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether a reader may run out of batches to hold ready."""
+        return any(one is not None for one in self.samples)
+
+    def trace(self, batch: int, waiting: int, *, kernels: bool) -> Trace:
+        """Return the trace at a batch size.
+
+        `waiting` batches are held ready by each reader that says no more; `kernels` keeps what
+        lives only within a kernel, as the CPU's kernels need it.
+        """
+        run = self.run
+        reading = zip_longest(self.samples, self.ahead, self.widths)
+        sizes: list[int] = []
+        kinds: list[Kind] = []
+        for place, kind in enumerate(run.kinds):
+            size = self.sizes[place].at(batch)
+            if kind == WAITING:
+                samples, ahead, width = next(reading, (None, None, None))
+                held = (ahead or Ahead()).waiting(waiting, host=kernels)
+                size *= ready(samples, batch, held, None if width is None else width.at(batch))
+            elif not kernels and place in run.inside:
+                size = 0
+            sizes.append(size)
+            kinds.append(_kind(kind, place in run.inside))
+        return Trace(run.events, sizes, kinds)
+
+    def line(self, waiting: int, *, kernels: bool) -> AffineTrace | None:
+        """Return the trace as exact lines, None where some block is not one."""
+        run = self.run
+        fixed: list[int] = []
+        slopes: list[int] = []
+        reading = iter(self.ahead)
+        for place, size in enumerate(self.sizes):
+            if size.square or size.fixed % 1 or size.linear % 1 or size.fixed < 0:
+                return None
+            times = 1
+            if run.kinds[place] == WAITING:
+                times = next(reading, Ahead()).waiting(waiting, host=kernels)
+            if not kernels and place in run.inside:
+                times = 0
+            fixed.append(int(size.fixed) * times)
+            slopes.append(int(size.linear) * times)
+        kinds = [_kind(kind, place in run.inside) for place, kind in enumerate(run.kinds)]
+        return AffineTrace(run.events, fixed, slopes, kinds)
+
+
+def constant(run: Run) -> Recording:
+    """Return a run as a recording that is the same at every batch size."""
+    sizes = tuple(Size(size, 0.0) for size in run.sizes)
+    samples = tuple(
+        None if one["samples"] is None else Size(one["samples"], 0.0) for one in run.readers
+    )
+    return Recording(
+        run, sizes, Size(run.widest_conv, 0.0), samples, _ahead(run), _widths(run, run)
+    )
+
+
+def ready(samples: Size | None, batch: int, waiting: int, width: int | None = None) -> int:
+    """Return how many batches a reader holds ready beside the current one; `width` is how many
+    samples each has, `batch` where that is not its own."""
+    if samples is None:
+        return waiting
+    return max(0, min(waiting, ceil(samples.at(batch) / max(1, width or batch)) - 1))
+
+
+def _widths(small: Run, large: Run) -> tuple[Size | None, ...]:
+    found: list[Size | None] = []
+    for few, many in zip_longest(small.readers, large.readers):
+        if few is None or many is None:
+            found.append(None)
+            continue
+        before, after = _width(few, small.batch), _width(many, large.batch)
+        own = before is not None or after is not None
+        sizes = before or small.batch, after or large.batch
+        found.append(grown(small.batch, sizes[0], large.batch, sizes[1]) if own else None)
+    return tuple(found)
+
+
+def _width(reader: Mapping[str, int | None], batch: int) -> int | None:
+    """Return how many samples a batch of a reader has in a run; None where so many batches of the
+    run's own size make up its epoch, or nobody knows."""
+    samples, batches = reader["samples"], reader["batches"]
+    if not samples or not batches:
+        return None
+    if batch and samples // batch <= batches <= ceil(samples / batch):
+        return None
+    return ceil(samples / batches)
+
+
+def _in_one_batch(reader: Mapping[str, int | None], batch: int) -> bool:
+    """Tell whether all samples of a reader are in one batch of a size: none has more of them."""
+    return reader["batches"] == 1 and 0 < (reader["samples"] or 0) <= batch
+
+
+def _ahead(run: Run) -> tuple[Ahead, ...]:
+    return tuple(
+        Ahead((one["queued"] or 0) - USUAL_QUEUED, (one["buffered"] or 0) - USUAL_BUFFERED)
+        for one in run.readers
+    )
+
+
+def _samples(small: Run, large: Run) -> tuple[Size | None, ...]:
+    found: list[Size | None] = []
+    for few, many in zip_longest(small.readers, large.readers):
+        # One epoch more or less in a run says nothing of its samples.
+        before, after = (few or many)["samples"], (many or few)["samples"]
+        if before is None or after is None:
+            found.append(None)
+        else:
+            found.append(grown(small.batch, before, large.batch, after))
+    return tuple(found)
+
+
+def _kind(kind: str, inside: bool) -> Kind:
+    if kind == WAITING:
+        return "inputs"
+    if kind:
+        return kind  # type: ignore[return-value]
+    return "workspace" if inside else "activations"
+
+
+def combine(small: Run, large: Run, *, exact: bool = False) -> Recording:
+    """Return one recording of two batch sizes; Unusable says why they do not make one.
+
+    `exact` runs are of the batch sizes that are asked about, so that the shapes of their batches
+    need not tell those of others.
+    """
+    for run in (small, large) if exact else ():
+        require_little_varied(run)
+    if not exact:
+        _check_shapes(small, large)
+    partner = _partners(small, large)
+    sizes: list[Size] = []
+    lost = 0
+    for place, size in enumerate(large.sizes):
+        other = partner[place]
+        if other is None:
+            lost += size
+            sizes.append(Size(size, 0.0))
+        else:
+            sizes.append(grown(small.batch, small.sizes[other], large.batch, size))
+    if lost > MOST_UNMATCHED * max(1, sum(large.sizes)):
+        raise OtherProgram(
+            f"the script does something else with {large.batch} samples than with {small.batch}: "
+            "its operators depend on the data"
+        )
+    unchanged = all(not (size.linear or size.square) for size in sizes)
+    if unchanged and not any(_in_one_batch(one, small.batch) for one in small.readers):
+        raise Unusable("the batch size that was put in changes nothing in the script's memory")
+    conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
+    return Recording(
+        large, tuple(sizes), conv, _samples(small, large), _ahead(large), _widths(small, large)
+    )
+
+
+def grown(few: int, small: int, many: int, large: int) -> Size:
+    """Return the size of a block that has `small` bytes at `few` samples, `large` at `many`."""
+    if large <= small:
+        # What shrinks with the batch is held at the most that was seen.
+        return Size(small, 0.0)
+    if small and log(large / small) / log(many / few) >= QUADRATIC:
+        square = (large / many - small / few) / (many - few)
+        return Size(0.0, small / few - square * few, square)
+    slope = (large - small) / (many - few)
+    return Size(small - slope * few, slope)
+
+
+def _partners(small: Run, large: Run) -> list[int | None]:
+    """Return for each block of the larger run the one of the smaller run that it is."""
+    if small.names == large.names and small.events == large.events:
+        return list(range(len(large.sizes)))
+    partner: list[int | None] = [None] * len(large.sizes)
+    left, right = _stretches(small), _stretches(large)
+    for ours, theirs in zip(left, right, strict=False):
+        for one, other in _aligned(
+            [small.names[i] for i in ours], [large.names[i] for i in theirs]
+        ):
+            partner[theirs[other]] = ours[one]
+    return partner
+
+
+def _stretches(run: Run) -> list[list[int]]:
+    """Return the blocks born in each cycle."""
+    ends = [0, *run.cycles, len(run.events)]
+    return [[one for one in run.events[a:b] if one >= 0] for a, b in pairwise(ends)]
+
+
+def _aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the pairs of places that go together in two nearly equal lists."""
+    least = min(len(left), len(right))
+    head = next((i for i in range(least) if left[i] != right[i]), least)
+    tail = next((i for i in range(least - head) if left[-1 - i] != right[-1 - i]), least - head)
+    pairs = [(i, i) for i in range(head)]
+    pairs += [(len(left) - 1 - i, len(right) - 1 - i) for i in range(tail)]
+    middle = left[head : len(left) - tail], right[head : len(right) - tail]
+    if all(middle) and max(map(len, middle)) <= MOST_ALIGNED:
+        matcher = SequenceMatcher(None, *middle, autojunk=False)
+        for a, b, length in matcher.get_matching_blocks():
+            pairs += [(head + a + i, head + b + i) for i in range(length)]
+    return pairs
+
+
+def _check_shapes(small: Run, large: Run) -> None:
+    """Raise Unusable when the shapes of the batches differ by more than the batch size."""
+    for ours, theirs in zip(small.shapes, large.shapes, strict=False):
+        for run, batches in ((small, ours), (large, theirs)):
+            for batch in batches[1:]:
+                if not _alike(batches[0], batch, run.batch):
+                    raise Unusable(_changing(batches[0], batch))
+        if ours and theirs:
+            for one, other in zip(ours[0], theirs[0], strict=False):
+                if not _scaled(one, other, small.batch, large.batch):
+                    raise Unusable(_changing(ours[0], theirs[0]))
+
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def varies(run: Run) -> bool:
+    """Tell whether the shapes of a run's batches change from one to the next."""
+    return any(
+        not _alike(batches[0], batch, run.batch) for batches in run.shapes for batch in batches[1:]
+    )
+
+
+def require_little_varied(run: Run) -> None:
+    """Raise Unusable where the batches of a run differ in size by more than `MOST_VARIED`."""
+    for batches in run.shapes:
+        for batch in batches[1:]:
+            sizes = _elements(batches[0]), _elements(batch)
+            varied = max(sizes) - min(sizes) > MOST_VARIED * max(sizes)
+            if varied and not _alike(batches[0], batch, run.batch):
+                raise Unusable(_changing(batches[0], batch))
+
+
+def _elements(batch: Shapes) -> int:
+    return sum(prod(shape) for shape in batch)
+
+
+def _alike(first: Shapes, batch: Shapes, size: int) -> bool:
+    """Tell whether a batch has the shapes of the first, or is an epoch's shorter last one."""
+    if len(first) != len(batch):
+        return False
+    return all(
+        one == other or (one[1:] == other[1:] and other[0] < one[0] == size)
+        for one, other in zip(first, batch, strict=True)
+    )
+
+
+def _scaled(one: tuple[int, ...], other: tuple[int, ...], few: int, many: int) -> bool:
+    return len(one) == len(other) and all(
+        a == b or a * many == b * few for a, b in zip(one, other, strict=True)
+    )
+
+
+def _changing(first: Shapes, other: Shapes) -> str:
+    one, two = next((a, b) for a, b in zip_longest(first, other, fillvalue=()) if a != b)
+    return (
+        f"the shapes of its batches change from one to the next ({list(one)}, then {list(two)}): "
+        "memory depends on the longest"
+    )

@@ -1,0 +1,232 @@
+"""One abstract run of a script, from its text to what was found."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
+from gpuconsole.core.wording import msg
+from gpuconsole.preflight.interpreter.domain import values
+from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_names, source
+from gpuconsole.preflight.interpreter.libraries.registry import library
+from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
+from gpuconsole.preflight.interpreter.machine.interpreter import TENSOR_STEPS, Interpreter
+from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run_state.run import Run, Trail
+from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
+from gpuconsole.preflight.interpreter.machine.run_state.tape import LayerCall
+from gpuconsole.preflight.interpreter.paddle.training import static_graph
+from gpuconsole.preflight.memory.trace import Trace
+
+MAX_DRAFTS = 3
+"""Times a static program is written anew for the shapes that it turns out to be fed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one abstract run found."""
+
+    trace: Trace
+    batch: int | None
+    source: BatchSource | None
+    batch_key: str
+    unknowns: tuple[Unknown, ...]
+    faults: tuple[ScriptFault, ...]
+    asks: tuple[Ask, ...]
+    answered: Mapping[str, tuple[str, int]]
+    """Answers that were used, by the name they were given for: where first."""
+    blocked: bool
+    outside: bool
+    """Whether what blocks was met outside all conditions that are not known."""
+    in_any_case: bool
+    """Whether it was also met before all of them."""
+    flags: tuple[str, ...]
+    flops: float
+    moved: float
+    """Bytes read and written by the operators of one step."""
+    kernels: int
+    """Kernels that one step launches, about."""
+    steps: int
+    """What following it took, as its budget counts."""
+    coverage: float
+    short_epochs: bool
+    """Whether a loader has fewer batches than it could keep waiting."""
+    loaded: bool
+    """Whether a loader gave the batches."""
+    candidates: tuple[str, ...]
+    """Places of numbers that equal the batch size."""
+    named: tuple[values.Sourced, ...]
+    """Numbers called a batch size, where none equals what the network sees."""
+    tests: Mapping[tuple[str, int], str]
+    """Conditions that are not known and lead to different memory, as written."""
+    notes: tuple[str, ...]
+    bound: bool
+    """Whether a condition that is not known was taken the way that needs more memory."""
+    widest_conv: int
+    """Bytes of the largest input of a convolution; 0 on the CPU back end."""
+    layers: Mapping[str, LayerCall]
+    recomputed: tuple[tuple[str, str, int], ...]
+    """Blocks that a variant recomputes: path of their container, class, how many."""
+    mishap: str
+    """An error of the analysis itself, said to users as something unknown; "" without one."""
+    files: frozenset[str]
+    """What was read beside the script: modules of its project and documents."""
+
+
+def follow(
+    script: Path,
+    args: Sequence[str],
+    setting: Setting,
+    assumptions: Mapping[str, str] = MappingProxyType({}),
+    project: Path | None = None,
+    trail: Trail | None = None,
+) -> Outcome:
+    """Run a script's syntax tree once; again where a static program is fed other shapes."""
+    read = source.read(script)
+    fed: Mapping[str, tuple[int, ...]] = {}
+    for _ in range(MAX_DRAFTS):
+        try:
+            run = Run(setting, tuple(args), assumptions, trail)
+            run.program.fed = fed
+            return _once(read, script, run, project)
+        except static_graph.OtherShapes as other:
+            fed = other.shapes
+    changing = Run(setting)
+    changing.block(changing.unknown("a static program is fed with shapes that change"))
+    return _outcome(changing, changing.tape.ledger.close(), frozenset(), ())
+
+
+def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> Outcome:
+    apply_variant.begin(run)
+    machine = Interpreter(run, script, project or script.parent, library(run))
+    collecting = gc.isenabled()
+    # Reference counts decide lifetimes; a collection in between would make them depend on luck.
+    gc.disable()
+    try:
+        _guarded(machine, read)
+        machine.imports.conclude()
+        trace = run.tape.ledger.close()
+    finally:
+        run.tape.ledger.open = False
+        if collecting:
+            gc.enable()
+    run.findings.notes.extend(read.notes)
+    return _outcome(run, trace, frozenset(machine.imports.read), batch_size_names.named(run, read))
+
+
+def _guarded(machine: Interpreter, script: source.Script) -> None:
+    run = machine.run
+    try:
+        scope = machine.imports.run_script(script)
+        run.tape.ledger.open = False
+        del scope
+    except values.Stop:
+        pass
+    except values.Blocked as blocked:
+        run.block(blocked.unknown)
+    except values.ShapeFault as fault:
+        _failed(run, fault.message, fault.shapes)
+    except values.UserRaise as raised:
+        if run.progress.cycles < CYCLES:
+            run.file, run.line = getattr(raised, "place", (run.file, run.line))
+            _failed(run, str(raised))
+    except RecursionError:
+        run.block(run.unknown("the script is nested too deep to follow"))
+    except FOLLOW_ERRORS as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        run.findings.mishap = (
+            f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {error}"
+        )
+        run.block(run.unknown(msg("the analysis does not follow this: {what}", what=error)))
+    except MemoryError:
+        run.block(run.unknown("the script makes more than the analysis can hold"))
+
+
+def _failed(run: Run, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> None:
+    """Report what ended the script: where that is not certain its memory is unknown."""
+    failed = run.fault(message, shapes)
+    if not run.findings.faults:
+        run.block(failed)
+
+
+def _unfollowed(run: Run, unknowns: Sequence[values.Unknown]) -> values.Unknown | None:
+    """Return why a run shows no steady state: what it did is not what needs the memory.
+
+    Training is followed where an optimizer has stepped often enough, other work where networks
+    have run and nothing that was called with their tensors is unknown.
+    """
+    if run.progress.cycles < CYCLES:
+        return unknowns[0] if unknowns else run.unknown("no training step was found")
+    if run.progress.optimizers:
+        return None
+    if run.findings.lost is not None:
+        return run.findings.lost
+    if not run.findings.forwards and not run.progress.backwards:
+        return unknowns[0] if unknowns else run.unknown("no forward pass of a network was found")
+    return None
+
+
+def _outcome(
+    run: Run, trace: Trace, files: frozenset[str], named: tuple[values.Sourced, ...]
+) -> Outcome:
+    unknowns = list(run.findings.unknowns.values())
+    blocking = run.findings.blocking or (
+        None if run.findings.faults else _unfollowed(run, unknowns)
+    )
+    if blocking is not None:
+        key = (blocking.file, blocking.line, blocking.reason)
+        unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]
+    seen = len(run.findings.lines_seen) or 1
+    # A backward pass reads and writes, and computes, about twice what its forward pass does.
+    passes = 3 if run.progress.backwards else 1
+    return Outcome(
+        trace=trace,
+        batch=run.batch.seen,
+        source=run.batch.source,
+        batch_key=run.batch.key,
+        unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
+        faults=tuple(run.findings.faults.values()),
+        asks=tuple(run.findings.asks.values()) if blocking is not None else (),
+        answered=run.answers.met,
+        blocked=blocking is not None
+        or (bool(run.findings.faults) and run.progress.cycles < CYCLES),
+        outside=run.findings.outside,
+        in_any_case=run.findings.in_any_case,
+        flags=tuple(sorted(run.findings.flags)),
+        flops=run.tape.flops_done * passes,
+        moved=run.tape.bytes_done * passes,
+        kernels=_kernels(run, trace),
+        coverage=max(0.0, 1.0 - len(run.findings.lines_lost) / seen),
+        steps=run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes),
+        short_epochs=run.batch.short_epochs,
+        loaded=run.batch.loaders > 0,
+        candidates=tuple(key for key, one in run.batch.written.items() if one == run.batch.seen)[
+            :8
+        ],
+        named=named,
+        tests=run.findings.tests,
+        notes=tuple(run.findings.notes),
+        bound=False,
+        widest_conv=run.tape.widest_conv,
+        recomputed=tuple(run.mode.recomputed),
+        mishap=run.findings.mishap,
+        files=files,
+        layers=run.tape.layers,
+    )
+
+
+def _kernels(run: Run, trace: Trace) -> int:
+    """Count the kernels of the last step by the blocks that they fill; views fill none.
+
+    A gradient counts twice: once where it is computed, once where its parameter is updated.
+    """
+    if len(run.progress.closed_at) < 2:
+        return 0
+    born = Counter(trace.kinds[run.progress.closed_at[-2] : run.progress.closed_at[-1]])
+    return born["activations"] + born["workspace"] + 2 * born["gradients"]

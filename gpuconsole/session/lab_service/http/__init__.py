@@ -1,0 +1,1 @@
+"""HTTP on a unix socket: who asks, how much, and what a request carries."""

@@ -1,0 +1,1 @@
+"""Screens of containers: all of them, the log of one, a command in one."""
