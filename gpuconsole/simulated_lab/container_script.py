@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.units import GIB_IN_MIB
-from gpuconsole.preflight.backends import Terms, terms
+from gpuconsole.preflight.memory.backends import Terms, terms
 
 if TYPE_CHECKING:
     from gpuconsole.core.fleet import Backend

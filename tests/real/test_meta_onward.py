@@ -476,9 +476,9 @@ def test_an_evaluation_by_hand_ends_once_its_turns_are_alike(tmp_path: Path, wal
     """A million samples that are neither trained on nor left to a loader's end."""
     script = tmp_path / "train.py"
     script.write_text(BY_HAND.format(walk=walk))
-    question = request.build(None, script, mode="meta", backend="cpu")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     for run in json.loads(done.stdout.splitlines()[-1])["document"]["runs"]:

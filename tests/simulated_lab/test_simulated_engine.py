@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.core.containers import ContainerSpec, Engine, Lease
 from gpuconsole.core.fleet import Device
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError
-from gpuconsole.preflight.backends import terms
+from gpuconsole.preflight.memory.backends import terms
 from gpuconsole.remote.injected import REPORTS
 from gpuconsole.session.dispatch.attempt.observation import read_reports
 from gpuconsole.simulated_lab import SimulatedHosts
