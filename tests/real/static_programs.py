@@ -253,7 +253,7 @@ def main() -> None:
     if way == "meta":
         from gpuconsole.preflight.meta import hook
         from gpuconsole.preflight.meta.state import STATE
-        from gpuconsole.preflight.request import operators
+        from gpuconsole.preflight.tiers.probe_request import operators
 
         hook.install()
         import paddle

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight import measured, request
+from gpuconsole.preflight.tiers import measured, probe_request
 from tests.real import static_programs
 from tests.waiting import DEADLINE_S
 
@@ -93,9 +93,9 @@ def _asked(tmp_path: Path, loop: str, before: str = "") -> dict[str, Any]:
     """Ask the tier about a script; returns its document, or the error."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(loop=loop, before=before))
-    question: Any = request.build(None, script, mode="meta", backend="cpu")
+    question: Any = probe_request.build(None, script, mode="meta", backend="cpu")
     done = subprocess.run(
-        [sys.executable, str(request.PROBE / "probe.py")], input=json.dumps(question),
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
         capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
     )  # fmt: skip
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
