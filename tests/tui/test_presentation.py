@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,17 @@ def test_the_frame_fits_the_width(width: int) -> None:
         line = footer_line(INK, keys, width, form=area == "submit")
         assert width_of(line) <= width  # type: ignore[arg-type]
         assert "help" in line[-1][0]
+
+
+def test_nothing_is_set_apart_from_what_was_left_out() -> None:
+    session = FakeSession()
+    picture = Gallery().picture(session.snapshot(), session.jobs(), session.now())
+    cut = 0
+    for width in range(40, 200):
+        words = "".join(text for text, _ in status_line(INK, picture, Marks(True), width))
+        cut += words.count("│") < 2
+        assert not re.search(r"│ *$|│  +", words), words
+    assert cut, "at some width something was left out"
 
 
 def test_where_one_is_stays_when_there_is_room_for_part_of_the_way() -> None:

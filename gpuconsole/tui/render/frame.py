@@ -189,6 +189,9 @@ def _ends(ink: Ink, left: list[Piece], right: list[Piece], width: int) -> list[P
             break
         kept.append((text, style))
         room -= length
+    while kept and kept[-1][1] is ink.rule:
+        # What it sets apart was left out.
+        room += cell_len(kept.pop()[0])
     return [*kept, (" " * room, ink.text), *right]
 
 
