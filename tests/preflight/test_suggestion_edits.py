@@ -81,6 +81,59 @@ def test_a_configuration_entry_is_edited_in_the_copy(
     assert (edit.line, edit.new) == (2, "  batch: 24   # a card of 16 GiB")
 
 
+READS_YAML = "import yaml\ncfg = yaml.safe_load(open('config.yaml'))\n"
+READS_JSON = "import json, types\nfrom pathlib import Path\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "load", "size", "line"),
+    [
+        ("batch: 48", "import argparse\n" + READS_YAML + "a = argparse.Namespace(**cfg)\n",
+         "a.batch", "batch: 24"),
+        ("batch: 48", READS_YAML + "base = {'batch': 2}\nbase.update(cfg)\n",
+         "base['batch']", "batch: 24"),
+        ("train: {lr: 1, batch: 48}", READS_YAML, "cfg['train'].get('batch', 2)",
+         "train: {lr: 1, batch: 24}"),
+        ("batch: 48", ARGS.replace("args = p", "q = p").replace("batch-size", "batch") + READS_YAML
+         + "p.set_defaults(**cfg)\nargs = p.parse_args()\n", "args.batch", "batch: 24"),
+        ('{"t": {"batch": 48, "lr": 1}}',
+         READS_JSON + "cfg = json.loads(Path('config.json').read_text())\n",
+         "cfg['t']['batch']", '{"t": {"batch": 24, "lr": 1}}'),
+        ('{"t": {"batch": 48, "lr": 1}}', READS_JSON + "cfg = json.load(open('config.json'), "
+         "object_hook=lambda o: types.SimpleNamespace(**o))\n",
+         "cfg.t.batch", '{"t": {"batch": 24, "lr": 1}}'),
+    ],
+    ids=["namespace", "update", "flow", "defaults", "json", "json-hook"],
+)  # fmt: skip
+def test_a_batch_size_of_a_configuration_is_edited_however_it_is_reached(
+    write: Callable[..., Path], tmp_path: Path, config: str, load: str, size: str, line: str
+) -> None:
+    name = "config.json" if config.startswith("{") else "config.yaml"
+    (tmp_path / name).write_text(config + "\n")
+    analysis = analyse(write(HEAD + load + TAIL.replace("SIZE", size)))
+    assert analysis.estimate().batch_size == 48
+    (edit,) = analysis.set_batch(24).edits
+    assert (Path(edit.file).name, edit.new) == (name, line)
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        ("all: &n 48\nbatch: *n", "cfg['batch']"),
+        ("batch: '48'", "int(cfg['batch'])"),
+        ("batch: 96", "cfg['batch'] // 2"),
+    ],
+    ids=["anchor", "text", "half"],
+)
+def test_a_number_that_is_not_the_batch_size_alone_is_not_edited(
+    write: Callable[..., Path], tmp_path: Path, config: str, size: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(config + "\n")
+    analysis = analyse(write(HEAD + READS_YAML + TAIL.replace("SIZE", size)))
+    assert analysis.estimate().batch_size == 48
+    assert analysis.set_batch(24).edits == ()
+
+
 def test_edits_are_made_only_to_the_lines_they_were_made_for() -> None:
     edit = Edit("t.py", 2, "b = 2", "b = 3")
     assert apply_edits("a = 1\r\nb = 2\r\n", [edit], "t.py") == "a = 1\r\nb = 3\r\n"

@@ -93,8 +93,8 @@ def _text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
     return text_at(run, path)
 
 
-def load_json(run: Run, file: Value, **_: Value) -> Value:
-    """Stand for `json.load` and `json.loads`."""
+def load_json(run: Run, file: Value, object_hook: Value = None, **_: Value) -> Value:
+    """Stand for `json.load` and `json.loads`; `object_hook` makes each object, the inner first."""
     text = _text(run, file)
     if isinstance(text, Unknown):
         return text
@@ -105,8 +105,13 @@ def load_json(run: Run, file: Value, **_: Value) -> Value:
         line, column = next(lines, (0, 0))
         return run.sourced(int(digits), str(path), line, "constant", f"{path}:{line}:{column}")
 
+    def made(fields: dict[str, Any]) -> Any:
+        return run.interp.call(object_hook, [fields], {})
+
     try:
-        return json.loads(content, parse_int=whole)
+        return json.loads(
+            content, parse_int=whole, object_hook=None if object_hook is None else made
+        )
     except (ValueError, RecursionError):
         return run.unknown(msg("{name} is not JSON", name=path.name))
 

@@ -360,6 +360,8 @@ str(pathlib.Path("a") / "b.txt")
 pathlib.Path("a/b.txt").stem
 pathlib.Path("a/b.txt").suffix
 json.loads('{"a": [1, 2]}')
+json.loads('[{"a": {"b": 2}}]', object_hook=lambda o: list(o.values()))
+json.loads('{"a": {"b": 2}}', object_hook=lambda o: types.SimpleNamespace(**o)).a.b
 json.dumps({"a": 1})
 json.loads(json.dumps({"a": 1}))["a"]
 string.ascii_lowercase
