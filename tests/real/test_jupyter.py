@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from gpuconsole.core.engines.terminals import JUPYTER_TOKEN
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.session import Session
 from gpuconsole.waiting import within
+from tests.real.rig.browser import CHROMIUM, Page, browser
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.image import PADDLE_IMAGE, paddle_image
@@ -24,6 +27,8 @@ from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, seen, until
 
 LAB_IMAGE = "lab/jupyter:1"
+SHIFT = 8
+"""The modifier in Chromium's protocol."""
 
 
 @pytest.fixture
@@ -94,6 +99,51 @@ async def test_a_cell_runs_through_the_forward_and_only_with_the_token(
     client = engine.client()
     await until(lambda: not client.containers(all=True), what="nothing left on the engine")
     await until(lambda: not session.forwards.open_now(), what="the forward is over")
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "code", "id": "one", "metadata": {}, "outputs": [], "execution_count": None,
+         "source": "from known import ANSWER\nprint('the answer is', ANSWER * 2)"}
+    ],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}  # fmt: skip
+READY = "document.body.innerText.includes('Python 3 (ipykernel) | Idle')"
+"""What the status bar says once the notebook has its kernel; without one it asks for one."""
+CELL = "document.querySelector('.jp-Notebook .jp-Cell .cm-content')"
+OUTPUT = "document.querySelector('.jp-Notebook .jp-OutputArea-output')?.innerText"
+
+
+async def holds(page: Page, expression: str, wanted: object) -> None:
+    """Wait until an expression has a value in the page."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := await page.value(expression)) != wanted:
+        if time.monotonic() >= deadline:
+            text = await page.value("document.body.innerText")
+            raise AssertionError(f"{expression} is {found!r}, not {wanted!r}: {text[-2000:]}")
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+async def test_a_cell_runs_in_a_browser(session: Session, desk: Desk) -> None:
+    desk.script("ANSWER = 42", "known.py")
+    desk.script(json.dumps(NOTEBOOK), "book.ipynb")
+    opened = await session.jupyter(image=LAB_IMAGE, project=str(desk.project))
+    job = await job_is(session, opened, JobState.RUNNING)
+    address = await within(PATIENCE_S, session.jupyter_address(job.id))
+    async with browser() as show:
+        page = await show(address.replace("/lab?", "/lab/tree/book.ipynb?"))
+        await holds(page, READY, True)
+        assert await page.value(f"({CELL}.focus(), {OUTPUT})") is None
+        for kind in ("keyDown", "keyUp"):
+            await page.call(
+                "Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", modifiers=SHIFT,
+                windowsVirtualKeyCode=13,
+            )  # fmt: skip
+        await holds(page, f"{OUTPUT}?.trim()", "the answer is 84")
+    await session.cancel(job.id)
 
 
 async def secret(session: Session, job: Job, token: str) -> None:
