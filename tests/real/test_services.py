@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
+import shutil
+import subprocess
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +27,7 @@ from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.rig.sessions import Desk, seen, until
+from tests.real.rig.sessions import Desk, seen, until, wait_until
 
 SERVE = """
 import http.server, os, sys
@@ -278,3 +284,66 @@ async def test_scaled_up_and_down(session: Session, desk: Desk) -> None:
     (left,) = live(session)
     assert left.task.name == "serve[1]"
     await session.cancel("serve[1]")
+
+
+def run(desk: Desk, *words: str) -> str:
+    """Run a command that must end well; return what it prints."""
+    done = subprocess.run(
+        desk.command(*words), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        cwd=desk.project,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_is_trained_served_and_asked(desk: Desk) -> None:
+    """The shipped examples from end to end, by the commands that the page on services names."""
+    examples = Path(str(resources.files("gpuconsole"))) / "data" / "examples"
+    for name in ("mnist_cnn.py", "serve_mnist.py", "serve_mnist.yaml"):
+        shutil.copy(examples / name, desk.project)
+    job = run(desk, "submit", "mnist_cnn.py", "--", "--steps", "60").strip()
+    run(desk, "wait", job)
+    run(desk, "fetch", job)
+    shutil.copy(desk.project / job / "model.pdparams", desk.project)
+    dispatching = subprocess.Popen(desk.command("dispatch"), cwd=desk.project)
+    forward = None
+    try:
+        assert run(desk, "submit", "--task", "serve_mnist.yaml").strip() == "serve_mnist"
+        words = desk.command("forward", "serve_mnist", "--json")
+        forward = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert forward.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            text += forward.stdout.readline()
+        found = json.loads(text)
+        assert (found["job"], found["port"]) == ("serve_mnist", 8040)
+
+        def listed() -> Any:
+            return json.loads(run(desk, "services", "serve_mnist", "--json"))["services"][0]
+
+        wait_until(lambda: listed()["healthy"] == 2, what="two healthy replicas")
+        images, labels = [], []
+        for label in range(10):
+            image = [[0.25] * 28 for _ in range(28)]
+            row, column = 2 + 12 * (label // 5), 1 + 5 * (label % 5)
+            for line in image[row : row + 6]:
+                line[column : column + 5] = [1.25] * 5
+            images.append(image)
+            labels.append(label)
+        request = urllib.request.Request(
+            f"{found['url']}predict",
+            json.dumps({"images": images}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert json.loads(answer.read())["digits"] == labels
+        estimate = {job["estimate_mib"] for job in listed()["replicas"]}
+        assert len(estimate) == 1
+        assert None not in estimate
+        run(desk, "cancel", "serve_mnist")
+        assert forward.wait(PATIENCE_S) == 0
+    finally:
+        for process in (forward, dispatching):
+            if process is not None:
+                process.terminate()
+                process.wait(PATIENCE_S)

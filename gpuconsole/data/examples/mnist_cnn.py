@@ -2,7 +2,8 @@
 
     python mnist_cnn.py --batch-size 64 --steps 20
 
-Prints `step=N loss=...` and writes `result.json` into $GPUCONSOLE_RESULTS when that is set.
+Prints `step=N loss=...` and writes `result.json` and the weights, `model.pdparams`, into
+$GPUCONSOLE_RESULTS when that is set.
 """
 
 import argparse
@@ -76,6 +77,7 @@ def main():
     if folder:
         with open(os.path.join(folder, "result.json"), "w") as file:
             json.dump({"steps": len(losses), "loss": losses}, file)
+        paddle.save(model.state_dict(), os.path.join(folder, "model.pdparams"))
 
 
 if __name__ == "__main__":

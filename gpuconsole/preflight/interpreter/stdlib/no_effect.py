@@ -24,7 +24,7 @@ SILENT = frozenset([
     "prettytable", "tabulate", "atexit", "faulthandler", "locale", "getpass", "colorlog", "mlflow",
     "nvidia", "shutil", "uuid", "platform",
     "socket", "resource", "subprocess", "pynvml", "coloredlogs", "icecream", "IPython", "cProfile",
-    "pstats", "copyreg",
+    "pstats", "copyreg", "socketserver",
 ])  # fmt: skip
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
@@ -64,6 +64,22 @@ class Silent(Native):
     def operate(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
         """Give something nobody knows."""
         return interp.run.unknown("what a module of no effect on memory gives")
+
+
+LOCKS = ("Lock", "RLock", "Semaphore", "BoundedSemaphore", "Event", "Condition", "Barrier")
+"""Of `threading`: what runs nothing of the script's; a `Thread` does."""
+
+
+def http() -> Namespace:
+    """Return `http`, of which `http.server` has no effect. What its requests will take is not
+    followed: a network that has not run before the server begins has no forward pass, and its
+    memory is unknown."""
+    return Namespace("http", {"server": Namespace("http.server", quiet=True)})
+
+
+def threading() -> Namespace:
+    """Return `threading`, of which threads themselves are unknown."""
+    return Namespace("threading", {name: NativeClass(Silent, name) for name in LOCKS})
 
 
 class Bar(Silent):

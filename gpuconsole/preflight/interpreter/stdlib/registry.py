@@ -59,6 +59,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "yaml": _yaml, "collections": collections_itertools.collections,
         "functools": collections_itertools.functools,
         "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
+        "threading": no_effect.threading, "http": no_effect.http,
         "tqdm": no_effect.tqdm, "gc": _gc, "itertools": collections_itertools.itertools_module,
         "enum": dataclasses_enum.enum, "dataclasses": dataclasses_enum.dataclasses,
         "typing": _typing, "typing_extensions": _typing,
