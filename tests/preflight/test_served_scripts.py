@@ -6,7 +6,6 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-
 from gpuconsole.preflight.analysis import analyse
 
 EXAMPLES = Path(str(resources.files("gpuconsole"))) / "data" / "examples"
