@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 DEFAULT_IMAGE = "paddlepaddle/paddle:3.0.0-gpu-cuda11.8-cudnn8.9-trt8.6"
@@ -52,12 +53,12 @@ def parse_reference(text: str) -> Reference:
     if "@" in text:
         raise UsageError(
             "Wrong digest",
-            f"{said}: after @ come `sha256:` and 64 digits of 0-9 and a-f.",
+            msg("{said}: after @ come `sha256:` and 64 digits of 0-9 and a-f.", said=said),
             "`docker images --digests` and `gpuconsole image list` show whole digests.",
         )
     raise UsageError(
         "Not an image's name",
-        f"{said!r} is no name of an image.",
+        msg("{said} is no name of an image.", said=f"{said!r}"),
         "Names look like registry.example/team/train:7; they are written small.",
     )
 

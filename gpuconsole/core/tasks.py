@@ -83,7 +83,9 @@ def require(path: Path, kind: PathKind) -> None:
         problem = "{path} cannot be read ({why})."
         why = str(getattr(error, "strerror", None) or error)
     raise UsageError(
-        f"No such {kind}", msg(problem, path=clean(str(path), 512), why=why), "Check the path."
+        msg("No such {kind}", kind=kind),
+        msg(problem, path=clean(str(path), 512), why=why),
+        "Check the path.",
     )
 
 
@@ -95,7 +97,9 @@ def require_rules(rules: Sequence[str]) -> None:
         try:
             parse_rule(text)
         except ValueError as error:
-            raise UsageError("Wrong rule", f"{clean(text, 130)!r}: {error}") from None
+            raise UsageError(
+                "Wrong rule", msg("{value}: {error}", value=f"{clean(text, 130)!r}", error=error)
+            ) from None
 
 
 def _require_ranges(task: Task) -> None:

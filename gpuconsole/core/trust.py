@@ -111,7 +111,8 @@ def read_private(path: Path, what: str, most: int) -> tuple[str, float]:
             data = file.read(most + 1)
     except OSError as error:
         raise UsageError(
-            msg("{what_text} cannot be read", what_text=what), f"{name}: {error.strerror}."
+            msg("{what_text} cannot be read", what_text=what),
+            msg("{name}: {strerror}.", name=name, strerror=error.strerror),
         ) from error
     if len(data) > most:
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 MAX_BATCH = 65_536
@@ -17,6 +18,6 @@ def require_batch_size(size: int | None) -> None:
         said = size if abs(size) < 10**20 else "A number of more than 20 digits"
         raise UsageError(
             "Batch size must be positive",
-            f"{said} is not a batch size.",
-            f"Give a number from 1 to {MOST_BATCH}.",
+            msg("{said} is not a batch size.", said=said),
+            msg("Give a number from 1 to {most_batch}.", most_batch=MOST_BATCH),
         )

@@ -17,6 +17,7 @@ import docker
 
 from gpuconsole.core.processes import Said
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, EngineError
 from gpuconsole.remote.docker.errors import translated, unreachable
 from gpuconsole.remote.docker.logs import HEADER
@@ -89,7 +90,8 @@ class DockerCommand:
         except (ValueError, IndexError) as error:
             writer.close()
             raise EngineError(
-                "Docker's answer cannot be read", f"{self._calls.host}, while {self._doing}."
+                "Docker's answer cannot be read",
+                msg("{host}, while {doing}.", host=self._calls.host, doing=self._doing),
             ) from error
         self._reader, self._writer = reader, writer
         if size is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import docker
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError
 from gpuconsole.remote.docker.errors import translated, unreachable
 from gpuconsole.remote.docker.logs import Demultiplexer
@@ -139,7 +140,11 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
             raise _refused(calls.host, target, head)
     raise NotHereError(
         "The image has no Python",
-        f"{short} on {calls.host} has none, through which its ports are reached.",
+        msg(
+            "{short} on {host} has none, through which its ports are reached.",
+            short=short,
+            host=calls.host,
+        ),
         "Use an image that has Python 3.6 or later.",
     )
 
@@ -214,7 +219,15 @@ def _refused(host: str, target: str, head: bytes) -> RefusedError:
     if target.isdigit():
         return RefusedError(
             "Nothing listens there",
-            f"Port {target} of the container on {host}: {said}.",
+            msg(
+                "Port {target} of the container on {host}: {said}.",
+                target=target,
+                host=host,
+                said=said,
+            ),
             "It may not have begun yet, or listen on another port: look at the job's log.",
         )
-    return RefusedError("No connection", f"{clean(target, 200)} on {host}: {said}.")
+    return RefusedError(
+        "No connection",
+        msg("{value} on {host}: {said}.", value=clean(target, 200), host=host, said=said),
+    )

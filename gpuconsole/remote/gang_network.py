@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gpuconsole.core.containers import HostNetwork
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, EngineError
 from gpuconsole.remote.links.protocol import Link
 
@@ -41,7 +42,11 @@ async def ask(link: Link, host: str, interface: str = "") -> HostNetwork:
         )
         raise EngineError(
             "No way between hosts",
-            f"{host} has {what}, so it cannot take part in a job over several hosts.",
+            msg(
+                "{host} has {what}, so it cannot take part in a job over several hosts.",
+                host=host,
+                what=what,
+            ),
             "Set `interface:` in the inventory to the one that the other hosts reach.",
             blame=Blame.PLACE,
         )

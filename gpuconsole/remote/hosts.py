@@ -170,8 +170,12 @@ class RemoteHosts:
         if node and cluster in self._clusters:
             raise RefusedError(
                 "Slurm runs this node",
-                f"{host} is a node of {cluster}; the console has no way to it.",
-                f"Use Slurm's own commands on {cluster}, such as scancel.",
+                msg(
+                    "{host} is a node of {cluster}; the console has no way to it.",
+                    host=host,
+                    cluster=cluster,
+                ),
+                msg("Use Slurm's own commands on {cluster}, such as scancel.", cluster=cluster),
             )
 
     def _entry(self, host: str) -> HostEntry:
@@ -180,7 +184,9 @@ class RemoteHosts:
         if entry is None:
             known = ", ".join(self._pollers)
             raise UsageError(
-                "No such host", msg("{name} is not in the inventory.", name=host), f"Known: {known}"
+                "No such host",
+                msg("{name} is not in the inventory.", name=host),
+                msg("Known: {known}", known=known),
             )
         return entry
 

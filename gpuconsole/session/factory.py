@@ -17,6 +17,7 @@ from gpuconsole.core.devices.host_power import NOTHING, Power
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.util.user_dirs import find_inventory, state_folder
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.dispatch.attempt.vendor_runtime import by_kind
@@ -48,11 +49,11 @@ class NoHosts:
 
     async def engine(self, host: str) -> Engine:
         """Refuse: this session contacts nobody."""
-        raise UnreachableError("No hosts", f"This session does not contact {host}.")
+        raise UnreachableError("No hosts", msg("This session does not contact {host}.", host=host))
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """Refuse: this session contacts nobody."""
-        raise UnreachableError("No hosts", f"This session does not contact {host}.")
+        raise UnreachableError("No hosts", msg("This session does not contact {host}.", host=host))
 
 
 @dataclass(frozen=True, slots=True)

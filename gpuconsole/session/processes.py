@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.context import Context
 
@@ -39,7 +40,10 @@ class Processes:
         engine = await self._hosts.engine(host)
         found = await engine.inspect(container)
         if found is None:
-            raise RefusedError("It is gone already", f"{host} has no container {container[:12]}.")
+            raise RefusedError(
+                "It is gone already",
+                msg("{host} has no container {value}.", host=host, value=container[:12]),
+            )
         await engine.stop(found.id, GRACE_S)
         return None
 
@@ -59,4 +63,7 @@ class Processes:
             for process in device.processes:
                 if process.pid == pid:
                     return process
-        raise RefusedError("It has ended already", f"{host} shows no process {pid} on a device.")
+        raise RefusedError(
+            "It has ended already",
+            msg("{host} shows no process {given_pid} on a device.", host=host, given_pid=pid),
+        )

@@ -84,11 +84,13 @@ async def list_results(hosts: Hosts, job: Job) -> tuple[ResultFile, ...]:
 def _parts(job: Job) -> Sequence[Attempt]:
     ran = next(filter(may_have_run, reversed(job.attempts)), None)
     if ran is None:
-        raise RefusedError("No results yet", f"Job {job.id} has not run.", "Wait for it to start.")
+        raise RefusedError(
+            "No results yet", msg("Job {id} has not run.", id=job.id), "Wait for it to start."
+        )
     if not ran.host:
         raise RefusedError(
             "Its host is not known",
-            f"Job {job.id} ran after the backup that the journal was restored from.",
+            msg("Job {id} ran after the backup that the journal was restored from.", id=job.id),
             "Its results are on the host on which it ran, in the account's results folder.",
         )
     return ran.parts
@@ -123,7 +125,9 @@ async def save_results(
             _place(fresh, folder)
     except OSError as error:
         raise UsageError(
-            "Results cannot be stored", f"{folder}: {error.strerror}.", "Choose another folder."
+            "Results cannot be stored",
+            msg("{folder}: {strerror}.", folder=folder, strerror=error.strerror),
+            "Choose another folder.",
         ) from error
     return intake.left_out
 

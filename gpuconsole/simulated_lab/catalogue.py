@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuconsole.core.fleet import Backend, PeerLink
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 
@@ -142,7 +143,9 @@ def build_sites(hosts: int, seed: int) -> tuple[Site, ...]:
     """
     if hosts < 1:
         raise UsageError(
-            "The lab cannot be opened", f"It needs at least one host, not {hosts}.", "Ask for 6."
+            "The lab cannot be opened",
+            msg("It needs at least one host, not {hosts}.", hosts=hosts),
+            "Ask for 6.",
         )
     return tuple(_site(number, random.Random(f"site:{seed}:{number}")) for number in range(hosts))
 

@@ -117,7 +117,12 @@ class SimulatedEngine:
         if registry.endswith(".invalid"):
             raise ImageError(
                 "The image cannot be had",
-                f"{image} on {self._host.site.name}: no registry answers at {registry}.",
+                msg(
+                    "{image} on {name}: no registry answers at {registry}.",
+                    image=image,
+                    name=self._host.site.name,
+                    registry=registry,
+                ),
                 "Check the image's name.",
             )
         for step in range(_PULL_STEPS):
@@ -209,7 +214,10 @@ class SimulatedEngine:
         self._reach()
         found = self._require(container)
         if found.state_at(self._host.time.now()) != "running":
-            raise EngineError("Container does not run", f"{container} on {self._host.site.name}.")
+            raise EngineError(
+                "Container does not run",
+                msg("{container} on {name}.", container=container, name=self._host.site.name),
+            )
         name = found.spec.labels.get(LABEL_PREFIX + "name", "")
         if target == SOCKET and found.plan is not None and found.plan.shell:
             if found.terminal is None:
@@ -304,7 +312,11 @@ class SimulatedEngine:
         if ran is None:
             raise EngineError(
                 "There are no results",
-                f"{self._host.site.name} has no results folder of {job_id}.",
+                msg(
+                    "{name} has no results folder of {job_id}.",
+                    name=self._host.site.name,
+                    job_id=job_id,
+                ),
                 "Nothing of it has run there.",
             )
         return ran
@@ -351,7 +363,8 @@ class SimulatedEngine:
         found = self._find(container)
         if found is None:
             raise EngineError(
-                "There is no such container", f"{container} on {self._host.site.name}."
+                "There is no such container",
+                msg("{container} on {name}.", container=container, name=self._host.site.name),
             )
         return found
 
@@ -360,6 +373,6 @@ def unreachable(host: SimulatedHost) -> UnreachableError:
     """Say that a simulated host is out of sight."""
     return UnreachableError(
         "The host does not answer",
-        f"{host.site.name} ({host.site.address}) is out of sight.",
+        msg("{name} ({address}) is out of sight.", name=host.site.name, address=host.site.address),
         "Simulated outages end after a minute.",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpuconsole.core.engines.host_containers import HostContainer, Listed
 from gpuconsole.core.processes import Said
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError
 from gpuconsole.simulated_lab.containers import SimulatedContainer
 from gpuconsole.simulated_lab.host import SimulatedHost
@@ -125,7 +126,10 @@ class SimulatedForeign:
         for other in self._others():
             if other.id == container:
                 return other
-        raise EngineError("There is no such container", f"{container[:12]} is not there any more.")
+        raise EngineError(
+            "There is no such container",
+            msg("{value} is not there any more.", value=container[:12]),
+        )
 
     def _own(self, each: SimulatedContainer, now: float) -> HostContainer:
         status = each.status(now)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, HostState
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.simulated_lab.catalogue import build_sites
 from gpuconsole.simulated_lab.clock import LabTime
@@ -76,8 +77,8 @@ class SimulatedHosts:
         if found is None:
             raise UsageError(
                 "There is no such host",
-                f"The simulated lab has no host named {host}.",
-                f"It has {', '.join(list(self._by_name)[:6])}.",
+                msg("The simulated lab has no host named {host}.", host=host),
+                msg("It has {names}.", names=", ".join(list(self._by_name)[:6])),
             )
         if found.state_at(self.time.now()) is HostState.DOWN:
             raise unreachable(found)
@@ -89,4 +90,7 @@ class SimulatedHosts:
         if found.state_at(self.time.now()) is HostState.DOWN:
             raise unreachable(found)
         if not found.end(lambda load: load.pid == process.pid):
-            raise RefusedError("It has ended already", f"{host} has no process {process.pid}.")
+            raise RefusedError(
+                "It has ended already",
+                msg("{host} has no process {given_pid}.", host=host, given_pid=process.pid),
+            )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.images import ImageRecord, parse_reference
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ImageError, UnreachableError
 from gpuconsole.simulated_lab.host import SimulatedHost
 
@@ -50,7 +51,11 @@ class SimulatedImages:
     async def save(self, image: str) -> AsyncIterator[bytes]:
         """Give the name of an image, then nothing of any weight."""
         if await self.find(image) is None:
-            raise ImageError("Image is not there", f"{self._host.site.name} lacks {image}.", "")
+            raise ImageError(
+                "Image is not there",
+                msg("{name} lacks {image}.", name=self._host.site.name, image=image),
+                "",
+            )
         yield f"{image}\n".encode()
         for _ in range(_CHUNKS):
             await self._host.time.sleep(_SEND_S)
@@ -73,7 +78,9 @@ class SimulatedImages:
         host = self._host
         if host.state_at(host.time.now()) is HostState.DOWN:
             name = host.site.name
-            raise UnreachableError("The host does not answer", f"{name} is out of sight.")
+            raise UnreachableError(
+                "The host does not answer", msg("{name} is out of sight.", name=name)
+            )
 
 
 def _record(image: str) -> ImageRecord:

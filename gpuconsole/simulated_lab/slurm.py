@@ -16,6 +16,7 @@ from gpuconsole.core.containers import ContainerStatus, Engine, EngineInfo
 from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.simulated_lab.catalogue import A100, DeviceSite, Kind, Site
 from gpuconsole.simulated_lab.containers import SimulatedContainer
@@ -237,6 +238,10 @@ def _refuse_node(host: str) -> None:
     if host.startswith(f"{CLUSTER}/"):
         raise RefusedError(
             "Slurm runs this node",
-            f"{host} is a node of {CLUSTER}; the console has no way to it.",
-            f"Use Slurm's own commands on {CLUSTER}, such as scancel.",
+            msg(
+                "{host} is a node of {cluster}; the console has no way to it.",
+                host=host,
+                cluster=CLUSTER,
+            ),
+            msg("Use Slurm's own commands on {cluster}, such as scancel.", cluster=CLUSTER),
         )

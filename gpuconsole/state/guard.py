@@ -11,6 +11,7 @@ import os
 import re
 from pathlib import Path
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 
 IDENTITY_NAME = "identity"
@@ -33,21 +34,28 @@ class JournalLostError(JournalError):
 
 def gone(path: Path) -> JournalLostError:
     """Return the error for a journal, or a file that belongs to it, that was there before."""
-    return JournalLostError("Journal is gone", f"{path} was there and is not any more.")
+    return JournalLostError(
+        "Journal is gone", msg("{path} was there and is not any more.", path=path)
+    )
 
 
 def exchanged(path: Path) -> JournalLostError:
     """Return the error for a journal that another file has replaced while it was open."""
     return JournalLostError(
         "Journal was exchanged",
-        f"{path} is another file than the one that was opened. If a backup was restored, open this"
-        " console again.",
+        msg(
+            "{path} is another file than the one that was opened. If a backup "
+            "was restored, open this console again.",
+            path=path,
+        ),
     )
 
 
 def damaged(path: Path, words: str) -> JournalLostError:
     """Return the error for a journal of which SQLite says `words`."""
-    return JournalLostError("Journal is damaged", f"{path} is damaged: {words}.")
+    return JournalLostError(
+        "Journal is damaged", msg("{path} is damaged: {words}.", path=path, words=words)
+    )
 
 
 def require_present(path: Path) -> None:
@@ -72,7 +80,9 @@ def identity_of(folder: Path) -> str:
         found = ""
     if not _ID.fullmatch(found):
         raise JournalError(
-            "No journal", f"{folder} never had a journal.", "There is nothing to restore."
+            "No journal",
+            msg("{folder} never had a journal.", folder=folder),
+            "There is nothing to restore.",
         )
     return found
 

@@ -185,7 +185,7 @@ class Journal:
         with self._writing(epoch) as (connection, revision):
             row = connection.execute("SELECT state FROM jobs WHERE id = ?", (old.id,)).fetchone()
             if row is None:
-                raise JournalError("No such job", f"Job {old.id} is not in the journal.")
+                raise JournalError("No such job", msg("Job {id} is not in the journal.", id=old.id))
             if row["state"] != old.state.value:
                 raise JobMovedError(old, JobState(row["state"]))
             values = rows.changed(rows.job_values(old), rows.job_values(new))
@@ -501,7 +501,9 @@ class Journal:
     def _stored(self, job_id: str) -> Job:
         job = self.job(job_id)
         if job is None:
-            raise JournalError("No such job", f"Job {job_id} is not in the journal.")
+            raise JournalError(
+                "No such job", msg("Job {job_id} is not in the journal.", job_id=job_id)
+            )
         return job
 
     def _read(self, row: sqlite3.Row) -> Job:

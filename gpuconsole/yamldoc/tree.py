@@ -112,7 +112,9 @@ def read_text(path: Path, *, trusted: bool) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DocumentError(
-            "Cannot read the file", f"{name}: {reason}.", "Check its path and rights."
+            "Cannot read the file",
+            msg("{name}: {reason}.", name=name, reason=reason),
+            "Check its path and rights.",
         ) from None
     if len(data) > MAX_BYTES:
         raise DocumentError(

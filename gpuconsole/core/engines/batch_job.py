@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 CLUSTER_LABEL = "slurm"
@@ -112,7 +113,10 @@ def directives(script: Script, *, array: int = 0) -> tuple[str, ...]:
         if not _WORD.fullmatch(option):
             raise UsageError(
                 "Slurm cannot be asked for this",
-                f"{option.partition('=')[0]} has a value that an #SBATCH line cannot hold.",
+                msg(
+                    "{value} has a value that an #SBATCH line cannot hold.",
+                    value=option.partition("=")[0],
+                ),
                 "Use letters, digits and . , : @ / + & | * [ ] ( ) = % -",
             )
     return tuple(found)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 RESOURCES: Mapping[str, str] = {
@@ -60,7 +61,8 @@ def label_key(text: str) -> str:
     """Return the name of a label; UsageError for what cannot be one."""
     if not _LABEL_KEY.fullmatch(text):
         raise UsageError(
-            "No label of a node", f"{clean(text, 100)!r} cannot be the name of one.",
+            "No label of a node",
+            msg("{value} cannot be the name of one.", value=f"{clean(text, 100)!r}"),
             "Letters, digits and -_. at most 63, with a domain and a slash before it if you like.",
         )  # fmt: skip
     return text
@@ -70,7 +72,8 @@ def label_value(text: str) -> str:
     """Return the value of a label; UsageError for what cannot be one."""
     if not _LABEL_VALUE.fullmatch(text):
         raise UsageError(
-            "No label of a node", f"{clean(text, 100)!r} cannot be the value of one.",
+            "No label of a node",
+            msg("{value} cannot be the value of one.", value=f"{clean(text, 100)!r}"),
             "Letters, digits and -_. at most 63.",
         )  # fmt: skip
     return text

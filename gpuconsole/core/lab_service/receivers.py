@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 
 _PORTS = {"https": 443, "http": 80}
@@ -60,7 +61,12 @@ def require_receiver(url: str, allowed: Iterable[str]) -> bool:
         where = clean(asked.host, 100)
         raise RefusedError(
             "Not within the lab's policy",
-            f"The lab's service sends no messages to {asked.scheme}://{where}:{asked.port}.",
+            msg(
+                "The lab's service sends no messages to {scheme}://{where}:{port}.",
+                scheme=asked.scheme,
+                where=where,
+                port=asked.port,
+            ),
             "Ask the lab's operators to list it under `allowed: {webhooks: …}`.",
         )
     return any(matches)
@@ -71,6 +77,6 @@ def require_mailbox(address: str, allowed: Iterable[str]) -> None:
     if not any(fnmatchcase(address.lower(), pattern.lower()) for pattern in allowed):
         raise RefusedError(
             "Not within the lab's policy",
-            f"The lab's service sends no mail to {clean(address, 100)}.",
+            msg("The lab's service sends no mail to {value}.", value=clean(address, 100)),
             "Ask the lab's operators to list it under `allowed: {mail: …}`.",
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import read_private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,7 +33,11 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
         if not VARIABLE.fullmatch(name) or "\0" in value:
             raise UsageError(
                 "File of variables is wrong",
-                f"{clean(str(path), 512)}:{number}: expected NAME=VALUE, or NAME alone.",
+                msg(
+                    "{value}:{number}: expected NAME=VALUE, or NAME alone.",
+                    value=clean(str(path), 512),
+                    number=number,
+                ),
                 "A name has letters, digits and underscores; a comment begins with #.",
             )
         found[name] = value if equals else own_value(name, environ)
@@ -46,8 +51,12 @@ def own_value(name: str, environ: Mapping[str, str]) -> str:
     if not value or not _is_text(value):
         raise UsageError(
             "Variable is not set",
-            f"${clean(name, 80)} is {'no text' if value else 'empty or not set'} here.",
-            f"Set it before: export {clean(name, 80)}=…",
+            msg(
+                "${value} is {value2} here.",
+                value=clean(name, 80),
+                value2="no text" if value else "empty or not set",
+            ),
+            msg("Set it before: export {value}=…", value=clean(name, 80)),
         )
     return value
 

@@ -8,6 +8,7 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.util.human_time import clock_words
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 WARNING_SHARE = 0.25
@@ -58,7 +59,11 @@ def require_time_limit(task: Task, lab_s: float | None) -> None:
     if own is not None and lab_s is not None and own > lab_s:
         raise UsageError(
             "Time limit is too long",
-            f"{clean(task.name, 128)} asks for {format_duration(own)}, and no job of this lab may"
-            f" run longer than {format_duration(lab_s)}.",
+            msg(
+                "{value} asks for {amount}, and no job of this lab may run longer than {amount2}.",
+                value=clean(task.name, 128),
+                amount=format_duration(own),
+                amount2=format_duration(lab_s),
+            ),
             "Ask for less; with checkpoints a job can go on in another one.",
         )

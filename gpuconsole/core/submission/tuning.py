@@ -43,7 +43,7 @@ class Goal:
         found = _GOAL.fullmatch(" ".join(text.split()))
         if found is None:
             raise UsageError(
-                "Wrong goal", f"{clean(text, 80)!r} is no goal.",
+                "Wrong goal", msg("{value} is no goal.", value=f"{clean(text, 80)!r}"),
                 "Write: --goal 'min val_loss' or --goal 'max val_acc'",
             )  # fmt: skip
         return cls(found[2].lower(), found[1] == "max")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.simulate.lab import Lab
 from gpuconsole.placement.simulate.trace_readers import DAY, Dice, Trace
@@ -46,7 +47,12 @@ def history(
     if len(trace.jobs) < LEAST_JOBS:
         raise UsageError(
             "Too few jobs to learn from",
-            f"{trace.source} holds {len(trace.jobs):,} finished jobs; {LEAST_JOBS} are the least.",
+            msg(
+                "{source} holds {count} finished jobs; {least_jobs} are the least.",
+                source=trace.source,
+                count=f"{len(trace.jobs):,}",
+                least_jobs=LEAST_JOBS,
+            ),
             "Let more jobs finish, or name a trace with --trace FILE.",
         )
     first, last = trace.jobs[0].submitted_s, trace.jobs[-1].submitted_s
@@ -57,7 +63,12 @@ def history(
     if not train or not held_out:
         raise UsageError(
             "Too few jobs to learn from",
-            f"{trace.source} has no {FEWEST_JOBS} jobs in a window that fit {lab.name}.",
+            msg(
+                "{source} has no {fewest_jobs} jobs in a window that fit {name}.",
+                source=trace.source,
+                fewest_jobs=FEWEST_JOBS,
+                name=lab.name,
+            ),
             "Let more jobs finish, or name a trace with --trace FILE.",
         )
     return History(train, held_out)

@@ -99,13 +99,21 @@ class Rows:
         except csv.Error as error:
             raise self.error(str(error)) from None
         if not names:
-            raise UsageError("Empty trace", f"{source} holds no line.", "Name another file.")
+            raise UsageError(
+                "Empty trace", msg("{source} holds no line.", source=source), "Name another file."
+            )
         missing = [name for name in columns if name not in names]
         if missing:
             there = clean(", ".join(name or "" for name in names[:12]), 200)
             raise UsageError(
                 "Wrong columns",
-                f"{source}:{self._line}: there is no column {missing[0]!r}; the file has {there}.",
+                msg(
+                    "{source}:{line}: there is no column {value}; the file has {there}.",
+                    source=source,
+                    line=self._line,
+                    value=f"{missing[0]!r}",
+                    there=there,
+                ),
                 "Is --format right? docs/simulate.md lists the columns of each format.",
             )
 
@@ -146,7 +154,9 @@ class Rows:
     def error(self, text: str) -> UsageError:
         """Return an error about the row that is being read."""
         return UsageError(
-            "Bad row in the trace", f"{self.source}:{self._line}: {text}.", "Correct or remove it."
+            "Bad row in the trace",
+            msg("{source}:{line}: {text}.", source=self.source, line=self._line, text=text),
+            "Correct or remove it.",
         )
 
 
@@ -261,7 +271,9 @@ def _trace(source: str, rows: Rows, job: Callable[[Mapping[str, str]], TraceJob]
     usable = [one for one in jobs if one.run_time_s > 0 and one.devices > 0]
     usable.sort(key=lambda one: one.submitted_s)
     if not usable:
-        raise UsageError("Empty trace", f"{source} holds no job with devices and run time.")
+        raise UsageError(
+            "Empty trace", msg("{source} holds no job with devices and run time.", source=source)
+        )
     return Trace(source, tuple(usable), len(jobs) - len(usable))
 
 
@@ -291,8 +303,13 @@ def window(trace: Trace, start_day: float, days: float | None) -> list[TraceJob]
         until = "the end" if days is None else f"day {start_day + days:g}"
         raise UsageError(
             "Empty window",
-            f"{trace.source} has no job from day {start_day:g} to {until};"
-            f" it ends on day {last:.1f}.",
+            msg(
+                "{source} has no job from day {start_day} to {until}; it ends on day {last}.",
+                source=trace.source,
+                start_day=f"{start_day:g}",
+                until=until,
+                last=f"{last:.1f}",
+            ),
             "Choose another --start-day or a longer --window-days.",
         )
     return found

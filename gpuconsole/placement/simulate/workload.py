@@ -98,7 +98,11 @@ def build(trace: Trace, lab: Lab, cut: Cut, dice: Callable[[str], Dice]) -> Work
     if not fitting:
         raise UsageError(
             "No job for this lab",
-            f"None of the {len(rows):,} jobs in the window fits {lab.name}.",
+            msg(
+                "None of the {count} jobs in the window fits {name}.",
+                count=f"{len(rows):,}",
+                name=lab.name,
+            ),
             "Choose another window or a larger lab.",
         )
     jobs = _complete(fitting, lab, cut, warm, dice)
@@ -117,7 +121,7 @@ def build(trace: Trace, lab: Lab, cut: Cut, dice: Callable[[str], Dice]) -> Work
     if not jobs:
         raise UsageError(
             "Empty window",
-            f"No job is left at a load of {cut.load:g}.",
+            msg("No job is left at a load of {load}.", load=f"{cut.load:g}"),
             "Choose a higher --load or a longer --window-days.",
         )
     notes += _drawn(rows, cut, lab)

@@ -10,6 +10,7 @@ from gpuconsole.core.estimate import Estimate, MeasuredTier, Memory
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.batch_sizes import require_batch_size
 from gpuconsole.preflight.memory.footprint import Footprint, as_memory
@@ -166,7 +167,9 @@ def load(
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise UsageError(
             "Cannot read the measurement",
-            f"What the probe wrote is not a measurement: {clean(str(error), 200)}.",
+            msg(
+                "What the probe wrote is not a measurement: {value}.", value=clean(str(error), 200)
+            ),
             "Measure again.",
         ) from None
     own = None if analysis is None else analysis.outcome(None, analysis.backend).batch

@@ -294,7 +294,7 @@ def load(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
             "Cannot read the measurement",
-            f"What the probe wrote is not a measurement: {str(error)[:200]}.",
+            msg("What the probe wrote is not a measurement: {value}.", value=str(error)[:200]),
             "Measure again.",
         ) from None
     if analysis is not None and not (seen or first.get("fixed")):

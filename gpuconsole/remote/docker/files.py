@@ -20,6 +20,7 @@ import docker
 from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, EngineError, UsageError
 from gpuconsole.remote.transfer.archives import Intake, Readable, packed
 from gpuconsole.remote.transfer.packed_project import require_harmless
@@ -74,7 +75,9 @@ def rewrite(
                 new.addfile(moved, old.extractfile(member) if member.isreg() else None)
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         raise UsageError(
-            "The packed project cannot be read", f"{bundle}: {error}", "Submit the job again."
+            "The packed project cannot be read",
+            msg("{bundle}: {error}", bundle=bundle, error=error),
+            "Submit the job again.",
         ) from error
     archive.seek(0)
 
@@ -96,8 +99,11 @@ def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[P
             if _is_link(client, str(found["Id"]), part):
                 raise UsageError(
                     "A mount leads through a link",
-                    f"{clean(str(part), 200)} is a link in the image, so {clean(str(folder), 200)} "
-                    "would be mounted elsewhere.",
+                    msg(
+                        "{value} is a link in the image, so {value2} would be mounted elsewhere.",
+                        value=clean(str(part), 200),
+                        value2=clean(str(folder), 200),
+                    ),
                     "Mount it at a path that is none in the image.",
                 )
     return {PurePosixPath(one["Destination"]) for one in mounts}
@@ -115,7 +121,10 @@ def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> b
         # An answer without words: the engine cannot open a container with these mounts.
         raise EngineError(
             "A mount cannot be made",
-            f"The engine cannot tell what {clean(str(path), 200)} of the container is.",
+            msg(
+                "The engine cannot tell what {value} of the container is.",
+                value=clean(str(path), 200),
+            ),
             "Mount folders at paths that are folders in the image, or none at all.",
             blame=Blame.PLACE,
         ) from None

@@ -16,6 +16,7 @@ from typing import Any
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError
 from gpuconsole.remote.docker.errors import checked
 
@@ -88,7 +89,7 @@ def _imported(client: docker.APIClient) -> str:
     found = _ID.search(str(said))
     if found is None:
         raise EngineError(
-            "Image was not made", f"The engine did not say the id of {IMAGE}.",
+            "Image was not made", msg("The engine did not say the id of {image}.", image=IMAGE),
             "Look at the engine's own log.",
         )  # fmt: skip
     return found[0]

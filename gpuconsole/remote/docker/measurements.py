@@ -15,6 +15,7 @@ import docker
 from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL, ContainerStatus
 from gpuconsole.core.engines.device_requests import DEVICES_LABEL
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import HostBusyError
 from gpuconsole.remote.docker import launches, leases
 from gpuconsole.remote.docker.errors import status_of
@@ -60,7 +61,11 @@ def busy(host: str, user: str = "") -> HostBusyError:
     """Return the error for a host that measures for a user; "" where that is not known."""
     return HostBusyError(
         "Another measurement is under way",
-        f"{user or 'Another console'} measures on {host}, where one measurement runs at a time.",
+        msg(
+            "{value} measures on {host}, where one measurement runs at a time.",
+            value=user or "Another console",
+            host=host,
+        ),
         "Try again in some minutes, or measure on another host (--host).",
     )
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 
 
@@ -55,6 +56,6 @@ def _check(size: int, whole: int, count: int, bounds: Bounds) -> None:
         return
     raise RefusedError(
         "The measurement broke off",
-        f"The measured process wrote {words}.",
+        msg("The measured process wrote {words}.", words=words),
         "The static tier answers without running the script.",
     )

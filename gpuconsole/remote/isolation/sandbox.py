@@ -212,7 +212,10 @@ class Sandbox:
         except asyncio.TimeoutError:
             raise SandboxTimeoutError(
                 "Measuring took too long",
-                f"The script did not finish three steps within {self.limits.wall_s:.0f} s.",
+                msg(
+                    "The script did not finish three steps within {wall_s} s.",
+                    wall_s=f"{self.limits.wall_s:.0f}",
+                ),
                 "Give it smaller data, or rely on the static tier.",
             ) from None
 
@@ -345,7 +348,8 @@ def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise UsageError(
-            "No sandbox on this system", f"`{name}` (util-linux) is not installed here.",
-            f"Install it. {_WITHOUT}",
+            "No sandbox on this system",
+            msg("`{name}` (util-linux) is not installed here.", name=name),
+            msg("Install it. {without}", without=_WITHOUT),
         )  # fmt: skip
     return found

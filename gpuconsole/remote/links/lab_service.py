@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from gpuconsole.config import LabSettings
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.remote.hosts import make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory
@@ -57,7 +58,7 @@ class SshWay:
         if done.exit_status != 0:
             raise UnreachableError(
                 "The lab's queue does not answer",
-                f"{self.name} has no socket {self._path}.",
+                msg("{name} has no socket {path}.", name=self.name, path=self._path),
                 "Jobs that run go on. Ask whether `gpuconsole dispatch --lab` runs there.",
             )
 

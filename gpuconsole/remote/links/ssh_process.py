@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import asyncssh
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.remote.links.errors import started_nothing
 from gpuconsole.remote.links.line_reader import ChunkQueue, LineQueue
@@ -121,7 +122,9 @@ class SshSession(asyncssh.SSHClientSession[bytes]):
         status = self.exit_status
         if self.lost is not None or (status is None and self._output.begun):
             reason = str(self.lost) if self.lost else "the connection ended"
-            raise UnreachableError("Link lost", f"{self._host}: {reason}.")
+            raise UnreachableError(
+                "Link lost", msg("{host}: {reason}.", host=self._host, reason=reason)
+            )
         if not self._output.begun:
             raise started_nothing(self._host, self._fault, self._output.noise + self._errors.noise)
         assert status is not None

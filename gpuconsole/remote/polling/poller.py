@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.inventory import HostEntry, unread
 from gpuconsole.remote.links.protocol import Link
@@ -102,10 +103,18 @@ class HostPoller:
                 refused.append(str(error))
                 continue
             if isinstance(self._link, SshLink) and not self._link.connected:
-                raise UnreachableError("Link lost", f"{self.entry.name}: the connection ended.")
-            raise EngineError("Agent ended", f"{way} on {self.entry.name} ended by itself.")
+                raise UnreachableError(
+                    "Link lost", msg("{name}: the connection ended.", name=self.entry.name)
+                )
+            raise EngineError(
+                "Agent ended",
+                msg("{way} on {name} ended by itself.", way=way, name=self.entry.name),
+            )
         self._ways = list(sources.WAYS)
-        raise EngineError("Host cannot be read", f"{self.entry.name}: {'; '.join(refused)}.")
+        raise EngineError(
+            "Host cannot be read",
+            msg("{name}: {names}.", name=self.entry.name, names="; ".join(refused)),
+        )
 
     async def _read(self, way: str) -> None:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.remote.links.protocol import Channel, Link
 from gpuconsole.remote.polling import agent_launch
@@ -196,7 +197,7 @@ async def vendor_tools(
                 )
             await asyncio.wait({task}, timeout=min(interval, SMI_INTERVAL_S))
         task.result()
-        raise UnreachableError("Link lost", f"{base.name}: the connection ended.")
+        raise UnreachableError("Link lost", msg("{name}: the connection ended.", name=base.name))
     finally:
         task.cancel()
 
@@ -249,4 +250,4 @@ class _Processes:
 def _raise_if_lost(channel: Channel, host: str) -> None:
     if channel.lost is not None:
         reason = clean(str(channel.lost), 200) or "the connection ended"
-        raise UnreachableError("Link lost", f"{host}: {reason}.")
+        raise UnreachableError("Link lost", msg("{host}: {reason}.", host=host, reason=reason))

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.links.protocol import Completed, Link
@@ -75,7 +76,9 @@ class SlurmCalls:
         text = await self.ask(_PICTURE, nonce, "|".join(FIELDS), doing="asking for its nodes")
         parts = text.split(nonce + "\n")
         if len(parts) != 3:
-            raise EngineError("Slurm is not understood", f"{self.host}: its answer is cut short.")
+            raise EngineError(
+                "Slurm is not understood", msg("{host}: its answer is cut short.", host=self.host)
+            )
         # A large cluster's answer takes a tenth of a second to read.
         return await asyncio.to_thread(_picture, *parts)
 
@@ -87,13 +90,19 @@ class SlurmCalls:
         if status == 127:
             return EngineError(
                 "Slurm's commands are not there",
-                f"{self.host}: {clean(_last(text), 200)}",
+                msg("{host}: {value}", host=self.host, value=clean(_last(text), 200)),
                 "Name their folder with `slurm: {commands: /opt/slurm/bin}` in the inventory.",
             )
         if status == NOT_YET:
-            return UnreachableError("Slurm is busy", f"{self.host} is not ready for {doing} yet.")
+            return UnreachableError(
+                "Slurm is busy",
+                msg("{host} is not ready for {doing} yet.", host=self.host, doing=doing),
+            )
         reason = clean(_last(text), 300) or f"exit status {status}"
-        return EngineError("Slurm refuses", f"{self.host}, {doing}: {reason}")
+        return EngineError(
+            "Slurm refuses",
+            msg("{host}, {doing}: {reason}", host=self.host, doing=doing, reason=reason),
+        )
 
 
 def _picture(nodes_text: str, rows_text: str, jobs_text: str) -> Picture:
@@ -110,7 +119,7 @@ def controller_away(host: str, text: str) -> UnreachableError:
     """Return the error for a controller that does not answer; the jobs run on without it."""
     return UnreachableError(
         "Slurm does not answer",
-        f"{host}: {clean(_last(text), 200)}.",
+        msg("{host}: {value}.", host=host, value=clean(_last(text), 200)),
         "Its controller (slurmctld) is down or out of reach; running jobs are not harmed.",
     )
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, EngineError
 from gpuconsole.remote.inventory import SlurmSection
 from gpuconsole.remote.links.protocol import Link
@@ -37,7 +38,7 @@ async def looked_at(
         if missing:
             raise EngineError(
                 "Commands are missing",
-                f"{host} has no {clean(', '.join(missing), 100)}.",
+                msg("{host} has no {value}.", host=host, value=clean(", ".join(missing), 100)),
                 "Install util-linux and coreutils there, and Slurm's client commands.",
             )
         found.append((step, info.version))

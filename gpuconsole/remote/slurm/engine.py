@@ -32,6 +32,7 @@ from gpuconsole.core.containers import (
 from gpuconsole.core.engines.batch_job import Batch, Script, Shell, array_script
 from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError, UsageError
 from gpuconsole.remote import injected
 from gpuconsole.remote.inventory import SlurmSection
@@ -105,7 +106,9 @@ class SlurmEngine:
 
     async def lead_marks(self, journal: str) -> tuple[LeadMark, ...]:
         """Refuse: a cluster has no place for marks."""
-        raise EngineError("No witness", f"{self.host}: Slurm bears no witness of who leads.")
+        raise EngineError(
+            "No witness", msg("{host}: Slurm bears no witness of who leads.", host=self.host)
+        )
 
     async def mark_lead(self, journal: str, mark: LeadMark) -> tuple[LeadMark, ...]:
         """Refuse: a cluster has no place for marks."""
@@ -120,7 +123,9 @@ class SlurmEngine:
 
     async def network(self) -> HostNetwork:
         """Refuse: nodes find each other through Slurm."""
-        raise EngineError("Not known", f"{self.host}: nodes meet where Slurm has put them.")
+        raise EngineError(
+            "Not known", msg("{host}: nodes meet where Slurm has put them.", host=self.host)
+        )
 
     async def prepare(
         self, job_id: str, *, checkpoint: bool = False, owner: str = ""
@@ -132,7 +137,7 @@ class SlurmEngine:
         if owner:
             raise RefusedError(
                 "Slurm runs jobs as this account",
-                f"{self.host} cannot run a job as user {owner}.",
+                msg("{host} cannot run a job as user {owner}.", host=self.host, owner=owner),
                 "Run it on other hosts, or without `run_as: user`.",
             )
         folders = await self._job_folders()
@@ -166,7 +171,11 @@ class SlurmEngine:
         if look is None or any(look.labels.get(key) != spec.labels.get(key) for key in _IDENTITY):
             raise EngineError(
                 "The run's name is taken",
-                f"{script.folder} on {self.host} belongs to something else; it was left alone.",
+                msg(
+                    "{folder} on {host} belongs to something else; it was left alone.",
+                    folder=script.folder,
+                    host=self.host,
+                ),
                 "Look at it, and remove it if it is yours.",
             )
         self._made[spec.name] = script
@@ -227,7 +236,7 @@ class SlurmEngine:
         """Refuse: the console has no way into what Slurm runs on a node."""
         raise NotHereError(
             "Not on a Slurm cluster",
-            f"{self.host} runs it on a node, to which the console has no way.",
+            msg("{host} runs it on a node, to which the console has no way.", host=self.host),
             "Use Slurm's own commands there, such as `srun --jobid`.",
         )
 
@@ -308,7 +317,9 @@ class SlurmEngine:
         limits: TransferLimits,
     ) -> LeftOut:
         """Refuse: all nodes share one folder, and a job never goes from or to another engine."""
-        raise EngineError("Nothing to bring", f"{self.host}: its nodes share the checkpoint.")
+        raise EngineError(
+            "Nothing to bring", msg("{host}: its nodes share the checkpoint.", host=self.host)
+        )
 
     async def list_results(self, job_id: str) -> tuple[ResultFile, ...]:
         """List the files of results and checkpoint, the largest first."""
@@ -339,7 +350,11 @@ class SlurmEngine:
         if now - self._forgotten.setdefault(container, now) < BELIEVED_S:
             raise UnreachableError(
                 "Slurm does not know the job now",
-                f"{self.host} has no job {look.number} of that name, and it left no exit code yet.",
+                msg(
+                    "{host} has no job {number} of that name, and it left no exit code yet.",
+                    host=self.host,
+                    number=look.number,
+                ),
             )
 
     async def _submit(self, folder: str, container: str) -> str:
@@ -408,7 +423,7 @@ class SlurmEngine:
             if not _PATH.fullmatch(base):
                 raise EngineError(
                     "The folder of runs has a name that Slurm cannot take",
-                    f"{self.host}: {clean(base, 200)!r}.",
+                    msg("{host}: {value}.", host=self.host, value=f"{clean(base, 200)!r}"),
                     "Name another with `slurm: {folder: /shared/gpuconsole}` in the inventory: "
                     "letters, digits and . _ / + @ -",
                 )
@@ -429,9 +444,14 @@ class SlurmEngine:
         for outside, inside in ((injected.FOLDER, "reporter"), ("/workspace", "work")):
             if target == outside or target.startswith(outside + "/"):
                 return f"{base}/{inside}{target.removeprefix(outside)}"
-        raise EngineError("No such folder in a run", f"{self.host}: {clean(target, 200)}.")
+        raise EngineError(
+            "No such folder in a run",
+            msg("{host}: {value}.", host=self.host, value=clean(target, 200)),
+        )
 
 
 def _require_name(name: str) -> None:
     if not run_folder.NAME.fullmatch(name):
-        raise UsageError("Not a name", f"{clean(name, 80)!r} cannot name a folder.")
+        raise UsageError(
+            "Not a name", msg("{value} cannot name a folder.", value=f"{clean(name, 80)!r}")
+        )

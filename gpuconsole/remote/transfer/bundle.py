@@ -24,6 +24,7 @@ from gpuconsole.core.submission.projects import is_too_wide, project_of
 from gpuconsole.core.submission.script_edits import Edit, edited_texts
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.transfer.bundle_files import Entry, Walk
 from gpuconsole.remote.transfer.bundle_secrets import OwnKeys, found_in
@@ -111,7 +112,7 @@ def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, byt
         if name is None:
             raise UsageError(
                 "A file to change is not shipped",
-                f"{path} is not part of the packed project.",
+                msg("{path} is not part of the packed project.", path=path),
                 "Name a project folder that holds it.",
             )
         made[name] = text.encode()
@@ -124,21 +125,27 @@ def _existing(script: Path) -> Path:
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "the link leads in a circle"
         raise UsageError(
-            "The script cannot be found", f"{script}: {reason}.", "Check the path."
+            "The script cannot be found",
+            msg("{script}: {reason}.", script=script, reason=reason),
+            "Check the path.",
         ) from error
     if not resolved.is_file():
-        raise UsageError("The script is not a file", f"{script}", "Name a Python file.")
+        raise UsageError(
+            "The script is not a file", msg("{script}", script=script), "Name a Python file."
+        )
     return resolved
 
 
 def _folder(project: Path) -> Path:
     root = project.resolve()
     if not root.is_dir():
-        raise UsageError("The project is not a folder", f"{project}", "Check the path.")
+        raise UsageError(
+            "The project is not a folder", msg("{project}", project=project), "Check the path."
+        )
     if is_too_wide(root):
         raise UsageError(
             "This folder is never shipped",
-            f"{root} holds more than one project.",
+            msg("{root} holds more than one project.", root=root),
             "Put the project into a folder of its own and name that.",
         )
     return root
@@ -149,7 +156,7 @@ def _given(project: Path, script: Path) -> Path:
     if not script.is_relative_to(root):
         raise UsageError(
             "The script is outside the project",
-            f"{script} is not below {root}.",
+            msg("{script} is not below {root}.", script=script, root=root),
             "Name a project folder that holds the script.",
         )
     return root
@@ -163,7 +170,7 @@ def _wanted(ship: Sequence[Path], root: Path) -> frozenset[str]:
         if not full.is_relative_to(root) or not full.is_file():
             raise UsageError(
                 "File to ship is not in the project",
-                f"{clean(str(path), 512)} is no file below {root}.",
+                msg("{value} is no file below {root}.", value=clean(str(path), 512), root=root),
                 "Name a file of the project.",
             )
         names.add(full.relative_to(root).as_posix())
@@ -181,7 +188,7 @@ def _bounded(walk: Walk, limit_mib: float) -> list[Entry]:
         if len(found) > FILE_LIMIT:
             raise UsageError(
                 "The project has too many files",
-                f"{walk.root} has more than {FILE_LIMIT}.",
+                msg("{root} has more than {file_limit}.", root=walk.root, file_limit=FILE_LIMIT),
                 "List folders the job does not need in .gpuconsoleignore; mount data instead.",
             )
     size_mib = sum(entry.size for entry in found) / MIB
@@ -190,8 +197,13 @@ def _bounded(walk: Walk, limit_mib: float) -> list[Entry]:
         named = ", ".join(f"{clean(e.name, 200)} ({format_mib(e.size / MIB)})" for e in largest)
         raise UsageError(
             "The project is too large to ship",
-            f"{walk.root} has {format_mib(size_mib)}, the limit is {format_mib(limit_mib)}. "
-            f"Largest: {named}.",
+            msg(
+                "{root} has {amount}, the limit is {amount2}. Largest: {named}.",
+                root=walk.root,
+                amount=format_mib(size_mib),
+                amount2=format_mib(limit_mib),
+                named=named,
+            ),
             "List them in .gpuconsoleignore, and give data to the job as a mount.",
         )
     return found
@@ -216,7 +228,7 @@ def _write(
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise UsageError(
             "The project cannot be packed",
-            f"{target}: {error.strerror or error}.",
+            msg("{target}: {value}.", target=target, value=error.strerror or error),
             "Free some space there." if full else "Check the folder's rights.",
         ) from error
     return done
@@ -251,9 +263,12 @@ def _archive(
             if secret and entry.name == script:
                 raise UsageError(
                     "The script holds a secret",
-                    f"{walk.root / script}: {secret}.",
-                    "Give it as a variable (`--env-file FILE`), or ship it all the same:"
-                    f" --ship {shlex.quote(str(walk.root / script))}",
+                    msg("{value}: {secret}.", value=walk.root / script, secret=secret),
+                    msg(
+                        "Give it as a variable (`--env-file FILE`), or ship it "
+                        "all the same: --ship {value}",
+                        value=shlex.quote(str(walk.root / script)),
+                    ),
                 )
             if secret:
                 walk.leave_out(entry.name, secret)

@@ -18,6 +18,7 @@ from typing import Protocol
 from gpuconsole.core.containers import HostAccount, ResultFile
 from gpuconsole.core.text import clean
 from gpuconsole.core.vendors import VENDORS
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, RefusedError, UsageError
 from gpuconsole.remote.links.protocol import Completed, Link
 
@@ -171,7 +172,9 @@ class JobFolders:
         """
         wanted = "checkpoint" if checkpoint else ""
         if owner and not _OWNER.fullmatch(owner):
-            raise UsageError("Not an owner", f"{clean(owner, 40)!r} is not two numbers.")
+            raise UsageError(
+                "Not an owner", msg("{value} is not two numbers.", value=f"{clean(owner, 40)!r}")
+            )
         done = await self._on(_PREPARE, job_id, wanted, NODES, owner)
         uid, gid, folder, groups = self._lines(done, 4, f"making the folders of {job_id}", job_id)
         # Not root's group: whoever owns more than devices there is not meant.
@@ -241,7 +244,10 @@ class JobFolders:
     async def _on(self, script: str, job_id: str, *words: str) -> Completed:
         for name in filter(None, (job_id, *(words if script is _TIDY else ()))):
             if not _JOB_ID.fullmatch(name):
-                raise UsageError("Not a job id", f"{clean(name, 80)!r} cannot name a folder.")
+                raise UsageError(
+                    "Not a job id",
+                    msg("{value} cannot name a folder.", value=f"{clean(name, 80)!r}"),
+                )
         return await self._run(_COMMON + script, self._base, job_id, *words)
 
     async def _over_link(self, script: str, *words: str) -> Completed:
@@ -250,8 +256,12 @@ class JobFolders:
     def _gone(self, job_id: str) -> RefusedError:
         return RefusedError(
             "The results are gone",
-            f"{self._host} has no results folder of {job_id} any more. `gpuconsole prune` removes "
-            "an empty one; one with files was removed by hand.",
+            msg(
+                "{host} has no results folder of {job_id} any more. `gpuconsole prune` removes "
+                "an empty one; one with files was removed by hand.",
+                host=self._host,
+                job_id=job_id,
+            ),
             "Look for a copy that was fetched before.",
         )
 
@@ -261,15 +271,25 @@ class JobFolders:
         if done.exit_status == _LINK:
             raise RefusedError(
                 "A link is in the place of a job's folder",
-                f"{self._host}: {self._base or DEFAULT}/{job_id} or its checkpoint is not a folder "
-                "of its own, so it was left as it is.",
+                msg(
+                    "{host}: {value}/{job_id} or its checkpoint is not a folder of "
+                    "its own, so it was left as it is.",
+                    host=self._host,
+                    value=self._base or DEFAULT,
+                    job_id=job_id,
+                ),
                 "Look where it leads, move it away, and retry the job.",
             )
         if done.exit_status != 0 or len(lines) < count:
             said = clean(done.stderr.decode(errors="replace").strip(), 500)
             raise EngineError(
                 "The results folder cannot be used",
-                f"{self._host}, {doing}: {said or f'exit status {done.exit_status}'}.",
+                msg(
+                    "{host}, {doing}: {value}.",
+                    host=self._host,
+                    doing=doing,
+                    value=said or f"exit status {done.exit_status}",
+                ),
                 _LOST_PATH if done.exit_status in (126, 127) else _RIGHTS,
             )
         return lines[-count:]

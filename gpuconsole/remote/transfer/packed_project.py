@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 FILE_LIMIT = 50_000
@@ -116,6 +117,10 @@ class _Unpacking:
 def _too_large(limit_mib: float) -> UsageError:
     return UsageError(
         "Project is too large",
-        f"The lab takes {FILE_LIMIT} files and {format_mib(limit_mib)} unpacked.",
+        msg(
+            "The lab takes {file_limit} files and {amount} unpacked.",
+            file_limit=FILE_LIMIT,
+            amount=format_mib(limit_mib),
+        ),
         "Leave data out with a .gitignore, or mount it.",
     )

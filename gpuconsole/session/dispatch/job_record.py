@@ -10,6 +10,7 @@ from typing import Any
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.secrets import masked
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.submit.secrets import forget, hidden_values, plain_values
@@ -33,14 +34,19 @@ class Entry:
         """The job as the journal has it now."""
         job = self._journal.job(self.job_id)
         if job is None:
-            raise JournalError("No such job", f"Job {self.job_id} has left the journal.")
+            raise JournalError(
+                "No such job", msg("Job {job_id} has left the journal.", job_id=self.job_id)
+            )
         return job
 
     def present(self) -> tuple[Job, Attempt]:
         """Return the job and its latest attempt."""
         job = self.job
         if job.attempt is None:
-            raise JournalError("Journal is damaged", f"Job {job.id} is {job.state} untried.")
+            raise JournalError(
+                "Journal is damaged",
+                msg("Job {id} is {state} untried.", id=job.id, state=job.state),
+            )
         return job, job.attempt
 
     def require_role(self) -> None:

@@ -70,8 +70,9 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
     if name not in clusters:
         known = ", ".join(clusters) or "none"
         raise UsageError(
-            "No such cluster", f"No host is called {clean(name, 80)!r} and runs Slurm.",
-            f"Clusters of the inventory: {known}.",
+            "No such cluster",
+            msg("No host is called {value} and runs Slurm.", value=f"{clean(name, 80)!r}"),
+            msg("Clusters of the inventory: {known}.", known=known),
         )  # fmt: skip
     unknown = [
         key for key in (*task.labels, *task.anti_labels) if key not in (CLUSTER_LABEL, *WORDS)
@@ -79,20 +80,31 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
     if unknown or task.anti_labels:
         raise UsageError(
             "Slurm does not know this label",
-            f"{clean(', '.join(unknown) or ', '.join(task.anti_labels), 80)} cannot be asked of "
-            f"{name}.",
-            f"Use {', '.join(WORDS)}, which are sbatch's.",
+            msg(
+                "{value} cannot be asked of {name}.",
+                value=clean(", ".join(unknown) or ", ".join(task.anti_labels), 80),
+                name=name,
+            ),
+            msg("Use {names}, which are sbatch's.", names=", ".join(WORDS)),
         )
     if task.mounts:
         raise UsageError(
             "Slurm mounts nothing",
-            f"{task.name} has `mounts:`, and {name} runs it on the nodes themselves.",
+            msg(
+                "{name} has `mounts:`, and {name2} runs it on the nodes themselves.",
+                name=task.name,
+                name2=name,
+            ),
             "Let the script read from the cluster's shared filesystem.",
         )
     if (task.devices or 1) % task.hosts:
         raise UsageError(
             "Devices do not divide among hosts",
-            f"{task.devices} devices cannot be spread evenly over {task.hosts} nodes.",
+            msg(
+                "{devices} devices cannot be spread evenly over {hosts} nodes.",
+                devices=task.devices,
+                hosts=task.hosts,
+            ),
             "Ask for a multiple of the nodes.",
         )
     return task

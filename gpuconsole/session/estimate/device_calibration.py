@@ -86,7 +86,9 @@ async def calibrate(
     device = _device(host, index)
     image = image or context.default_image(host_name)
     if not image:
-        raise UsageError("No image", f"{host_name} names no image.", "Give --image.")
+        raise UsageError(
+            "No image", msg("{host_name} names no image.", host_name=host_name), "Give --image."
+        )
     engine = await context.hosts.engine(host_name)
     progress(
         msg(
@@ -107,7 +109,9 @@ def _host(context: Context, name: str) -> Host:
     if host is None:
         known = ", ".join(one.name for one in context.hosts.snapshot().hosts)
         raise UsageError(
-            "No such host", msg("{name} is not in the inventory.", name=name), f"Known: {known}"
+            "No such host",
+            msg("{name} is not in the inventory.", name=name),
+            msg("Known: {known}", known=known),
         )
     if host.state is not HostState.UP:
         raise UnreachableError("Host is not up", host.error or f"{name} is {host.state}.")
@@ -119,7 +123,10 @@ def _device(host: Host, index: int | None) -> Device:
     if not host.devices:
         raise RefusedError(
             "Nothing to calibrate",
-            f"{host.name} has no device whose memory can be read; on a CPU there is no context.",
+            msg(
+                "{name} has no device whose memory can be read; on a CPU there is no context.",
+                name=host.name,
+            ),
         )
     if index is None:
         free = [
@@ -130,21 +137,30 @@ def _device(host: Host, index: int | None) -> Device:
         if not free:
             raise RefusedError(
                 "No device is free",
-                f"Every device of {host.name} has processes on it.",
+                msg("Every device of {name} has processes on it.", name=host.name),
                 "Wait until one is idle: the figures would not be the probe's alone.",
             )
         return free[0]
     device = next((one for one in host.devices if one.index == index), None)
     if device is None:
         known = ", ".join(str(one.index) for one in host.devices)
-        raise UsageError("No such device", f"{host.name} has no device {index}.", f"It has {known}")
+        raise UsageError(
+            "No such device",
+            msg("{name} has no device {given_index}.", name=host.name, given_index=index),
+            msg("It has {known}", known=known),
+        )
     if device.processes:
         whose = ", ".join(
             sorted({process.user or f"process {process.pid}" for process in device.processes})
         )
         raise RefusedError(
             "Device is busy",
-            f"Device {index} of {host.name} is used by {clean(whose, 200)}.",
+            msg(
+                "Device {given_index} of {name} is used by {value}.",
+                given_index=index,
+                name=host.name,
+                value=clean(whose, 200),
+            ),
             "Wait until it is idle, or choose another with --device.",
         )
     return device
@@ -183,8 +199,12 @@ class _Run:
         told = "; ".join(self._last[-3:]) or "it said nothing"
         raise RefusedError(
             "Calibration failed",
-            f"The probe on {self.host.name} ended before its end: {clean(told, 500)}.",
-            f"Check that the image {self.image} has Python and Paddle.",
+            msg(
+                "The probe on {name} ended before its end: {value}.",
+                name=self.host.name,
+                value=clean(told, 500),
+            ),
+            msg("Check that the image {image} has Python and Paddle.", image=self.image),
         )
 
     async def clear(self) -> None:

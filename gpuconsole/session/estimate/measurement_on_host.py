@@ -158,8 +158,14 @@ def memory_limit_mib(host: Host) -> float:
     if limit < LEAST_MEMORY_MIB:
         raise NotHereError(
             "Too little memory is free",
-            f"{host.name} has {max(0.0, total - used):.0f} MiB of memory free. A measurement takes "
-            f"{MEMORY_SHARE:.0%} of that at most, and needs {LEAST_MEMORY_MIB:.0f} MiB.",
+            msg(
+                "{name} has {value} MiB of memory free. A measurement takes {memory_share} of "
+                "that at most, and needs {least_memory_mib} MiB.",
+                name=host.name,
+                value=f"{max(0.0, total - used):.0f}",
+                memory_share=f"{MEMORY_SHARE:.0%}",
+                least_memory_mib=f"{LEAST_MEMORY_MIB:.0f}",
+            ),
             "Wait until more is free, or measure on another host (--host).",
         )
     return limit
@@ -201,8 +207,11 @@ async def shut_spec(
     if maker is not None and maker.privileged:
         raise UsageError(
             "Not in a shut container",
-            f"Devices of {maker.title} work in privileged containers alone, and nothing is "
-            "measured in one.",
+            msg(
+                "Devices of {title} work in privileged containers alone, "
+                "and nothing is measured in one.",
+                title=maker.title,
+            ),
             "Measure by another tier: `--tier traced` needs no device.",
         )
     spec = container_spec(
@@ -337,7 +346,7 @@ async def _limited(context: Context, seconds: float, work: Coroutine[Any, Any, T
     if 0 not in await first(doing(), context.clock.sleep(seconds)):
         raise RefusedError(
             "The measurement took too long",
-            f"{words} {seconds:.0f} s.",
+            msg("{words} {seconds} s.", words=words, seconds=f"{seconds:.0f}"),
             "The static tier answers without running the script.",
         )
     return found[0]

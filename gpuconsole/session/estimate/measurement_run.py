@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import NotHereError, RefusedError, ScriptFailedError
 from gpuconsole.preflight.tiers.probe_request import probe_files
 from gpuconsole.remote.isolation.claimed_folders import scratch_folder
@@ -122,7 +123,7 @@ async def _answer(
             progress(_share(message.get("progress")), clean(_text(message.get("stage")), 80))
     raise RefusedError(
         "The measurement broke off",
-        f"It ended without an answer{': ' + last if last else '.'}",
+        msg("It ended without an answer{value}", value=": " + last if last else "."),
         "The static tier answers without running the script.",
     )
 

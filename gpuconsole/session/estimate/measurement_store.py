@@ -192,7 +192,10 @@ def _require_agreed(sandbox: Sandbox, agreed: Isolation) -> None:
     if agreed == "bubblewrap" and sandbox.kind != agreed:
         raise UsageError(
             "Not measured here",
-            f"The script would run {sandbox.isolation}; you have not agreed to that.",
+            msg(
+                "The script would run {isolation}; you have not agreed to that.",
+                isolation=sandbox.isolation,
+            ),
             "Install bubblewrap. Or agree: `gpuconsole preflight SCRIPT --tier meta --local` asks "
             "in a terminal.",
         )
@@ -205,7 +208,9 @@ def choose_host(
     if wanted and snapshot.host(wanted) is None:
         names = ", ".join(host.name for host in snapshot.hosts[:6])
         raise UsageError(
-            "No such host", msg("{name} is not in the inventory.", name=wanted), f"Hosts: {names}."
+            "No such host",
+            msg("{name} is not in the inventory.", name=wanted),
+            msg("Hosts: {names}.", names=names),
         )
     for host in snapshot.hosts:
         if host.cluster or wanted not in ("", host.name):
@@ -214,7 +219,7 @@ def choose_host(
             return host.name, image_of(host.name)
     raise UsageError(
         "No host to measure on",
-        f"{wanted or 'No host'} is up and has an image to measure with.",
+        msg("{value} is up and has an image to measure with.", value=wanted or "No host"),
         "Set `image:` in the task file or the inventory, or measure on this machine (--local).",
     )
 

@@ -13,6 +13,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.preflight.accuracy.calibration import Calibration
 from gpuconsole.session.reading.analyses import Analyses
@@ -55,7 +56,7 @@ class Preflights:
         if tier not in TIERS:
             raise RefusedError(
                 "Tier is not available",
-                f"There is no {tier} tier here.",
+                msg("There is no {tier} tier here.", tier=tier),
                 "Leave out --tier: the best tier there is answers.",
             )
         threshold = task.threshold(settings.memory_threshold)

@@ -14,6 +14,7 @@ from gpuconsole.core.estimate import Estimate, Isolation, Measure, Report, Trial
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import EditKind
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import HostBusyError, NotHereError, RefusedError, UsageError
 from gpuconsole.preflight.accuracy.calibration import Calibration
 from gpuconsole.preflight.option_spellings import Options
@@ -332,7 +333,10 @@ def _last(sites: Sequence[Site]) -> Site | None:
 def _no_device(host: str = "") -> NotHereError:
     return NotHereError(
         "No device is idle",
-        f"{host or 'The lab'} has no device on which this job would start now and that is empty, "
-        "not leased and not wanted by a job that is about to start.",
+        msg(
+            "{value} has no device on which this job would start now and that is empty, not "
+            "leased and not wanted by a job that is about to start.",
+            value=host or "The lab",
+        ),
         "Wait until one is idle, or measure without a device (--tier traced).",
     )

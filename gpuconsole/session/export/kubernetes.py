@@ -39,6 +39,7 @@ from gpuconsole.core.secrets import withheld
 from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib, parse_time
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.session.context import Context
@@ -160,7 +161,7 @@ class _Rendering:
         if not found:
             raise UsageError(
                 "No image",
-                f"The task names no image, and the lab none for {backend}.",
+                msg("The task names no image, and the lab none for {backend}.", backend=backend),
                 "Name one with --image or in the task, or under `images` in the settings.",
             )
         return found
@@ -243,7 +244,8 @@ class _Rendering:
         found = self._cluster.resources.get(backend) or RESOURCES.get(backend, "")
         if not found:
             raise UsageError(
-                "Unknown kind of device", f"What a cluster calls a {backend} is not known.",
+                "Unknown kind of device",
+                msg("What a cluster calls a {backend} is not known.", backend=backend),
                 f"Say it in the settings: `kubernetes: {{resources: {{{backend}: …}}}}`.",
             )  # fmt: skip
         return found

@@ -16,6 +16,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.core.secrets import withheld
 from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.vendors import unproven
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Place
 from gpuconsole.placement.launch_command import Meeting, meeting_port
@@ -54,7 +55,9 @@ def rendered(context: Context, job: Job, target: str, on: Sequence[Place] = ()) 
     """
     if target not in TARGETS:
         raise UsageError(
-            "Unknown target", f"Cannot render for {target!r}.", f"Use {', '.join(TARGETS)}."
+            "Unknown target",
+            msg("Cannot render for {target}.", target=f"{target!r}"),
+            msg("Use {names}.", names=", ".join(TARGETS)),
         )
     return TARGETS[target](context, job, on)
 

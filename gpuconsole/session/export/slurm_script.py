@@ -12,6 +12,7 @@ from gpuconsole.core.secrets import withheld
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import WORDS, batch_of, command_of
@@ -30,7 +31,8 @@ def batch_file(context: Context, jobs: Sequence[Job]) -> str:
     first = jobs[0]
     if any(one.batch != scripts[0].batch for one in scripts):
         raise UsageError(
-            "Not one array", f"The jobs of {first.task.sweep} ask for different things.",
+            "Not one array",
+            msg("The jobs of {sweep} ask for different things.", sweep=first.task.sweep),
             "Render each by its id.",
         )  # fmt: skip
     if len(jobs) == 1:
@@ -48,7 +50,11 @@ def _script(context: Context, job: Job) -> Script:
     if (task.devices or 1) % task.hosts:
         raise UsageError(
             "Devices do not divide among hosts",
-            f"{task.devices} devices cannot be spread evenly over {task.hosts} nodes.",
+            msg(
+                "{devices} devices cannot be spread evenly over {hosts} nodes.",
+                devices=task.devices,
+                hosts=task.hosts,
+            ),
             "Ask for a multiple of the nodes.",
         )
     # Numbers of Slurm's jobs are not known, and a path in the project needs no detour.

@@ -21,6 +21,7 @@ from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.images import Progress
 from gpuconsole.core.text import clean
 from gpuconsole.core.vendors import Vendor, vendor_of
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, RefusedError, UnreachableError
 from gpuconsole.placement.rules.image_compatibility import NO_CUDA, image_fault
 from gpuconsole.remote import injected
@@ -131,7 +132,12 @@ class _Run:
         told = "; ".join(last[-3:]) or "it said nothing"
         raise RefusedError(
             "The image cannot be checked",
-            f"{self._image} on {self._host.name} ended without an answer: {told}.",
+            msg(
+                "{image} on {name} ended without an answer: {told}.",
+                image=self._image,
+                name=self._host.name,
+                told=told,
+            ),
             "Check that the image has Python: gpuconsole image list",
         )
 

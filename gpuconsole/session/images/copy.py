@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gpuconsole.core.images import ImageRecord, ImageStore, Progress
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, RefusedError
 from gpuconsole.session.clock import Clock
 
@@ -49,8 +50,8 @@ async def copy_image(
     if sent is None:
         raise ImageError(
             "Image is not there",
-            f"{source.host} does not have {image}.",
-            f"See what it has: gpuconsole image list --host {source.host}",
+            msg("{host} does not have {image}.", host=source.host, image=image),
+            msg("See what it has: gpuconsole image list --host {host}", host=source.host),
         )
     names = (image,) if image in sent.names else sent.names
     if await _has(target, sent, names, replace=replace):
@@ -75,7 +76,13 @@ async def _has(target: End, sent: ImageRecord, names: tuple[str, ...], *, replac
         if there is not None and there.id != sent.id:
             raise RefusedError(
                 "Another image has that name",
-                f"On {target.host} {name} is {_short(there.id)}, here it is {_short(sent.id)}.",
+                msg(
+                    "On {host} {name} is {value}, here it is {value2}.",
+                    host=target.host,
+                    name=name,
+                    value=_short(there.id),
+                    value2=_short(sent.id),
+                ),
                 "With --replace the name goes to the copy; the other image stays without it.",
             )
     return await target.store.find(sent.id) is not None
@@ -87,7 +94,11 @@ async def _verify(target: End, sent: ImageRecord) -> None:
         return
     raise ImageError(
         "Something else arrived",
-        f"{target.host} has no image {_short(sent.id)} with the same layers after the copy.",
+        msg(
+            "{host} has no image {value} with the same layers after the copy.",
+            host=target.host,
+            value=_short(sent.id),
+        ),
         "Try again; if it stays so, compare `docker version` of both hosts: engines with another "
         "image store give other ids.",
     )
@@ -100,7 +111,11 @@ async def _name(target: End, sent: ImageRecord, names: tuple[str, ...]) -> None:
             try:
                 await target.store.tag(sent.id, name)
             except EngineError as error:
-                raise ImageError(error.title, f"{name}: {error.message}", error.hint) from error
+                raise ImageError(
+                    error.title,
+                    msg("{name}: {message}", name=name, message=error.message),
+                    error.hint,
+                ) from error
 
 
 class _Counter:

@@ -140,7 +140,11 @@ def _inside(script: Path, project: Path) -> Path:
     except ValueError:
         raise UsageError(
             "Script is outside the project",
-            f"{script} does not lie in {project}, and a build sees nothing else.",
+            msg(
+                "{script} does not lie in {project}, and a build sees nothing else.",
+                script=script,
+                project=project,
+            ),
             "Name the project's folder with --project DIR.",
         ) from None
 
@@ -154,7 +158,9 @@ def _imports(path: Path, *, must: bool) -> list[str]:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if must:
             raise UsageError(
-                "Script cannot be read", f"{path}: {error}", "Only Python can be analysed."
+                "Script cannot be read",
+                msg("{path}: {error}", path=path, error=error),
+                "Only Python can be analysed.",
             ) from None
         return []
     found = []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import DocumentError, UsageError
 
 
@@ -18,7 +19,9 @@ def write_image(path: Path, reference: str) -> None:
     try:
         before = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("Task file cannot be read", f"{path}: {error}", "") from None
+        raise UsageError(
+            "Task file cannot be read", msg("{path}: {error}", path=path, error=error), ""
+        ) from None
     after = changed(before, reference, str(path))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -27,7 +30,11 @@ def write_image(path: Path, reference: str) -> None:
         os.replace(draft, path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise UsageError("Task file cannot be written", f"{path}: {error.strerror}", "") from None
+        raise UsageError(
+            "Task file cannot be written",
+            msg("{path}: {strerror}", path=path, strerror=error.strerror),
+            "",
+        ) from None
 
 
 def changed(text: str, reference: str, where: str) -> str:
@@ -35,10 +42,14 @@ def changed(text: str, reference: str, where: str) -> str:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise DocumentError("Task file is wrong", f"{where}: {error}", "") from None
+        raise DocumentError(
+            "Task file is wrong", msg("{where}: {error}", where=where, error=error), ""
+        ) from None
     task = _value(root, "task")
     if not isinstance(task, yaml.MappingNode) or not task.value:
-        raise DocumentError("No task", f"{where}:1:1: there is no `task:` to change.", "")
+        raise DocumentError(
+            "No task", msg("{where}:1:1: there is no `task:` to change.", where=where), ""
+        )
     image = _value(task, "image")
     if image is not None:
         start, end = image.start_mark.index, image.end_mark.index

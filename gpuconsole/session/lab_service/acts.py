@@ -10,6 +10,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.lab_service.intake import Intake
 from gpuconsole.session.lab_service.protocol import MOST_IN_ACT, Request
@@ -54,7 +55,9 @@ class Acts:
         try:
             verb = self._verbs.get(request.verb)
             if verb is None:
-                raise UsageError("No such act", f"{clean(request.verb, 40)!r} is none.")
+                raise UsageError(
+                    "No such act", msg("{value} is none.", value=f"{clean(request.verb, 40)!r}")
+                )
             done = await verb(caller, request)
         except ConsoleError as error:
             self.record(caller, request.verb, subject, detail, error.message)
@@ -73,7 +76,7 @@ class Acts:
     async def _on_jobs(self, caller: Caller, request: Request) -> Sequence[Job]:
         most = MOST_IN_SLOW_ACT if request.verb in SLOW else MOST_IN_ACT
         if not 0 < len(request.jobs) <= most:
-            raise UsageError("No jobs", f"One request names 1 to {most} jobs.")
+            raise UsageError("No jobs", msg("One request names 1 to {most} jobs.", most=most))
         for job_id in request.jobs:
             self._rights.require_own(caller, self._exact(job_id))
         queue, jobs = self._session.queue_of(caller.name), request.jobs
@@ -113,7 +116,9 @@ class Acts:
         elif request.text in SIGNALS:
             await session.processes.signal(host, request.number, request.text)
         else:
-            raise UsageError("No such signal", f"It is one of {', '.join(SIGNALS)}.")
+            raise UsageError(
+                "No such signal", msg("It is one of {names}.", names=", ".join(SIGNALS))
+            )
         return ()
 
     async def _on_incident(self, caller: Caller, request: Request) -> Sequence[Job]:
@@ -147,7 +152,10 @@ class Acts:
         """Return the job of an id; a caller's other words for it are its console's business."""
         job = self._session._journal.job(job_id)
         if job is None:
-            raise UsageError("No such job", f"The lab's queue has no job {clean(job_id, 40)!r}.")
+            raise UsageError(
+                "No such job",
+                msg("The lab's queue has no job {value}.", value=f"{clean(job_id, 40)!r}"),
+            )
         return job
 
 
@@ -159,5 +167,8 @@ def cost_of(request: Request) -> float:
 def _container(name: str) -> str:
     """Return the id of a container. UsageError for what is none."""
     if not _CONTAINER.fullmatch(name):
-        raise UsageError("No such container", f"{clean(name, 80)!r} is no id of a container.")
+        raise UsageError(
+            "No such container",
+            msg("{value} is no id of a container.", value=f"{clean(name, 80)!r}"),
+        )
     return name

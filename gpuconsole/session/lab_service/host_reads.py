@@ -8,6 +8,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.waiting import within
 
@@ -52,7 +53,11 @@ class HostReads:
         except asyncio.TimeoutError:
             raise RefusedError(
                 "Too much is read at once",
-                f"An account has {OF_ACCOUNT} things read from hosts at once, a host {OF_HOST}.",
+                msg(
+                    "An account has {of_account} things read from hosts at once, a host {of_host}.",
+                    of_account=OF_ACCOUNT,
+                    of_host=OF_HOST,
+                ),
                 "Wait for the others to end.",
             ) from None
         finally:

@@ -9,6 +9,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.images import ImageRecord, ImageStore, KeepsImages, parse_reference
 from gpuconsole.core.lab_service.rights import Caller, Policy, Rights, require_image
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ class LabImages:
         host = self._session.snapshot().host(name)
         if host is None or host.state is not HostState.UP or host.cluster:
             raise UsageError(
-                "Not on that host", f"{clean(name, 80)!r} is no host that is up and has an engine."
+                "Not on that host",
+                msg(
+                    "{value} is no host that is up and has an engine.", value=f"{clean(name, 80)!r}"
+                ),
             )
 
     def require_image(self, image: str) -> None:
@@ -85,4 +89,6 @@ class LabImages:
         engine = await self._session.hosts.engine(host)
         if isinstance(engine, KeepsImages):
             return engine.images
-        raise EngineError("No images", f"{host} has no container engine that keeps images.")
+        raise EngineError(
+            "No images", msg("{host} has no container engine that keeps images.", host=host)
+        )

@@ -21,6 +21,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.lab_service.http.rates import Underway
@@ -67,7 +68,10 @@ class Inside:
             if self._running.of(caller.uid) >= MOST_AT_ONCE:
                 raise RefusedError(
                     "Too many connections at once",
-                    f"An account has {MOST_AT_ONCE} connections into containers at once.",
+                    msg(
+                        "An account has {most_at_once} connections into containers at once.",
+                        most_at_once=MOST_AT_ONCE,
+                    ),
                     "Close a forward, or wait.",
                 )
         except ConsoleError as error:
@@ -105,7 +109,7 @@ def _require_target(job: Job, target: str) -> None:
     if target == SOCKET and job.task.kind == SESSION:
         return
     if not (target.isascii() and target.isdigit() and len(target) < 6 and 0 < int(target) < 65536):
-        raise UsageError("No such port", f"{clean(target, 40)!r} is no port.")
+        raise UsageError("No such port", msg("{value} is no port.", value=f"{clean(target, 40)!r}"))
 
 
 async def _passed_on(request: web.Request, stream: ByteStream) -> web.StreamResponse:

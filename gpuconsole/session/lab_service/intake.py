@@ -22,6 +22,7 @@ from gpuconsole.core.submission.time_limits import require_time_limit
 from gpuconsole.core.submission.tuning import Goal, read_space
 from gpuconsole.core.tasks import require_rules
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.dispatch.attempt.container_spec import (
     require_gang_network,
@@ -84,7 +85,7 @@ class Intake:
         if self._policy.ids is not None and not job.run_as:
             raise RefusedError(
                 "Jobs run as their users",
-                f"Job {job.id} was queued before jobs ran as their users.",
+                msg("Job {id} was queued before jobs ran as their users.", id=job.id),
                 "Its user can retry it once it has ended, or submit it again.",
             )
 
@@ -106,7 +107,12 @@ class Intake:
     def require(self, caller: Caller, submission: Submission) -> None:
         """Raise the ConsoleError for a submission that may not be queued."""
         if not 0 < len(submission.jobs) <= MOST_SUBMITTED:
-            raise UsageError("No jobs", f"One submission has 1 to {MOST_SUBMITTED} jobs.")
+            raise UsageError(
+                "No jobs",
+                msg(
+                    "One submission has 1 to {most_submitted} jobs.", most_submitted=MOST_SUBMITTED
+                ),
+            )
         self._require_room(caller.name, len(submission.jobs))
         self._require_sweeps(caller, {one.task.sweep for one in submission.jobs} - {""})
         for wanted in submission.jobs:
@@ -151,7 +157,7 @@ class Intake:
             if name := next((one for one in (taken, job.id) if one in names), ""):
                 raise UsageError(
                     "The name is taken",
-                    f"The name {clean(name, 80)} of a sweep is taken.",
+                    msg("The name {value} of a sweep is taken.", value=clean(name, 80)),
                     "Submit it again, or under another name.",
                 )
 
@@ -162,8 +168,13 @@ class Intake:
         if waiting + count > MOST_JOBS:
             raise RefusedError(
                 "Too many jobs",
-                f"An account has at most {MOST_JOBS} jobs that have not ended; "
-                f"{clean(user, 80)} has {waiting}.",
+                msg(
+                    "An account has at most {most_jobs} jobs that have not "
+                    "ended; {value} has {waiting}.",
+                    most_jobs=MOST_JOBS,
+                    value=clean(user, 80),
+                    waiting=waiting,
+                ),
                 "Submit more once some have ended.",
             )
 
@@ -172,7 +183,10 @@ class Intake:
         for one that names neither a job nor a sweep, and for too many of them."""
         names = {text for wanted in submission.jobs for text in wanted.task.after}
         if len(names) > _MOST_GROUPS:
-            raise UsageError("Comes after too much", f"At most {_MOST_GROUPS} names can be given.")
+            raise UsageError(
+                "Comes after too much",
+                msg("At most {most_groups} names can be given.", most_groups=_MOST_GROUPS),
+            )
         jobs = self._session._journal.jobs()
         return {text: commands.find_condition(jobs, text, caller.name) for text in names}
 
@@ -214,8 +228,11 @@ class Intake:
         if self._policy.ids is not None and cluster_of(task):
             raise RefusedError(
                 "Slurm runs no jobs for others",
-                f"The lab runs each job as its user; {clean(cluster_of(task), 80)} would run this "
-                "one as the account of the lab's service.",
+                msg(
+                    "The lab runs each job as its user; {value} would run this one as "
+                    "the account of the lab's service.",
+                    value=clean(cluster_of(task), 80),
+                ),
                 "Submit it to the cluster from your own account, with a queue of your own.",
             )
 
@@ -229,7 +246,9 @@ def _require_form(task: Task) -> None:
     elif (task.kind == SERVICE) != (task.service is not None):
         raise UsageError("Wrong service", "A service says what is kept running.")
     elif not task.script or task.kind == ADOPTED:
-        raise UsageError("No script", f"Job {clean(task.name, 80)} names no script.")
+        raise UsageError(
+            "No script", msg("Job {value} names no script.", value=clean(task.name, 80))
+        )
     if PurePosixPath(task.script).suffix == ".ipynb":
         raise UsageError("A notebook cannot be submitted", "Export it to a script first.")
     _require_number("devices", 1 if task.devices is None else task.devices, 1, _MOST_DEVICES)
@@ -256,14 +275,24 @@ def _require_form(task: Task) -> None:
         parse_reference(task.image)
     if sum(map(len, words)) > _MOST_LETTERS:
         raise UsageError(
-            "Task is too long", f"{clean(task.name, 80)} has more than {_MOST_LETTERS} letters.",
+            "Task is too long",
+            msg(
+                "{value} has more than {most_letters} letters.",
+                value=clean(task.name, 80),
+                most_letters=_MOST_LETTERS,
+            ),
             "Put what is long into a file of the project.",
-        )  # fmt: skip
+        )
     if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD or "\0" in word for word in words):
-        raise UsageError("Task is too long", f"{clean(task.name, 80)} has words without end.")
+        raise UsageError(
+            "Task is too long", msg("{value} has words without end.", value=clean(task.name, 80))
+        )
     for name in (*task.env, *task.secrets):
         if not VARIABLE.fullmatch(name):
-            raise UsageError("Wrong variable", f"{clean(name, 80)!r} is no name of a variable.")
+            raise UsageError(
+                "Wrong variable",
+                msg("{value} is no name of a variable.", value=f"{clean(name, 80)!r}"),
+            )
     require_mounts(task)
 
 
@@ -272,7 +301,10 @@ def _require_session(task: Task) -> None:
     if task.script or task.args or task.retries or task.checkpoint_dir or task.hosts != 1:
         raise UsageError("Wrong session", "A session runs a shell and nothing else.")
     if task.workspace and not WORKSPACE.fullmatch(task.workspace):
-        raise UsageError("Wrong name of a workspace", f"{clean(task.workspace, 80)!r} is none.")
+        raise UsageError(
+            "Wrong name of a workspace",
+            msg("{value} is none.", value=f"{clean(task.workspace, 80)!r}"),
+        )
 
 
 def _require_search(task: Task) -> None:
@@ -303,17 +335,30 @@ def require_mounts(task: Task) -> None:
             parts = PurePosixPath(path).parts
             whole = path.startswith("/") and len(parts) > 1 and ".." not in parts
             if not (whole and path.isprintable()):
-                raise UsageError("Wrong mount", f"{clean(path, 200)!r} is no path below /.")
+                raise UsageError(
+                    "Wrong mount", msg("{value} is no path below /.", value=f"{clean(path, 200)!r}")
+                )
 
 
 def _require_number(name: str, number: int, least: int, most: int) -> None:
     if not least <= number <= most:
-        raise UsageError(f"Wrong {name}", f"{str(number)[:20]} is not from {least} to {most}.")
+        raise UsageError(
+            msg("Wrong {name}", name=name),
+            msg(
+                "{value} is not from {least} to {most}.",
+                value=str(number)[:20],
+                least=least,
+                most=most,
+            ),
+        )
 
 
 def _require_figure(name: str, figure: float | None, most: float) -> None:
     if figure is not None and not 0 <= figure <= most:
-        raise UsageError(f"Wrong {name}", f"{str(figure)[:20]} is not from 0 to {most:g}.")
+        raise UsageError(
+            msg("Wrong {name}", name=name),
+            msg("{value} is not from 0 to {most}.", value=str(figure)[:20], most=f"{most:g}"),
+        )
 
 
 def _size(files: Iterable[Path]) -> int:

@@ -15,6 +15,7 @@ from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.lab_service.rights import Caller, Policy, Rights, require_allowed
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, NotHereError, RefusedError
 from gpuconsole.session.dispatch.attempt.container_spec import (
     require_safe_source,
@@ -144,8 +145,11 @@ class Measuring:
                 return device
         raise NotHereError(
             "No device is idle",
-            f"The device that was asked for on {wanted.host} is in use, leased, or wanted by a job "
-            "that is about to start.",
+            msg(
+                "The device that was asked for on {host} is in use, leased, or "
+                "wanted by a job that is about to start.",
+                host=wanted.host,
+            ),
             "Wait until one is idle, or measure without a device (--tier traced).",
         )
 
@@ -173,6 +177,7 @@ class Measuring:
         """Return what counts a measurement of an account. RefusedError where it has too many."""
         if self._running.of(caller.uid) >= MOST_AT_ONCE:
             raise RefusedError(
-                "Too many measurements at once", f"An account has {MOST_AT_ONCE} at once."
+                "Too many measurements at once",
+                msg("An account has {most_at_once} at once.", most_at_once=MOST_AT_ONCE),
             )
         return self._running.one_more(caller.uid)

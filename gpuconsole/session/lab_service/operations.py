@@ -13,6 +13,7 @@ from aiohttp import web
 
 from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
 from gpuconsole.session.lab_service.http.rates import Underway
@@ -114,11 +115,17 @@ class Operations:
 
     def _may_pull(self, caller: Caller, wanted: Operation) -> None:
         if not 0 < len(wanted.fetches) <= MOST_PULLS:
-            raise UsageError("Nothing to pull", f"One request names 1 to {MOST_PULLS} pulls.")
+            raise UsageError(
+                "Nothing to pull",
+                msg("One request names 1 to {most_pulls} pulls.", most_pulls=MOST_PULLS),
+            )
         known = {host.name for host in self._session.snapshot().hosts}
         for host, image in wanted.fetches:
             if host not in known:
-                raise UsageError("No such host", f"The lab has no host {clean(host, 80)!r}.")
+                raise UsageError(
+                    "No such host",
+                    msg("The lab has no host {value}.", value=f"{clean(host, 80)!r}"),
+                )
             self._images.require_image(image)
 
     async def _pull(self, caller: Caller, wanted: Operation, tell: Tell) -> bytes:
@@ -195,13 +202,19 @@ class Operations:
         if self._running.of(caller.uid) >= MOST_AT_ONCE:
             raise RefusedError(
                 "Too many operations at once",
-                f"An account has {MOST_AT_ONCE} operations on hosts at once.",
+                msg(
+                    "An account has {most_at_once} operations on hosts at once.",
+                    most_at_once=MOST_AT_ONCE,
+                ),
                 "Wait for the others to end, or end them with Ctrl-C.",
             )
         if self._running.total() >= MOST_IN_ALL:
             raise RefusedError(
                 "Too many operations at once",
-                f"The lab's service does {MOST_IN_ALL} operations on hosts at once.",
+                msg(
+                    "The lab's service does {most_in_all} operations on hosts at once.",
+                    most_in_all=MOST_IN_ALL,
+                ),
                 "Ask again later.",
             )
         return self._running.one_more(caller.uid)
@@ -213,13 +226,18 @@ async def _limited(work: Awaitable[bytes]) -> bytes:
     except asyncio.TimeoutError:
         raise RefusedError(
             "It took too long",
-            f"An operation through the lab's queue ends after {LONGEST_S / 3600:g} h.",
+            msg(
+                "An operation through the lab's queue ends after {value} h.",
+                value=f"{LONGEST_S / 3600:g}",
+            ),
             "Ask for less at once. Layers of images that are whole stay.",
         ) from None
 
 
 def _unknown(caller: Caller, wanted: Operation) -> None:
-    raise UsageError("No such operation", f"{clean(wanted.verb, 40)!r} is none.")
+    raise UsageError(
+        "No such operation", msg("{value} is none.", value=f"{clean(wanted.verb, 40)!r}")
+    )
 
 
 def _words(wanted: Operation) -> tuple[str, str]:

@@ -52,6 +52,7 @@ from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.services import Replica
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
     ConsoleError,
     EngineError,
@@ -407,6 +408,11 @@ def outdated(theirs: int) -> RefusedError:
     older = "console" if theirs < VERSION else "service"
     return RefusedError(
         "Other version",
-        f"The console speaks version {theirs} of the lab queue's protocol, the service {VERSION}.",
-        f"Update gpuconsole where the {older} runs.",
+        msg(
+            "The console speaks version {theirs} of the lab queue's "
+            "protocol, the service {version}.",
+            theirs=theirs,
+            version=VERSION,
+        ),
+        msg("Update gpuconsole where the {older} runs.", older=older),
     )

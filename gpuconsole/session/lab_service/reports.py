@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole.core.lab_service.rights import Caller, Rights
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.report.model import Key, Query, UsageReport
 from gpuconsole.session.report.service import report
@@ -59,5 +60,5 @@ def _time(words: Mapping[str, str], name: str) -> float:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise UsageError("Wrong request", f"`{name}` is no time.")
+        raise UsageError("Wrong request", msg("`{name}` is no time.", name=name))
     return found

@@ -17,6 +17,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.lab_service.acts import Acts, cost_of
@@ -457,7 +458,7 @@ async def _sent_on(request: web.Request, chunks: AsyncIterator[bytes]) -> web.St
 def _number(request: web.Request, name: str) -> int:
     text = request.query.get(name, "0")
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise UsageError("Wrong request", f"`{name}` is no number.")
+        raise UsageError("Wrong request", msg("`{name}` is no number.", name=name))
     return int(text)
 
 
@@ -465,7 +466,10 @@ def _require_host(job: Job, host: str) -> None:
     """Raise UsageError for a host that a job has not run on."""
     ran = {part.host for attempt in job.attempts for part in attempt.parts}
     if host not in ran:
-        raise UsageError("Wrong host", f"Job {job.id} has not run on {clean(host, 80)!r}.")
+        raise UsageError(
+            "Wrong host",
+            msg("Job {id} has not run on {value}.", id=job.id, value=f"{clean(host, 80)!r}"),
+        )
 
 
 def _part(path: Path, offset: int) -> bytes:

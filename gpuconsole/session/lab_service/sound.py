@@ -13,6 +13,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.services import MOST_REPLICAS, CheckKind, Restart
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.lab_service.protocol import Wanted
 
@@ -142,10 +143,20 @@ def require_sound(wanted: Wanted) -> None:
         first = error.errors(include_url=False, include_input=False)[0]
         field = clean(".".join(map(str, first["loc"])), 80)
         raise UsageError(
-            "Wrong task", f"{clean(wanted.task.name, 80)}: {field}: {clean(first['msg'], 200)}."
+            "Wrong task",
+            msg(
+                "{value}: {field}: {value2}.",
+                value=clean(wanted.task.name, 80),
+                field=field,
+                value2=clean(first["msg"], 200),
+            ),
         ) from None
     if wanted.estimate is not None and len(json.dumps(wanted.estimate)) > _LARGEST_ESTIMATE:
         raise UsageError(
             "Estimate is too long",
-            f"{clean(wanted.task.name, 80)} comes with more than {_LARGEST_ESTIMATE} letters.",
+            msg(
+                "{value} comes with more than {largest_estimate} letters.",
+                value=clean(wanted.task.name, 80),
+                largest_estimate=_LARGEST_ESTIMATE,
+            ),
         )

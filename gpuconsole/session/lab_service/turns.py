@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import HostBusyError
 from gpuconsole.waiting import within
 
@@ -100,6 +101,6 @@ class MeasuringTurns:
 def _busy(host: str) -> HostBusyError:
     return HostBusyError(
         "The host measures already",
-        f"{host} runs a measurement, or others have waited longer.",
+        msg("{host} runs a measurement, or others have waited longer.", host=host),
         "Ask again in a minute, or name another host (--host).",
     )

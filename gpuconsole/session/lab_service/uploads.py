@@ -15,6 +15,7 @@ from aiohttp import BodyPartReader
 
 from gpuconsole.core.lab_service.rights import Caller
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.transfer.packed_project import require_bounded
 from gpuconsole.state.filesystem import make_folder
@@ -76,7 +77,7 @@ class Uploads:
                     if size > limit:
                         raise UsageError(
                             "Project is too large",
-                            f"The lab takes {limit // MIB} MiB packed.",
+                            msg("The lab takes {value} MiB packed.", value=limit // MIB),
                             "Leave data out with a .gitignore, or mount it.",
                         )
                     self._require_space(stored + size)
@@ -94,13 +95,20 @@ class Uploads:
         if free < 0:
             raise RefusedError(
                 "The lab's disk is nearly full",
-                f"The service's host has less than {SPARE_BYTES // MIB} MiB for projects.",
+                msg(
+                    "The service's host has less than {value} MiB for projects.",
+                    value=SPARE_BYTES // MIB,
+                ),
                 "Ask an operator to cancel jobs that wait, or to free some space there.",
             )
         if held > free:
             raise RefusedError(
                 "Your projects take too much of the lab's disk",
-                f"Those of your jobs take {held // MIB} MiB, and {free // MIB} MiB are left there.",
+                msg(
+                    "Those of your jobs take {value} MiB, and {value2} MiB are left there.",
+                    value=held // MIB,
+                    value2=free // MIB,
+                ),
                 "Submit more once some of your jobs have ended, or leave data out of the project.",
             )
 
@@ -109,10 +117,12 @@ async def read_document(part: object, name: str, most: int) -> bytes:
     """Return the part of a request that has its document. UsageError for another, and for one of
     more than `most` bytes."""
     if not isinstance(part, BodyPartReader) or part.name != name:
-        raise UsageError("Wrong request", f"It begins with no {name}.")
+        raise UsageError("Wrong request", msg("It begins with no {name}.", name=name))
     data = bytearray()
     while chunk := await part.read_chunk():
         data += chunk
         if len(data) > most:
-            raise UsageError("Request is too large", f"It has more than {most} bytes.")
+            raise UsageError(
+                "Request is too large", msg("It has more than {most} bytes.", most=most)
+            )
     return bytes(data)

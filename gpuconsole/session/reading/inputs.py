@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 
 MOST_NAMES = 20_000
@@ -154,6 +155,6 @@ def _require(same: bool, name: str) -> None:
     if not same:
         raise RefusedError(
             "The script changed while it was measured",
-            f"{clean(name, 200)} is no longer what was measured.",
+            msg("{value} is no longer what was measured.", value=clean(name, 200)),
             "Measure it again.",
         )

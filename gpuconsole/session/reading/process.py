@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.reading import forked, frames, records, trail
 from gpuconsole.session.reading.questions import Question
@@ -121,8 +122,11 @@ class Child:
         except EndedError as ended:
             raise UsageError(
                 "Scripts cannot be read",
-                f"The process that reads them does not start: it {ended.why}.",
-                f"Try `{sys.executable} -m gpuconsole preflight --help`; reinstall if that fails.",
+                msg("The process that reads them does not start: it {why}.", why=ended.why),
+                msg(
+                    "Try `{executable} -m gpuconsole preflight --help`; reinstall if that fails.",
+                    executable=sys.executable,
+                ),
             ) from None
         self._ready = True
 

@@ -17,6 +17,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.option_spellings import Options
 from gpuconsole.preflight.suggestion_edits import Change
@@ -117,7 +118,7 @@ class _Refusing(Generic[Answer]):
         place = f"{clean(why.file, 500)}:{why.line}: " if why.line else ""
         raise RefusedError(
             "The script takes too much to read",
-            f"{place}{why.reason}.",
+            msg("{place}{reason}.", place=place, reason=why.reason),
             "Simplify the script at that place.",
         )
 
@@ -173,7 +174,7 @@ class Naming(_Refusing[str]):
         if not name:
             raise UsageError(
                 "The script cannot be read",
-                f"{clean(task.script, 500)}, or what it imports, cannot be read.",
+                msg("{value}, or what it imports, cannot be read.", value=clean(task.script, 500)),
                 "A measurement could not be kept apart from that of another script.",
             )
         return name
@@ -204,7 +205,10 @@ class Checking(_Refusing[dict[str, Any]]):
         if recordings.key(task, analyses.of(task), self.mode) != self.name:
             raise RefusedError(
                 "The script changed while it was measured",
-                f"{clean(task.script, 500)}, or what it imports, is not what was measured.",
+                msg(
+                    "{value}, or what it imports, is not what was measured.",
+                    value=clean(task.script, 500),
+                ),
                 "Measure it again.",
             )
         return recordings.inputs(task, document, self.image, self.since_ns)

@@ -13,6 +13,7 @@ from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.util.user_dirs import MEASURED_NAME
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.reading import inputs as files
 from gpuconsole.session.reading.installed import paddle_version
@@ -55,7 +56,11 @@ def recorded(
     if tier:
         raise RefusedError(
             "The script was not measured",
-            f"There is no {tier} recording of {task.script} as it is now.",
+            msg(
+                "There is no {tier} recording of {script} as it is now.",
+                tier=tier,
+                script=task.script,
+            ),
             "Measure it: F8 in the console, or `gpuconsole preflight --tier traced`.",
         )
     return None
@@ -78,7 +83,7 @@ def read(
     if document.get("mode") != mode:
         raise UsageError(
             "Cannot read the measurement",
-            f"What the probe wrote is none of the {mode} tier.",
+            msg("What the probe wrote is none of the {mode} tier.", mode=mode),
             "Measure again.",
         )
     if mode == "device":

@@ -12,6 +12,7 @@ from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series, sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.recording.player import Reel
 from gpuconsole.session.shown_journal import ShownJournal
@@ -61,7 +62,9 @@ class RecordedHosts:
     async def engine(self, host: str) -> Engine:
         """Refuse: nobody can be asked in the past."""
         raise UnreachableError(
-            "This is a recording", f"{host} cannot be asked in the past.", "Go back to now first."
+            "This is a recording",
+            msg("{host} cannot be asked in the past.", host=host),
+            "Go back to now first.",
         )
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:

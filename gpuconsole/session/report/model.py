@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 Key = Literal["user", "account", "project", "host", "model", "month"]
@@ -40,7 +41,9 @@ class Query:
         if not 0.0 <= self.since < self.until <= LATEST:
             raise UsageError("Wrong time", "A report begins after 1970, and ends after it begins.")
         if not self.by or len(set(self.by)) < len(self.by) or not set(self.by) <= set(KEYS):
-            raise UsageError("Wrong keys", f"--by takes each of {', '.join(KEYS)} once.")
+            raise UsageError(
+                "Wrong keys", msg("--by takes each of {names} once.", names=", ".join(KEYS))
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.context import Context
 from gpuconsole.session.standby.protocol import (
@@ -183,4 +184,7 @@ def _packed(frame: Frame, copy: Copy) -> bytes:
     try:
         return packed(frame, copy.read(frame.blocks))
     except OSError as error:
-        raise ConsoleError("Journal was not copied", f"{copy.path}: {error.strerror}.") from error
+        raise ConsoleError(
+            "Journal was not copied",
+            msg("{path}: {strerror}.", path=copy.path, strerror=error.strerror),
+        ) from error

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, UnreachableError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.lab_service.console.client import CONNECT_S, Way, leading
@@ -106,12 +107,15 @@ class Follower:
                     await self._hear(http, socket)
         except aiohttp.WSServerHandshakeError as error:
             raise UnreachableError(
-                "The leading head refuses a standby", f"{way.name}: HTTP {error.status}.",
+                "The leading head refuses a standby",
+                msg("{name}: HTTP {status}.", name=way.name, status=error.status),
                 "Its log says why; both must run under one account.",
             ) from error  # fmt: skip
         except (aiohttp.ClientError, OSError, ValidationError, ValueError) as error:
             words = clean(str(error), 200) or type(error).__name__
-            raise UnreachableError("The leading head is lost", f"{way.name}: {words}.") from error
+            raise UnreachableError(
+                "The leading head is lost", msg("{name}: {words}.", name=way.name, words=words)
+            ) from error
         finally:
             way.lost()
 
@@ -149,7 +153,7 @@ class Follower:
             own, other = ", ".join(self._voters), ", ".join(map(clean, frame.voters))
             raise UsageError(
                 "The heads name other hosts",
-                f"{frame.name} has {other}; this head {own}.",
+                msg("{name} has {other}; this head {own}.", name=frame.name, other=other, own=own),
                 "Use one inventory on both: a majority of its hosts decides who leads.",
             )
         if not self.following:
@@ -199,7 +203,7 @@ class Follower:
         if own != journal:
             raise UsageError(
                 "Another journal is here",
-                f"{self._folder} has a queue of its own.",
+                msg("{folder} has a queue of its own.", folder=self._folder),
                 "Choose an empty folder for the standby with --state DIR.",
             )
 

@@ -15,6 +15,7 @@ from gpuconsole.core.containers import Hosts, LeadMark
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.lab_service.console.client import Way
@@ -126,7 +127,7 @@ class Head:
         """Answer consoles that this head does not lead yet."""
 
         async def refused(force: bool, caller: Caller) -> None:
-            raise RefusedError("No take-over", f"{note}.", "It leads once they do.")
+            raise RefusedError("No take-over", msg("{note}.", note=note), "It leads once they do.")
 
         state = HeadState(False, self._settings.name, note=note)
         settings = self._settings
@@ -303,13 +304,22 @@ def _not_given(held: Held, outcome: Outcome | None, needed: int) -> RefusedError
         )
     if outcome.by is not None:
         return RefusedError(
-            "Another head leads", f"The hosts have given epoch {outcome.epoch} to"
-            f" {outcome.by.name}.", "If that head is gone for good: `gpuconsole takeover --force`.",
-        )  # fmt: skip
+            "Another head leads",
+            msg(
+                "The hosts have given epoch {epoch} to {name}.",
+                epoch=outcome.epoch,
+                name=outcome.by.name,
+            ),
+            "If that head is gone for good: `gpuconsole takeover --force`.",
+        )
     silent = ", ".join(outcome.silent[:5])
     return RefusedError(
         "Too few hosts answer",
-        f"{needed} must give their word, and these are silent: {silent or 'none'}.",
+        msg(
+            "{needed} must give their word, and these are silent: {value}.",
+            needed=needed,
+            value=silent or "none",
+        ),
         "Where hosts are gone for good, remove them from the inventory of this head and start it"
         " again.",
     )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from gpuconsole.core.containers import Engine, LeadMark
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
 from gpuconsole.session.context import Context
 from gpuconsole.session.standby.copying import Copying
@@ -127,7 +128,10 @@ class Lead:
                     break
         raise UnreachableError(
             "The lab's queue cannot confirm it",
-            f"{self.name} hears neither its standby nor enough hosts: another head may lead.",
+            msg(
+                "{name} hears neither its standby nor enough hosts: another head may lead.",
+                name=self.name,
+            ),
             "It is done if this head goes on, and lost otherwise: look again before you repeat it.",
         )
 
@@ -136,7 +140,10 @@ class Lead:
         if self.deposed.is_set():
             raise UnreachableError(
                 "Another head leads",
-                f"{self.leader.name if self.leader else 'Another head'} leads the lab's queue now.",
+                msg(
+                    "{value} leads the lab's queue now.",
+                    value=self.leader.name if self.leader else "Another head",
+                ),
                 "This one changes nothing any more.",
             )
 
@@ -155,7 +162,12 @@ class Lead:
             self._suspected = mark.epoch <= own.epoch + ROUNDS
             raise UnreachableError(
                 "Another head may lead",
-                f"{host} has given epoch {mark.epoch} of the lab's queue to {mark.name}.",
+                msg(
+                    "{host} has given epoch {epoch} of the lab's queue to {name}.",
+                    host=host,
+                    epoch=mark.epoch,
+                    name=mark.name,
+                ),
                 "The other hosts are asked; nothing is started until then.",
             )
 
@@ -171,7 +183,8 @@ class Lead:
             )  # fmt: skip
         if present is not None and present.head != head:
             raise RefusedError(
-                "Another head stands by", f"{present.name} follows {self.name} already.",
+                "Another head stands by",
+                msg("{name} follows {name2} already.", name=present.name, name2=self.name),
                 "One standby at a time can.",
             )  # fmt: skip
         self.standing.change(followed=True)

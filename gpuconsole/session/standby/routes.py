@@ -11,6 +11,7 @@ from aiohttp import WSMsgType, web
 
 from gpuconsole.core.lab_service.rights import ROOT_UID, Caller
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
@@ -52,7 +53,8 @@ def require_service(caller: Caller) -> None:
     arguments and projects of all users in it."""
     if not is_service(caller):
         raise RefusedError(
-            "Only a standby reads the journal", f"{caller.name} is not the service's account.",
+            "Only a standby reads the journal",
+            msg("{name} is not the service's account.", name=caller.name),
             "Run the standby under the account of the lab's service.",
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gpuconsole.core.lab_service.rights import ROOT_UID, Caller, Rights
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UnreachableError
 from gpuconsole.session.lab_service.http.callers import caller_of
 from gpuconsole.session.lab_service.http.unix_server import (
@@ -80,7 +81,8 @@ class StandbyServer:
         own = caller.uid in (ROOT_UID, os.geteuid())
         if not own and not self._rights.is_operator(caller):
             raise RefusedError(
-                "Taking over is for the lab's operators", f"You are {caller.name} here.",
+                "Taking over is for the lab's operators",
+                msg("You are {name} here.", name=caller.name),
                 "Ask one of them.",
             )  # fmt: skip
 
@@ -93,6 +95,6 @@ class StandbyServer:
         where = f"{state.active} leads" if state.active else "no head is known that leads"
         return UnreachableError(
             "This head stands by",
-            f"{state.name} stands by; {where} the lab's queue.",
+            msg("{name} stands by; {where} the lab's queue.", name=state.name, where=where),
             "Name all heads in the inventory: `queue: {host: [HEAD, HEAD]}`.",
         )

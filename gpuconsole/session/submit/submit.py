@@ -330,7 +330,9 @@ async def _named(task: Task, report: _Reporter) -> Report:
     try:
         return await report(task)
     except RefusedError as error:
-        raise RefusedError(error.title, f"{task.name}: {error.message}", error.hint) from None
+        raise RefusedError(
+            error.title, msg("{name}: {message}", name=task.name, message=error.message), error.hint
+        ) from None
 
 
 def new_ids(now: float, count: int) -> list[str]:

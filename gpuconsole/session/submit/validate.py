@@ -112,7 +112,9 @@ def refuse_hopeless(task: Task, report: Report) -> None:
         fault = estimate.errors[0]
         raise RefusedError(
             "The script will fail",
-            f"{fault.file}:{fault.line}: {fault.message}",
+            msg(
+                "{file}:{line}: {message}", file=fault.file, line=fault.line, message=fault.message
+            ),
             "Correct it, or submit with --force.",
         )
     # Only devices of the task's own back end can ever run it.

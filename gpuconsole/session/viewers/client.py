@@ -10,6 +10,7 @@ from typing import NoReturn
 from gpuconsole.core.containers import Engine, Lease
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.images import DEFAULT_IMAGE
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.clock import WallClock
@@ -39,7 +40,9 @@ class SharedHosts:
             reader, writer = await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
         except OSError as error:
             raise UnreachableError(
-                "The shared session is gone", f"{self._path}: {error}.", "Start it again."
+                "The shared session is gone",
+                msg("{path}: {error}.", path=self._path, error=error),
+                "Start it again.",
             ) from error
         GREETING.validate_json(await received(reader))
         self._tasks = [asyncio.ensure_future(self._listen(reader, writer))]
@@ -112,6 +115,9 @@ def open_shared(path: Path, greeting: Greeting, state: Path, *, read_only: bool)
 def _refuse(host: str) -> NoReturn:
     raise UnreachableError(
         "Not from the browser",
-        f"{host} is reached by the session behind this page, which does no such thing for it.",
+        msg(
+            "{host} is reached by the session behind this page, which does no such thing for it.",
+            host=host,
+        ),
         "Do it in a terminal, with the same command or key.",
     )

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.fleet.changes import FleetChanges, changes
 
@@ -117,7 +118,9 @@ def greeting_of(path: Path) -> Greeting:
                 return GREETING.validate_json(stream.read(length))
     except (OSError, struct.error, ValueError) as error:
         raise UnreachableError(
-            "The shared session is gone", f"{path} does not answer: {error}.", "Start it again."
+            "The shared session is gone",
+            msg("{path} does not answer: {error}.", path=path, error=error),
+            "Start it again.",
         ) from error
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.state.backup.lock import nobody_dispatches
 from gpuconsole.state.backup.restoration import begin
@@ -98,7 +99,7 @@ def make_backup(folder: Path, now: float, *, before: int | None = None) -> Backu
             draft.unlink()
         raise JournalError(
             "Journal was not backed up",
-            f"{place}: {getattr(error, 'strerror', None) or error}.",
+            msg("{place}: {value}.", place=place, value=getattr(error, "strerror", None) or error),
             "Free some space there; it is tried again.",
         ) from error
     made_at = _seconds(_stamp(now))
@@ -128,7 +129,11 @@ def restore(folder: Path, name: str | None, now: float, *, journal: str = "") ->
         except (OSError, sqlite3.Error) as error:
             raise JournalError(
                 "Journal was not restored",
-                f"{folder}: {getattr(error, 'strerror', None) or error}.",
+                msg(
+                    "{folder}: {value}.",
+                    folder=folder,
+                    value=getattr(error, "strerror", None) or error,
+                ),
                 "Check space and rights of the state folder; the backups are as they were.",
             ) from error
         finally:
@@ -149,7 +154,8 @@ def install(folder: Path, copy: Path, now: float, *, made_at: float, hold: bool)
         fault = fault_of(copy)
         if fault:
             raise JournalError(
-                "The copy of the journal cannot be used", f"{copy}: {fault}.",
+                "The copy of the journal cannot be used",
+                msg("{copy}: {fault}.", copy=copy, fault=fault),
                 "Restore a backup with `gpuconsole journal restore`.",
             )  # fmt: skip
         try:
@@ -161,7 +167,11 @@ def install(folder: Path, copy: Path, now: float, *, made_at: float, hold: bool)
         except (OSError, sqlite3.Error) as error:
             raise JournalError(
                 "The copy of the journal was not put in its place",
-                f"{folder}: {getattr(error, 'strerror', None) or error}.",
+                msg(
+                    "{folder}: {value}.",
+                    folder=folder,
+                    value=getattr(error, "strerror", None) or error,
+                ),
                 "Check space and rights of the state folder.",
             ) from error
 
@@ -171,7 +181,7 @@ def _candidates(folder: Path, name: str | None) -> Sequence[Backup]:
     if not found:
         raise JournalError(
             "No backup",
-            f"{folder / FOLDER} has no backup of the journal.",
+            msg("{value} has no backup of the journal.", value=folder / FOLDER),
             "`gpuconsole journal restore --empty` begins with an empty queue and adopts what runs.",
         )
     if name is None:
@@ -180,7 +190,7 @@ def _candidates(folder: Path, name: str | None) -> Sequence[Backup]:
     if not named:
         raise UsageError(
             "No such backup",
-            f"{clean(name, 200)} is not in {folder / FOLDER}.",
+            msg("{value} is not in {value2}.", value=clean(name, 200), value2=folder / FOLDER),
             "`gpuconsole journal backups` lists them.",
         )
     return named
@@ -197,7 +207,9 @@ def _copied(candidates: Iterable[Backup], draft: Path) -> Backup:
             return one
         faults.append(f"{one.name}: {fault}")
     raise JournalError(
-        "No backup can be used", f"{'; '.join(faults)}.", "Name another one, or use --empty."
+        "No backup can be used",
+        msg("{names}.", names="; ".join(faults)),
+        "Name another one, or use --empty.",
     )
 
 

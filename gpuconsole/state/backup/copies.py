@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gpuconsole.core.trust import private
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder
 
@@ -77,13 +78,14 @@ def make_copy(folder: Path) -> Copy:
     except (OSError, sqlite3.Error) as error:
         raise JournalError(
             "Journal was not copied",
-            f"{path}: {getattr(error, 'strerror', None) or error}.",
+            msg("{path}: {value}.", path=path, value=getattr(error, "strerror", None) or error),
             "Free some space there; it is tried again.",
         ) from error
     if size > LARGEST:
         raise JournalError(
-            "Journal was not copied", f"{folder / JOURNAL_NAME} has {size} bytes.",
-            f"A standby follows at most {LARGEST}.",
+            "Journal was not copied",
+            msg("{value} has {given_size} bytes.", value=folder / JOURNAL_NAME, given_size=size),
+            msg("A standby follows at most {largest}.", largest=LARGEST),
         )  # fmt: skip
     return Copy(path, size, digests)
 
@@ -216,6 +218,10 @@ class CopyStore:
     def _trouble(self, error: Exception) -> JournalError:
         return JournalError(
             "The standby's copy cannot be used",
-            f"{self._folder / STORE_NAME}: {getattr(error, 'strerror', None) or error}.",
+            msg(
+                "{value}: {value2}.",
+                value=self._folder / STORE_NAME,
+                value2=getattr(error, "strerror", None) or error,
+            ),
             "Check space and rights of the state folder.",
         )

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 
 LOCK_NAME = "dispatcher.lock"
@@ -56,7 +57,11 @@ def nobody_dispatches(folder: Path) -> Iterator[None]:
             owner = clean(os.pread(file, _SHOWN, 0).decode("utf-8", "replace"), _SHOWN)
             raise JournalError(
                 "A console dispatches",
-                f"{owner or 'A console'} works with the journal in {folder}.",
+                msg(
+                    "{value} works with the journal in {folder}.",
+                    value=owner or "A console",
+                    folder=folder,
+                ),
                 "End it first: `q` in a console, SIGTERM for `gpuconsole dispatch`. Jobs run on.",
             )
         yield
@@ -70,7 +75,7 @@ def _opened(path: Path) -> int:
     except OSError as error:
         raise JournalError(
             "State folder cannot be used",
-            f"{path}: {error.strerror}.",
+            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
             "Check space and rights of the state folder.",
         ) from error
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder
 
@@ -53,6 +54,6 @@ class KeptFile(Generic[Content]):
                 draft.unlink()
             raise JournalError(
                 "It cannot be remembered",
-                f"{self._path}: {os.strerror(error.errno or 0)}.",
+                msg("{path}: {value}.", path=self._path, value=os.strerror(error.errno or 0)),
                 "Choose another folder with --state DIR.",
             ) from error

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder
 
@@ -93,7 +94,7 @@ def _opened(state: Path) -> int:
     except OSError as error:
         raise JournalError(
             "State folder cannot be used",
-            f"{path}: {error.strerror}.",
+            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
             "Check space and rights of the state folder.",
         ) from error
 

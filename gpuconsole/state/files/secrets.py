@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpuconsole.core.trust import read_private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.state.filesystem import make_folder
 
@@ -44,7 +45,7 @@ class SecretStore:
                 self.discard(job)
             raise JournalError(
                 "Secret values cannot be kept",
-                f"{self._folder}: {os.strerror(error.errno or 0)}.",
+                msg("{folder}: {value}.", folder=self._folder, value=os.strerror(error.errno or 0)),
                 "Choose another folder with --state DIR.",
             ) from error
 
@@ -60,7 +61,7 @@ class SecretStore:
         except ValueError:
             found = None
         if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-            raise UsageError("Secret values are damaged", f"{path} cannot be read.")
+            raise UsageError("Secret values are damaged", msg("{path} cannot be read.", path=path))
         return found
 
     def written_at(self, job: str) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuconsole.core.trust import private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder
 
@@ -65,7 +66,7 @@ class StandingFile:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JournalError(
                 "It is unknown whether this head leads",
-                f"{self.path} cannot be read ({type(error).__name__}).",
+                msg("{path} cannot be read ({name}).", path=self.path, name=type(error).__name__),
                 "Where the other head leads, remove it and start with --standby.",
             ) from error
 
@@ -87,6 +88,6 @@ class StandingFile:
         except OSError as error:
             raise JournalError(
                 "A head's standing cannot be written",
-                f"{self.path}: {error.strerror}.",
+                msg("{path}: {strerror}.", path=self.path, strerror=error.strerror),
                 "Check space and rights of the state folder.",
             ) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.state.recording.file_format import Header
 from gpuconsole.state.recording.reader import Stretch, Tape
@@ -187,6 +188,6 @@ def nothing(source: Path) -> UsageError:
     """Return the error that says that there is no recording."""
     return UsageError(
         "Nothing is recorded",
-        f"{clean(str(source), 300)} holds no recorded moment.",
+        msg("{value} holds no recorded moment.", value=clean(str(source), 300)),
         "A console records while it is open; `recording.enabled` in the settings switches it off.",
     )

@@ -21,6 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 MAGIC = b"GPUCREC\n"
@@ -144,10 +145,16 @@ def _unpacked(path: Path, place: Place, packed: bytes) -> bytes:
     try:
         plain = machine.decompress(packed, LONGEST_PART)
     except zlib.error as error:
-        raise RecordingError(path, place.offset, f"the block is damaged ({error})") from error
+        raise RecordingError(
+            path, place.offset, msg("the block is damaged ({error})", error=error)
+        ) from error
     if not machine.eof:
         size = LONGEST_PART // 2**20
-        raise RecordingError(path, place.offset, f"the block unpacks to more than {size} MiB")
+        raise RecordingError(
+            path,
+            place.offset,
+            msg("the block unpacks to more than {given_size} MiB", given_size=size),
+        )
     return plain
 
 
@@ -164,7 +171,8 @@ def _opened(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise UsageError(
-            "Recording cannot be opened", f"{path}: {os.strerror(error.errno or 0)}."
+            "Recording cannot be opened",
+            msg("{path}: {value}.", path=path, value=os.strerror(error.errno or 0)),
         ) from error
 
 
@@ -179,8 +187,13 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[Header, int]:
     if version > VERSION:
         raise UsageError(
             "Recording is too new",
-            f"{path} was written in version {version} of the format; this gpuconsole reads up to "
-            f"{VERSION}.",
+            msg(
+                "{path} was written in version {version} of the format; this "
+                "gpuconsole reads up to {version2}.",
+                path=path,
+                version=version,
+                version2=VERSION,
+            ),
             "Update gpuconsole.",
         )
     if version != VERSION or length > LONGEST_HEADER:

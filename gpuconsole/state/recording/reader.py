@@ -18,6 +18,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.wording import msg
 from gpuconsole.state.recording import event_log as log
 from gpuconsole.state.recording import file_format
 from gpuconsole.state.recording.file_format import Header, Place, RecordingError
@@ -168,4 +169,6 @@ def _told(path: Path, place: Place) -> Iterator[None]:
         yield
     except (ValueError, TypeError, LookupError, OverflowError, struct.error) as error:
         what = str(error).partition("\n")[0][:200] or type(error).__name__
-        raise RecordingError(path, place.offset, f"the block makes no sense ({what})") from error
+        raise RecordingError(
+            path, place.offset, msg("the block makes no sense ({what})", what=what)
+        ) from error

@@ -16,6 +16,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.trust import make_private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.state.recording import event_log
 from gpuconsole.state.recording.file_format import SUFFIX, Header, block_bytes, header_bytes
@@ -177,7 +178,8 @@ def files_in(folder: Path) -> list[tuple[float, Path]]:
         pass
     except OSError as error:
         raise UsageError(
-            "Recordings cannot be listed", f"{folder}: {os.strerror(error.errno or 0)}."
+            "Recordings cannot be listed",
+            msg("{folder}: {value}.", folder=folder, value=os.strerror(error.errno or 0)),
         ) from error
     return sorted(found)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 MAX_CELLS = 2000
@@ -138,6 +139,6 @@ def _left_out(line: str) -> bool:
 
 def _refused(path: Path, why: str) -> UsageError:
     return UsageError(
-        "Cannot read the notebook", f"{path}: {why}.",
+        "Cannot read the notebook", msg("{path}: {why}.", path=path, why=why),
         "Open it in Jupyter and save it again, or export it as a script (.py).",
     )  # fmt: skip

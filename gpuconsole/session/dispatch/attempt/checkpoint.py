@@ -105,6 +105,10 @@ async def _sent(context: Context, job: Job, source: str) -> AsyncIterator[bytes]
 def _gone(job: Job, source: str) -> RefusedError:
     return RefusedError(
         "The checkpoint is gone",
-        f"Job {job.id} last ran on {source}, where its checkpoint folder was removed since.",
+        msg(
+            "Job {id} last ran on {source}, where its checkpoint folder was removed since.",
+            id=job.id,
+            source=source,
+        ),
         "Submit it again to begin from the start.",
     )

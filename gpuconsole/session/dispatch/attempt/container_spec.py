@@ -18,6 +18,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.launch_command import Meeting
 from gpuconsole.remote import injected
@@ -70,7 +71,10 @@ def container_spec(
     if account.uid == 0 and not settings.allow_root:
         raise UsageError(
             "Container would run as root",
-            f"The account used on {attempt.host} is root, and jobs run as that account.",
+            msg(
+                "The account used on {host} is root, and jobs run as that account.",
+                host=attempt.host,
+            ),
             "Use another account there (`user:` in the inventory), or set `allow_root: true` "
             "in the lab's settings.",
         )
@@ -137,7 +141,7 @@ def start_path(task: Task) -> str:
     if ".." in path.parts or not path.is_relative_to(WORKING_DIR):
         raise UsageError(
             "Wrong working folder",
-            f"{clean(task.folder or '', 200)} is not a folder of the project.",
+            msg("{value} is not a folder of the project.", value=clean(task.folder or "", 200)),
             "Submit it from a folder of its project.",
         )
     return str(path)
@@ -174,7 +178,10 @@ def checkpoint_path(task: Task) -> str:
     ):
         raise UsageError(
             "Wrong checkpoint folder",
-            f"`checkpoint_dir: {clean(task.checkpoint_dir, 200)}` cannot be a folder of its own.",
+            msg(
+                "`checkpoint_dir: {value}` cannot be a folder of its own.",
+                value=clean(task.checkpoint_dir, 200),
+            ),
             "Name one below the project, such as `checkpoints`, or an absolute path.",
         )
     return str(path)
@@ -206,7 +213,12 @@ def require_targets(task: Task) -> None:
             continue
         raise UsageError(
             "Wrong mount",
-            f"{clean(mount.source, 200)} cannot be mounted at {clean(mount.target, 200)}: {why}.",
+            msg(
+                "{value} cannot be mounted at {value2}: {why}.",
+                value=clean(mount.source, 200),
+                value2=clean(mount.target, 200),
+                why=why,
+            ),
             "Choose another folder of the container, such as /data.",
         )
 
@@ -233,9 +245,12 @@ def require_safe_source(mount: Mount) -> None:
             whole = clean(str(PurePosixPath(*parts[: end + 1])), 300)
             raise UsageError(
                 "A mount lies in a job's results",
-                f"{clean(mount.source, 300)} is what a job has written, which may be a link to "
-                "anywhere on the host.",
-                f"Mount {whole} as a whole, and let the script look below it.",
+                msg(
+                    "{value} is what a job has written, which may be a "
+                    "link to anywhere on the host.",
+                    value=clean(mount.source, 300),
+                ),
+                msg("Mount {whole} as a whole, and let the script look below it.", whole=whole),
             )
 
 

@@ -119,7 +119,7 @@ class Launch:
         if not image:
             raise UsageError(
                 "No image",
-                f"Neither the task nor {host} names a container image.",
+                msg("Neither the task nor {host} names a container image.", host=host),
                 "Set `image:` in the task file or the inventory, or `images:` by kind of device "
                 "in the lab's settings.",
                 blame=Blame.PLACE,

@@ -10,6 +10,7 @@ from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.fleet import Backend, Host
 from gpuconsole.core.jobs import Attempt, Task
 from gpuconsole.core.vendors import Vendor, vendor_of
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 
@@ -56,7 +57,10 @@ def require_confined(vendor: Vendor | None, settings: LabSettings) -> None:
     if vendor is not None and vendor.privileged and not settings.allow_privileged:
         raise UsageError(
             "Container would be privileged",
-            f"Devices of {vendor.title} are known to work in privileged containers alone, and "
-            "such a container has all rights of its host's root.",
+            msg(
+                "Devices of {title} are known to work in privileged containers alone, and such a "
+                "container has all rights of its host's root.",
+                title=vendor.title,
+            ),
             "Set `allow_privileged: true` in the lab's settings if that is meant.",
         )

@@ -21,6 +21,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.lab_service.inside import MESSAGE_BYTES, CarriedStream
@@ -336,7 +337,9 @@ class LabClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Give the answer to a request that succeeded; raise the error of another."""
         if isinstance(data, bytes) and len(data) > REQUEST_BYTES:
-            raise UnreachableError("Too much at once", f"{self.name} takes no such request.")
+            raise UnreachableError(
+                "Too much at once", msg("{name} takes no such request.", name=self.name)
+            )
         async with self._opened(limit_s) as http:
             try:
                 async with http.request(method, _url(route), params=query, data=data) as response:
@@ -367,7 +370,7 @@ class LabClient:
         said = clean(str(error), 300) or type(error).__name__
         return UnreachableError(
             "The lab's queue does not answer",
-            f"{self.name}: {said}.",
+            msg("{name}: {said}.", name=self.name, said=said),
             "Jobs that run go on. Nothing was queued here; ask for it again when it is back.",
         )
 
@@ -459,7 +462,7 @@ class LocalWay:
         if not self._path.exists():
             raise UnreachableError(
                 "The lab's queue does not answer",
-                f"There is no {self._path}.",
+                msg("There is no {path}.", path=self._path),
                 "Start it: gpuconsole dispatch --lab",
             )
         return self._path
@@ -510,7 +513,7 @@ class HeadsWay:
             return found
         raise UnreachableError(
             "The lab's queue does not answer",
-            f"{'; '.join(said)}.",
+            msg("{names}.", names="; ".join(said)),
             "Jobs that run go on. Nothing was queued here; ask for it again when it is back.",
         )
 
@@ -550,7 +553,7 @@ async def head_at(way: Way) -> HeadState:
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValidationError) as error:
         words = clean(str(error), 200) or type(error).__name__
         raise UnreachableError(
-            "The head does not answer", f"{way.name}: {words}.",
+            "The head does not answer", msg("{name}: {words}.", name=way.name, words=words),
             "Ask whether `gpuconsole dispatch --lab` runs there.",
         ) from error  # fmt: skip
 

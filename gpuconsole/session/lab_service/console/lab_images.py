@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.images import Progress, parse_reference
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
 from gpuconsole.session.images.copy import Copied
@@ -85,7 +86,9 @@ class LabImaging(Imaging):
         self._context.require_writable("Copying an image")
         parse_reference(image)
         if source == target:
-            raise UsageError("Same host", f"{source} cannot be both ends.", "Name two hosts.")
+            raise UsageError(
+                "Same host", msg("{source} cannot be both ends.", source=source), "Name two hosts."
+            )
         wanted = Operation("copy", image, target, source=source, replace=replace)
         answer = await self._session.operate(wanted, lambda _, words: progress(words))
         said = COPIED.validate_json(answer)

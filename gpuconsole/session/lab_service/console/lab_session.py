@@ -20,6 +20,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.trust import private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
 from gpuconsole.session.aio import first
 from gpuconsole.session.clock import WallClock
@@ -118,7 +119,7 @@ class LabQueueSession(Session):
             await self._close()
             raise UnreachableError(
                 "The lab's queue does not answer",
-                f"{self.client.name}: {self.client.lost}.",
+                msg("{name}: {lost}.", name=self.client.name, lost=self.client.lost),
                 "Jobs that run go on. Ask whether `gpuconsole dispatch --lab` runs there.",
             )
         hello = self._mirror.hello
@@ -329,7 +330,7 @@ def with_looks(lab: LabSettings, user: LabSettings) -> LabSettings:
 
 def _not_here(doing: str) -> RefusedError:
     return RefusedError(
-        "Not through the lab's queue", f"{doing} takes a link to the hosts.",
+        "Not through the lab's queue", msg("{doing} takes a link to the hosts.", doing=doing),
         "Do it on the service's host, under its account.",
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.audit import Act
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UnreachableError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.fleet.changes import applied
@@ -85,7 +86,9 @@ class Mirror:
         if self.hello is not None and name not in self.hello.offers:
             raise RefusedError(
                 "The lab's service is older",
-                f"{doing} is more than the service of this lab does for its users.",
+                msg(
+                    "{doing} is more than the service of this lab does for its users.", doing=doing
+                ),
                 "Update gpuconsole where the service runs, or ask an operator to do it there.",
             )
 
@@ -374,6 +377,9 @@ def _written_there() -> JournalError:
 def _refuse(host: str) -> NoReturn:
     raise UnreachableError(
         "Not through the lab's queue",
-        f"{host} is reached by the lab's service, which does no such thing for its users.",
+        msg(
+            "{host} is reached by the lab's service, which does no such thing for its users.",
+            host=host,
+        ),
         "Ask an operator of the lab.",
     )

@@ -9,6 +9,7 @@ from collections import Counter
 from aiohttp import web
 
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.waiting import within
 
@@ -44,7 +45,9 @@ class Bodies:
             async with turn:
                 body = await within(SLOW_S, _read(request, most))
         except asyncio.TimeoutError:
-            raise UsageError("Request is too slow", f"It took more than {SLOW_S:g} s.") from None
+            raise UsageError(
+                "Request is too slow", msg("It took more than {slow_s} s.", slow_s=f"{SLOW_S:g}")
+            ) from None
         finally:
             self._present[uid] -= 1
             if not self._present[uid]:
@@ -63,4 +66,4 @@ async def _read(request: web.Request, most: int) -> bytes:
 
 
 def _too_large(most: int) -> UsageError:
-    return UsageError("Request is too large", f"It has more than {most} bytes.")
+    return UsageError("Request is too large", msg("It has more than {most} bytes.", most=most))

@@ -15,6 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import ValidationError
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.lab_service.http.connections import Gate
 from gpuconsole.session.lab_service.protocol import REFUSAL, VERSION, outdated, refusal_of
@@ -61,7 +62,8 @@ class UnixServer:
         except OSError as error:
             await self._runner.cleanup()
             raise UsageError(
-                "Socket cannot be made", f"{self.path}: {os.strerror(error.errno or 0)}.",
+                "Socket cannot be made",
+                msg("{path}: {value}.", path=self.path, value=os.strerror(error.errno or 0)),
                 "Choose another with --socket PATH.",
             ) from error  # fmt: skip
 
