@@ -239,18 +239,14 @@ def _form(name: Any, op: Any, given: Any) -> dict[int, int]:
 
 def _asked_form(name: Any, op: Any, given: Any) -> dict[int, int]:
     """Build the form in place once, and ask Paddle about it."""
-    attributes = program_shapes._attributes(op)
-    order = [attributes.get(one) for one in op.get_attr_names()]
     with STATE.building():
         program = STATE.paddle.static.Program()
         with STATE.paddle.static.program_guard(program):
             values = [program_shapes._operand(row, None) for row in given]
-            for arguments in ([*values, *order], [*values]):
-                try:
-                    STATE.operators[f"{name}_"](*arguments)
-                except Exception:
-                    continue
-                break
+            try:
+                STATE.operators[f"{name}_"](*program_shapes._arguments(op, values))
+            except Exception:
+                return {0: 0}
             for one in program.global_block().ops:
                 if one.name() == f"{op.name()}_":
                     return dict(STATE.core.pir.get_op_inplace_info(one))

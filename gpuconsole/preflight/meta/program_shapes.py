@@ -8,7 +8,9 @@ the gradients of.
 
 from __future__ import annotations
 
-from itertools import combinations, islice
+import functools
+import os
+import re
 from typing import Any
 
 from . import bounds, infer
@@ -17,14 +19,14 @@ from .infer import Spec
 from .sizes import count
 from .state import STATE, Unsupported
 
-MOST_TRIES = 3000
-"""Orders of arguments that are tried for one operator."""
+HEADER = "paddle/phi/api/include/api.h"
+"""The file of Paddle's that names the arguments of its operators, in their order."""
 NO_ATTRIBUTES = frozenset({"op_callstack", "stop_gradient", "struct_name", "op_role", "persistable",
                            "chunk_id", "is_no_need_buffer", "comp_op_name", "scheduling_priority",
                            "execution_stream", "event_to_record", "events_to_wait"})  # fmt: skip
 """What Paddle notes at operators beside their attributes."""
-ORDERS: dict[str, Any] = {}
-"""By operator: which of its arguments come from attributes, once found."""
+BUILT: set[str] = set()
+"""Operators that were built once more with the attributes that they had."""
 FOUND: dict[Any, Any] = {}
 
 
@@ -125,16 +127,16 @@ def _operand(row: Any, array: Any, single: Any = False) -> Any:
 def computed(op: Any, inputs: Any, arrays: Any) -> Any:
     """Return what an operator computes of known arrays, None where it cannot be told."""
     name = op.name().split(".", 1)[-1]
-    if name not in ORDERS:
+    if name not in BUILT:
         _again(op, inputs, [None] * len(inputs))
-    if name not in ORDERS:
+    if name not in BUILT:
         return None
     guard = STATE.paddle.base.dygraph.guard
     with STATE.scratch(), guard(STATE.core.CPUPlace()):
         for plain in (True, False):
             values = [_real(one, plain and bool(place)) for place, one in enumerate(arrays)]
             given = [STATE.core.CPUPlace() if isinstance(one, STATE.core.Place) else one
-                     for one in _arguments(op, ORDERS[name], values)]  # fmt: skip
+                     for one in _arguments(op, values)]  # fmt: skip
             try:
                 return STATE.operators[name](*given).numpy().copy()
             except Exception:
@@ -152,11 +154,11 @@ def _real(array: Any, plain: Any) -> Any:
     return known_values.of_array(array)
 
 
-def _arguments(op: Any, places: Any, values: Any) -> Any:
+def _arguments(op: Any, values: Any) -> Any:
     """Return attributes with the operands among them, at their places."""
     attributes, own = _attributes(op), iter(values)
     arguments = [attributes.get(one) for one in op.get_attr_names()]
-    for place in places:
+    for place in _places(op):
         arguments.insert(place, next(own))
     return arguments
 
@@ -169,21 +171,20 @@ def _data(spec: Any) -> Any:
 
 
 def _built(op: Any, values: Any) -> Any:
-    """Return the operator, built with its arguments in the order that gives its attributes; None
-    where no order does."""
-    name, wanted = op.name().split(".", 1)[-1], _attributes(op)
+    """Return the operator, built once more; None where it comes out as another."""
+    name = op.name().split(".", 1)[-1]
     function = STATE.operators.get(name)
-    if function is not None:
-        for places in _orders(name, len(values), len(op.get_attr_names())):
-            try:
-                out = function(*_arguments(op, places, values))
-            except Exception:
-                continue
-            made = _maker(out, op.name())
-            if made is not None and _attributes(made) == wanted and _reads(made, values):
-                ORDERS[name] = places
-                return made
-    return None
+    if function is None:
+        return None
+    try:
+        out = function(*_arguments(op, values))
+    except Exception:
+        return None
+    made = _maker(out, op.name())
+    if made is None or _attributes(made) != _attributes(op) or not _reads(made, values):
+        return None
+    BUILT.add(name)
+    return made
 
 
 def _reads(op: Any, values: Any) -> bool:
@@ -196,12 +197,42 @@ def _reads(op: Any, values: Any) -> bool:
     )  # fmt: skip
 
 
-def _orders(name: Any, operands: int, attributes: int) -> Any:
-    """Yield where operands may stand among the arguments: in front, then anywhere in order."""
-    if name in ORDERS:
-        yield ORDERS[name]
-    total = operands + attributes
-    yield from islice(combinations(range(total), operands), MOST_TRIES)
+def _places(op: Any) -> Any:
+    """Return where an operator's operands stand among its arguments: in front, unless Paddle's own
+    header says otherwise."""
+    operands, attributes = op.get_input_names(), op.get_attr_names()
+    named = signatures().get(op.name().split(".", 1)[-1], [])
+    if set(named) >= {*operands, *attributes}:
+        named = [one for one in named if one in operands or one in attributes]
+        found = [named.index(one) for one in operands]
+        if found == sorted(found):
+            return found
+    return range(len(operands))
+
+
+@functools.cache
+def signatures() -> dict[str, list[str]]:
+    """Return the names of the arguments of Paddle's operators; nothing where its header is not
+    there."""
+    path = os.path.join(STATE.paddle.sysconfig.get_include(), HEADER)
+    try:
+        with open(path, encoding="utf-8") as text:
+            return parsed(text.read())
+    except OSError:
+        return {}
+
+
+def parsed(text: str) -> dict[str, list[str]]:
+    """Return the names of the arguments of the functions that a header declares."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        made = re.match(r"PADDLE_API .*?(\w+)\((.*)\);", line)
+        if made is None or made[1] in found:
+            continue
+        plain = re.sub(r"<[^<>]*>|\{[^{}]*\}", "", re.sub(r"<[^<>]*>", "", made[2]))
+        found[made[1]] = [one.split("=")[0].split()[-1].strip("&*")
+                          for one in plain.split(",") if one.strip()]  # fmt: skip
+    return found
 
 
 def _maker(out: Any, name: Any) -> Any:
