@@ -13,6 +13,12 @@ from typing import Any
 import pytest
 
 from tests.real.rig import docker, hosts, image, nvml, shard
+from tests.real.rig.sessions import (  # noqa: F401 - fixtures
+    its_engine,
+    one_desk,
+    one_host,
+    one_session,
+)
 
 HERE = Path(__file__).parent
 TEMPORARY = pytest.StashKey[Path]()
@@ -24,7 +30,7 @@ LONGEST = (
     "test_preemption", "test_lab_attacks", "test_measuring", "test_hostile", "test_notebook",
     "test_console_*", "test_elastic", "test_prometheus", "test_journal_*", "test_host_faults",
     "test_links", "test_demo_console", "test_tutorial", "test_serving", "test_image_*",
-    "test_sharing_live",
+    "test_sharing_live", "test_shell_leftovers",
 )  # fmt: skip
 """Files that take long, the longest first: they are begun first, so that shards end together."""
 

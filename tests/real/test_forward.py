@@ -9,9 +9,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from subprocess import PIPE
 
 import pytest
@@ -21,9 +19,9 @@ from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
 from tests.real.rig.docker import LabDocker
-from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.hosts import LabHost
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.rig.sessions import Desk, job_is, seen, until
+from tests.real.rig.sessions import Desk, job_is, until
 
 SERVERS = """
 import http.server, os, socket, threading, time
@@ -53,28 +51,6 @@ while not os.path.exists(os.environ["GPUCONSOLE_RESULTS"] + "/go"):
     time.sleep(0.05)
 """
 """Listens on the container's own loopback alone; the lab's default network is `none`."""
-
-
-@pytest.fixture
-def host(docker_lab: Lab) -> LabHost:
-    return docker_lab.add()
-
-
-@pytest.fixture
-def engine(host: LabHost) -> LabDocker:
-    return host.start_engine()
-
-
-@pytest.fixture
-def desk(docker_lab: Lab, engine: LabDocker, tmp_path: Path) -> Desk:
-    return Desk(docker_lab, tmp_path)
-
-
-@pytest.fixture
-async def session(desk: Desk) -> AsyncIterator[Session]:
-    async with desk.session() as session:
-        await seen(session)
-        yield session
 
 
 async def serving(session: Session, desk: Desk) -> Job:

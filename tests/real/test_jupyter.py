@@ -8,7 +8,6 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,7 +23,7 @@ from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.image import PADDLE_IMAGE, paddle_image
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.rig.sessions import Desk, job_is, seen, until
+from tests.real.rig.sessions import Desk, job_is, until
 
 LAB_IMAGE = "lab/jupyter:1"
 SHIFT = 8
@@ -40,18 +39,6 @@ def engine(docker_lab: Lab) -> LabDocker:
     env = {"JUPYTERLAB_DIR": f"{share}/jupyter/lab", "JUPYTER_PATH": f"{share}/jupyter"}
     paddle_image(engine, LAB_IMAGE, env=env, packages=[share])
     return engine
-
-
-@pytest.fixture
-def desk(docker_lab: Lab, engine: LabDocker, tmp_path: Path) -> Desk:
-    return Desk(docker_lab, tmp_path)
-
-
-@pytest.fixture
-async def session(desk: Desk) -> AsyncIterator[Session]:
-    async with desk.session() as session:
-        await seen(session)
-        yield session
 
 
 async def runs(http: aiohttp.ClientSession, base: str, token: str, code: str) -> str:

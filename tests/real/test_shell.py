@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,31 +15,9 @@ from gpuconsole.session.session import Session
 from gpuconsole.waiting import within
 from tests.real.rig import terminal as rig
 from tests.real.rig.docker import LabDocker
-from tests.real.rig.hosts import Lab, LabHost
+from tests.real.rig.hosts import LabHost
 from tests.real.rig.patience import PATIENCE_S
-from tests.real.rig.sessions import Desk, job_is, seen, until, wait_until
-
-
-@pytest.fixture
-def host(docker_lab: Lab) -> LabHost:
-    return docker_lab.add()
-
-
-@pytest.fixture
-def engine(host: LabHost) -> LabDocker:
-    return host.start_engine()
-
-
-@pytest.fixture
-def desk(docker_lab: Lab, engine: LabDocker, tmp_path: Path) -> Desk:
-    return Desk(docker_lab, tmp_path)
-
-
-@pytest.fixture
-async def session(desk: Desk) -> AsyncIterator[Session]:
-    async with desk.session() as session:
-        await seen(session)
-        yield session
+from tests.real.rig.sessions import Desk, job_is, until, wait_until
 
 
 async def begun(session: Session, **more: object) -> Job:

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.factory import open_session
 from gpuconsole.session.session import Session
 from gpuconsole.state import Journal
+from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import USER, Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 
@@ -76,6 +79,32 @@ class Desk:
     def session(self) -> Session:
         """Return a session, not entered yet."""
         return open_session(self.inventory, self.state)
+
+
+@pytest.fixture(name="host")
+def one_host(docker_lab: Lab) -> LabHost:
+    """Give a lab's only host."""
+    return docker_lab.add()
+
+
+@pytest.fixture(name="engine")
+def its_engine(host: LabHost) -> LabDocker:
+    """Give the engine of the only host."""
+    return host.start_engine()
+
+
+@pytest.fixture(name="desk")
+def one_desk(docker_lab: Lab, engine: LabDocker, tmp_path: Path) -> Desk:
+    """Give a user of a lab of one host."""
+    return Desk(docker_lab, tmp_path)
+
+
+@pytest.fixture(name="session")
+async def one_session(desk: Desk) -> AsyncIterator[Session]:
+    """Give a session that has seen every host."""
+    async with desk.session() as session:
+        await seen(session)
+        yield session
 
 
 async def until(
