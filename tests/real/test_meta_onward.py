@@ -484,3 +484,14 @@ def test_an_evaluation_by_hand_ends_once_its_turns_are_alike(tmp_path: Path, wal
     for run in json.loads(done.stdout.splitlines()[-1])["document"]["runs"]:
         assert _peak(run) > 1024 * 1024 * 4, "what follows it is seen"
         assert not any("left before their end" in one for one in run["notes"])
+
+
+def test_a_script_that_waits_does_not_keep_its_user_waiting(tmp_path: Path) -> None:
+    """As some do after each epoch, for other processes to save first."""
+    evaluated = """import time
+    from time import sleep
+    time.sleep(3600)
+    sleep(3600)
+    for (x,) in test: loss = net(x).square().mean()"""
+    runs = _answer(tmp_path, "pass", "pass", evaluated)["document"]["runs"]
+    assert 512 * 512 * 4 in runs[0]["sizes"], "what comes after it is seen"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 import types
 from typing import Any
 
@@ -11,9 +12,15 @@ import probe_imports
 from probe_notes import note
 
 
+PAUSE_S = 0.001
+"""The longest that a script waits: what it waits for is not here, or is done in no time."""
+
+
 def install(paddle: Any, mode: Any) -> None:
     """Replace what would start processes or list what is elsewhere, in the meta tier what would
-    compile, and in the traced one what only cards compute."""
+    compile, and in the traced one what only cards compute; on a device scripts wait as they do."""
+    if mode != "device":
+        time.sleep = _shortly(time.sleep)
     importlib.import_module("paddle.distributed")
     # The function hides the module of its name.
     for place in (paddle.distributed, sys.modules["paddle.distributed.spawn"]):
@@ -33,6 +40,15 @@ def install(paddle: Any, mode: Any) -> None:
     if mode == "meta":
         for name in ("paddle.utils.cpp_extension", "paddle.utils.cpp_extension.cpp_extension"):
             setattr(importlib.import_module(name), "load", extended)  # noqa: B010
+
+
+def _shortly(sleep: Any) -> Any:
+    """Return a `sleep` that soon returns; what it refuses it refuses."""
+
+    def paused(seconds: Any) -> None:
+        sleep(min(seconds, PAUSE_S))
+
+    return paused
 
 
 def spawn(func: Any, args: Any = (), nprocs: Any = -1, join: Any = True, *_: Any, **__: Any) -> Any:
