@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.meta.onward import EPOCHS, FAR, FIRST
+from gpuconsole.preflight.meta.onward import EPOCHS, FAR, FIRST, LONG
 from gpuconsole.preflight.tiers import probe_request
 from tests.waiting import DEADLINE_S
 
@@ -495,3 +495,27 @@ def test_a_script_that_waits_does_not_keep_its_user_waiting(tmp_path: Path) -> N
     for (x,) in test: loss = net(x).square().mean()"""
     runs = _answer(tmp_path, "pass", "pass", evaluated)["document"]["runs"]
     assert 512 * 512 * 4 in runs[0]["sizes"], "what comes after it is seen"
+
+
+def test_steps_that_do_very_much_are_two(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"""
+import paddle
+net = paddle.nn.Linear(64, 64)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+x = paddle.randn([8, 64])
+for step in range(10**6):
+    for _ in range({LONG} // 4):
+        y = x + 1
+    net(x).square().mean().backward()
+    adam.step()
+    adam.clear_grad()
+""")
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    (run,) = json.loads(done.stdout.splitlines()[-1])["document"]["runs"]
+    assert len(run["cycles"]) == 2 < probe_request.STEPS
+    assert len(run["events"]) < 4 * LONG

@@ -29,6 +29,10 @@ CHEAP = 80_000
 block of memory that comes or goes; an idle processor does some forty thousand in a second."""
 LONGEST = 160_000
 """Work for steps of one training after the first ones."""
+LONG = 240_000
+"""Work of first steps after which the second is the last of them: a third would only confirm it."""
+STEP = 240_000
+"""Work of a step that is more than leaves room for another after the first ones."""
 PASSED = 40_000
 """Work for epochs that are passed with a step each, where an evaluation may be ahead."""
 AWAITED = 160_000

@@ -20,7 +20,7 @@ import probe_loader
 import probe_loops
 
 from .ledger import Block
-from .onward import AWAITED, PASSED, Onward, rises
+from .onward import AWAITED, LONG, PASSED, STEP, Onward, rises
 from .state import REFUSED, STATE, Unsupported
 from .values import MOST_PLACES, chosen
 
@@ -178,6 +178,10 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         watch.latest = watch.made
         super().program_ran()
 
+    def is_long(self) -> bool:
+        """Tell whether the first steps did so much that two with all states are enough."""
+        return bool(self.cycles.repeated and self.work() > LONG)
+
     def complete(self) -> None:
         """The first steps were seen: answer, and go on for what comes later."""
         ledger = STATE.ledger
@@ -274,6 +278,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.channel.say({"run": self.first})
         self.onward = Onward(self.work, until, self.request.get("way"))
         self.answered_at = time.process_time()
+        if self.work() > STEP * self.cycles.seen:
+            self.finish(self.cycles.seen)
         # States come with the first step, their full peak with the second.
         for peak, held in ledger.held[1:-1]:
             self.onward.cycle(peak, held)

@@ -122,8 +122,12 @@ class Session:
         self.channel.progress(min(0.95, 0.1 + 0.85 * seen / wanted), stage)
         for one in unheld(self.optimizers):
             self.cycles.released(one)
-        if self.cycles.done:
+        if self.cycles.done or self.is_long():
             self.complete()
+
+    def is_long(self) -> bool:
+        """Tell whether fewer cycles than were asked for are enough, because each takes long."""
+        return False
 
     def complete(self) -> None:
         """Enough cycles were seen."""
