@@ -11,7 +11,6 @@ from typing import Any
 import probe_imports
 from probe_notes import note
 
-
 PAUSE_S = 0.001
 """The longest that a script waits: what it waits for is not here, or is done in no time."""
 
