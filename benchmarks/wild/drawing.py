@@ -85,7 +85,8 @@ def draw(
 
     `absent` returns the names of Paddle that a program's files use and the installed one lacks.
     """
-    found = [path for path in sorted(root.rglob("*.py")) if _is_entry(path, root)]
+    files = [path for path in sorted(root.rglob("*.py")) if path.is_file()]
+    found = [path for path in files if _is_entry(path, root)]
     found.sort(key=lambda path: hashlib.sha256(_name(path, root).encode()).hexdigest())
     lacking = {path: absent([_file(one).paddle for one in program(path, root)]) for path in found}
     drawn = [path for path in found if not lacking[path]][:MOST]
@@ -98,7 +99,7 @@ def draw_configurations(root: Path, folder: str, most: int) -> list[str]:
     found = [
         _name(path, root)
         for path in (root / folder).rglob("*.y*ml")
-        if not _PART.search(_name(path, root)) and _OPTIMIZES.search(_read(path))
+        if path.is_file() and not _PART.search(_name(path, root)) and _OPTIMIZES.search(_read(path))
     ]
     return sorted(found, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[:most]
 

@@ -228,6 +228,15 @@ def test_a_torch_script_and_a_library_are_not_entries(tmp_path: Path) -> None:
     assert drawing.draw(tmp_path, absent=none_absent).entries == ()
 
 
+def test_a_folder_named_like_a_script_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, train=LOOP + "fit()\n")
+    (tmp_path / "run.py").mkdir()
+    (tmp_path / "net.yml").mkdir()
+    (drawn,) = drawing.draw(tmp_path, absent=none_absent).entries
+    assert drawn.script == "train.py"
+    assert drawing.draw_configurations(tmp_path, ".", 10) == []
+
+
 def test_configurations_are_drawn_but_not_their_parts(tmp_path: Path) -> None:
     for name in ("a/net.yml", "a/other.yml", "_base_/part.yml", "a/data.yml"):
         path = tmp_path / "configs" / name
