@@ -54,6 +54,8 @@ EPOCH = "BENCHMARK_EPOCH"
 FIRST = "BENCHMARK_FIRST"
 LIMIT_S = 420
 STEPS = 3
+OWN_SIZES = -1
+"""What says that no loader gets another batch size."""
 MANY = 10**9
 """More steps than a script makes while it is measured."""
 SHOWN = ("batch", "peak_bytes")
@@ -68,7 +70,7 @@ class Plan:
     """How the truth of a script is measured."""
 
     batches: tuple[int | None, ...]
-    """None stands for the size that the script has by itself, where no loader has one."""
+    """None stands for the sizes that the script has by itself: loaders keep theirs."""
     how: str
     """`call`: the loaders' batch size is replaced; else the flag that sets it."""
     argv: tuple[str, ...] = ()
@@ -147,7 +149,7 @@ def _once(
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
             MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps or MANY),
-            EPOCH: str(plan.epoch), FIRST: str(plan.first),
+            EPOCH: str(plan.epoch), FIRST: str(OWN_SIZES if batch is None else plan.first),
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
         if not out.exists():

@@ -120,3 +120,30 @@ def test_epochs_that_are_left_before_their_end_are_said_to_keep_batches(tmp_path
     assert any("left before their end" in one and ", 5 with" in one for one in left.notes)
     whole = _told(tmp_path, _script("", PLAIN, 80, "pass"))
     assert "grows" not in whole.flags
+
+
+BARE = SCRIPT.replace(', np.zeros((1,), "int64")', "").replace(
+    "    loss = paddle.nn.functional.cross_entropy(net(x), y)\n", "    loss = net(x).mean()\n"
+)
+UNCOLLECTED = """import gc
+
+gc.disable()
+for _ in range(2):
+    for x in loader:
+        learn(x, None)
+"""
+
+
+def test_used_batches_of_bare_arrays_wait_for_the_collector(tmp_path: Path) -> None:
+    """Until it runs, a real run holds those of all epochs: two are counted, and more are allowed
+    for."""
+    text = BARE.format(how="", loop=UNCOLLECTED, rows=60, wait="pass")
+    truth = _truth(text)
+    told = _told(tmp_path, text)
+    batch = 10 * 16384 * 4
+    assert truth > 10 * batch
+    assert abs(_mib(told) * MIB - truth) <= 1.01 * batch
+    memory = told.estimate(10, backend="cpu").memory
+    assert memory is not None
+    assert memory.low_mib * MIB < truth - 8 * batch
+    assert memory.high_mib * MIB > truth

@@ -20,7 +20,7 @@ import probe_loader
 import probe_loops
 
 from .ledger import Block
-from .onward import AWAITED, LONG, PASSED, STEP, Onward, rises
+from .onward import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
 from .state import REFUSED, STATE, Unsupported
 from .values import MOST_PLACES, chosen
 
@@ -34,8 +34,13 @@ BATCH = 1000
 """Work of a batch that is asked for: samples are made in code that nothing here counts."""
 SAMPLED = 25
 """Work of a run that so much work for samples stands for, where epochs are passed."""
+USED = 128
+"""Used batches of bare arrays that Python's collector lets come, at most: Paddle's reader leaves each
+in a cycle of five objects, and it looks for such after 700 (measured with Paddle 3.3.1: 127)."""
 CHECKED = 500
 """Operators after which it is checked that a run may go on."""
+COUNTED = "gpuconsole_used"
+"""What a loader has whose used batches were counted."""
 SERIAL = "gpuconsole_serial"
 """What an optimizer has for its number."""
 UNFOLLOWED = "What comes after its step {} was not followed: {}."
@@ -108,6 +113,14 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Readers that gave batches in the first steps."""
         self.evaluations = 0
         """Networks that were run to evaluate them, once something was trained."""
+        self.used = 0
+        """Used batches that are counted as left to Python's collector."""
+        self.used_blocks: list[Any] = []
+        """Their memory, for each loader that leaves such."""
+        self.used_most = 0
+        """Bytes of the largest of these batches."""
+        self.used_seen = 0
+        """How many there were."""
         self.saved = False
         """Whether anything was saved once something was trained."""
         self.at_end = False
@@ -144,6 +157,32 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if self.onward is None or epoch is None or reader not in self.cycles.training:
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+
+    def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
+        """Count what the first epochs of a loader leave to Python's collector, but for the last used
+        batch, which stays by itself. Further ones leave as much, up to a bound (`uncollected`)."""
+        self.used_seen += 1
+        size = probe_hooks.nbytes(batch)
+        self.used_most = max(self.used_most, size)
+        if loader is None or COUNTED in vars(loader):
+            return
+        vars(loader)[COUNTED] = True
+        # While most of them are used others wait, which are counted by themselves.
+        last = max(0, (batches or 0) - ready - 1)
+        more = max(0, min(USED - 1 - self.used, (EPOCHS - 1) * (batches or 0) + last - 1))
+        self.used += more
+        self.used_blocks.append(Block(STATE.ledger, more * size, "used batches"))
+        STATE.ledger.tag([self.used_blocks[-1].index], "inputs")
+
+    @property
+    def uncollected(self) -> Any:
+        """Bytes of used batches that are counted though the collector may have found them, and of
+        those that a longer run may leave to it beside these; None without any."""
+        if not self.used_seen:
+            return None
+        most = min(USED, self.used_seen) if self.is_whole else USED
+        counted = sum(one.nbytes for one in self.used_blocks)
+        return [counted, max(0, most - 1 - self.used) * self.used_most]
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer is made: loops that begin from now on may train with it."""
@@ -350,7 +389,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         if higher or self.onward.until is not None:
             run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
         else:
-            run = dict(self.first, reached=run["reached"])
+            run = dict(self.first, reached=run["reached"], uncollected=run["uncollected"])
         run.update(awaits=self.awaits, unsaved=self.unsaved)
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
@@ -383,6 +422,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             drawn=list(self.drawn.found),
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
             reached=self.reached,
+            uncollected=self.uncollected,
             by_itself=self.by_itself,
         )
         return answer

@@ -112,6 +112,10 @@ class Session:
         # Seen, not taken for granted: it casts no doubt on an error that comes later.
         self.left_early = [probe_loader.LEFT.format(ready, self.kept)]
 
+    def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
+        """A loader of so many batches, some of which it holds ready, gave a bare one, which is left
+        to Python's collector when it was used: that of this process where data is real."""
+
     def closed_if(self, ended: Any) -> None:
         """A cycle may have ended; after the last one the run does."""
         if not ended:

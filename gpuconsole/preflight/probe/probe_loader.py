@@ -127,6 +127,7 @@ class Watched:
         if not isinstance(batch, (list, tuple, dict)):
             # Paddle's reader leaves a bare batch to Python's collector: the last used one stays.
             self.bare = [*self.bare[-1:], batch]
+            session.leaves_used(self.loader(), batch, self.length["batches"], self.ready)
         return session.batch(self.number, batch)
 
     next = __next__

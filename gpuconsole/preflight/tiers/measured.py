@@ -197,7 +197,9 @@ class Measured:
         # Where samples take longer than steps, no batches are ready.
         unready = found.total - peak(self._trace(batch, backend, waiting=0)).total
         low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
-        high = memory.high_mib + self._gap(batch).beside(parts, batch, copies=backend == "cpu")
+        gap = self._gap(batch)
+        low -= gap.collected
+        high = memory.high_mib + gap.beside(parts, batch, copies=backend == "cpu")
         return replace(memory, low_mib=max(0.0, low), high_mib=high), ""
 
     def _gap(self, batch: int | None) -> Gap:

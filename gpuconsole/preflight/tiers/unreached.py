@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.batch_sizes import MOST_BATCH
 
+MOST_BYTES = 1 << 50
+"""Beyond it a figure is none."""
 UNREACHED = (
     "What comes after an epoch was not reached: the upper end of the range allows for an "
     "evaluation that holds as much beside a step, and for a copy of what is saved."
@@ -23,6 +26,11 @@ AWAITED = (
 AWAITED_ALIKE = (
     "The script may evaluate later, which was not reached: the upper end of the range allows for "
     "an evaluation that holds as much beside a step."
+)
+UNCOLLECTED = (
+    "A loader whose samples are one bare array leaves used batches to Python's collector, which "
+    "comes after a hundred or so of them: those of two epochs are counted, and the range "
+    "goes from none of them to {size} more."
 )
 UNSAVED = (
     "The script saves later, which was not reached: the upper end of the range allows for a copy "
@@ -41,25 +49,32 @@ class Gap:
     samples: int | None = None
     """Samples of a batch of the evaluation that may come, 0 where nothing tells them; None where
     there is none."""
+    collected: float = 0.0
+    """MiB of used batches that are counted, and that Python's collector may have found before."""
+    uncollected: float = 0.0
+    """MiB of further ones that a longer run may leave to it."""
 
     def is_open(self, *, copies: bool) -> bool:
         """Tell whether more may be needed; `copies` where what is saved lies beside the tensors."""
-        return self.steps or self.samples is not None or (copies and self.unsaved)
+        awaited = self.steps or self.samples is not None
+        return awaited or self.uncollected > 0 or (copies and self.unsaved)
 
     def beside(self, parts: Mapping[str, float], batch: int, *, copies: bool) -> float:
         """Return the MiB that may come beside a step, of whose parts in MiB: an evaluation whose
-        last graph is held while the next is made, and copies of what is saved."""
+        last graph is held while the next is made, copies of what is saved, and used batches."""
         evaluated = saved = 0.0
         if self.steps or self.samples is not None:
             share = (self.samples or batch) / batch if batch else 1.0
             evaluated = share * (parts["activations"] + parts["inputs"])
         if copies and (self.steps or self.unsaved):
             saved = parts["parameters"] + parts["optimizer"]
-        return evaluated + saved
+        return evaluated + saved + self.uncollected
 
     def said(self, *, copies: bool) -> list[str]:
         """Return what is said of it."""
         said = [msg(UNREACHED)] if self.steps else []
+        if self.uncollected or self.collected:
+            said.append(msg(UNCOLLECTED, size=format_mib(self.uncollected)))
         if self.samples:
             said.append(msg(AWAITED, n=self.samples))
         elif self.samples is not None and not self.steps:
@@ -85,7 +100,20 @@ class Reach:
             steps=bool(runs) and all(one.get("reached") == "steps" for one in runs),
             unsaved=bool(unsaved) and all(unsaved),
             samples=self._samples(batch) if _awaits(runs) else None,
+            **self._used(batch),
         )
+
+    def _used(self, batch: int) -> dict[str, float]:
+        """Return the MiB of used batches that are left to Python's collector, as the run at the
+        largest batch size up to this one told, in proportion; none where none told."""
+        told = [one for one in self.runs if one.get("uncollected")]
+        below = [one for one in told if one["batch"] <= batch] or told[:1]
+        if not below:
+            return {}
+        one = below[-1]
+        share = batch / one["batch"] if one["batch"] and batch else 1.0
+        counted, further = (bytes_ * share / MIB for bytes_ in one["uncollected"])
+        return {"collected": counted, "uncollected": further}
 
     def _samples(self, batch: int) -> int:
         """Return the samples of the batches that are awaited: a loader keeps its own size, or the
@@ -102,13 +130,21 @@ class Reach:
 
 def reach(runs: Sequence[Mapping[str, Any]]) -> Reach:
     """Read what the runs of a document tell; figures that are none count as nothing told."""
-    told = []
+    told: list[Mapping[str, Any]] = []
     for one in sorted(runs, key=lambda one: int(one["batch"])):
         size = one.get("awaits")
         whole = size is None or (type(size) is int and 0 <= size <= MOST_BATCH)
-        told.append(one if whole else {**one, "awaits": 0})
-    names = ("batch", "reached", "unsaved", "awaits")
+        known = one if whole else {**one, "awaits": 0}
+        told.append(known if _is_pair(known.get("uncollected")) else {**known, "uncollected": None})
+    names = ("batch", "reached", "unsaved", "awaits", "uncollected")
     return Reach(tuple({name: one[name] for name in names if name in one} for one in told))
+
+
+def _is_pair(value: object) -> bool:
+    """Tell whether a value is two numbers of bytes."""
+    return isinstance(value, list) and len(value) == 2 and all(
+        type(one) in (int, float) and 0 <= one < MOST_BYTES for one in value
+    )  # fmt: skip
 
 
 def _awaits(runs: Sequence[Mapping[str, Any]]) -> bool:

@@ -106,6 +106,28 @@ class TestReach:
         assert ("unreached" in found.flags) == (samples is not None)
         assert any("was not reached" in note for note in found.notes) == (samples is not None)
 
+    @pytest.mark.parametrize(
+        ("used", "below", "beyond"),
+        [([4 * MIB, 2 * MIB], 4.0, 2.0), ([0, 6 * MIB], 0.0, 6.0), (None, 0.0, 0.0),
+         ([0, -1], 0.0, 0.0), ([MIB], 0.0, 0.0)],
+    )  # fmt: skip
+    def test_used_batches_that_wait_for_the_collector_widen_the_range(
+        self, used: list[int] | None, below: float, beyond: float
+    ) -> None:
+        """By those that are counted down, and by those that may come up; in proportion."""
+        told = [run(size, sizes=[9e6, 1e6 * size, 1e6 * size, 40, 7, 60]) for size in (2, 4)]
+        plain = measured.load(document(*told, mode="meta")).estimate(8)
+        told[1]["uncollected"] = used
+        found = measured.load(document(*told, mode="meta")).estimate(8)
+        assert plain.memory is not None
+        assert found.memory is not None
+        less = plain.memory.low_mib - found.memory.low_mib
+        assert less == pytest.approx(min(2 * below, plain.memory.low_mib))
+        more = found.memory.high_mib - plain.memory.high_mib
+        assert more == pytest.approx(2 * beyond)
+        assert ("unreached" in found.flags) == bool(beyond)
+        assert any("collector" in note for note in found.notes) == bool(below or beyond)
+
     def test_what_another_program_reached_says_nothing_of_a_batch_size(self) -> None:
         """The run that was made at it does."""
         other = [0, 1, 2, 3, 4, ~4, 5, ~5, ~3, ~2]
