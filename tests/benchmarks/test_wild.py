@@ -1008,3 +1008,20 @@ def test_a_shape_that_is_a_method_is_not_read() -> None:
     assert truth.has(np.zeros(2), "shape")
     assert not truth.has(Fed(), "shape")
     assert not truth.has(1, "shape")
+
+
+def test_loaders_keep_their_sizes_where_none_is_measured() -> None:
+    """As many as are named get the size that is measured, and none where there is none."""
+    made: list[tuple[str, int]] = []
+
+    def whole(self: object, batch_sampler: object = None, num_workers: int = 2) -> None:
+        made.append(("whole", num_workers))
+
+    def replaced(self: object, batch_sampler: object = None, num_workers: int = 2) -> None:
+        made.append(("replaced", num_workers))
+
+    for first in (1, truth.OWN_SIZES):
+        init = truth.Only(first).of(whole, replaced)
+        init(None, num_workers=4)
+        init(None, num_workers=4)
+    assert made == [("replaced", 4), ("whole", 0), ("whole", 0), ("whole", 0)]

@@ -35,8 +35,8 @@ BATCH = 1000
 SAMPLED = 25
 """Work of a run that so much work for samples stands for, where epochs are passed."""
 USED = 128
-"""Used batches of bare arrays that Python's collector lets come, at most: Paddle's reader leaves each
-in a cycle of five objects, and it looks for such after 700 (measured with Paddle 3.3.1: 127)."""
+"""Used batches of bare arrays that Python's collector lets come, at most: Paddle's reader leaves
+each in a cycle of five objects, and it looks for such after 700 (Paddle 3.3.1: 127 measured)."""
 CHECKED = 500
 """Operators after which it is checked that a run may go on."""
 COUNTED = "gpuconsole_used"
@@ -159,8 +159,8 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
 
     def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
-        """Count what the first epochs of a loader leave to Python's collector, but for the last used
-        batch, which stays by itself. Further ones leave as much, up to a bound (`uncollected`)."""
+        """Count what the first epochs of a loader leave to Python's collector, but for the last
+        used batch, which stays by itself. Later ones leave as much, up to a bound."""
         self.used_seen += 1
         size = probe_hooks.nbytes(batch)
         self.used_most = max(self.used_most, size)
