@@ -33,7 +33,7 @@ test-lowest:                    ## the same with the lowest versions that pyproj
 nightly: $(VENV)/.dev           ## the same with many more random inputs
 	GPUCONSOLE_EXAMPLES=many $(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
 
-check: lint types layers site   ## lint, types, the direction of imports, and the documentation
+check: lint types layers house site  ## lint, types, imports, the shape of the tree, and the documentation
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -44,6 +44,9 @@ types: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+house: $(VENV)/.dev              ## figures of the source tree, none of which may get worse
+	$(BIN)/python tools/house.py --check $(ARGS)
 
 real: $(VENV)/.dev $(VENV)/share/paddleclas  ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"

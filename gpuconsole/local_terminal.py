@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from gpuconsole.core.processes import Process
+from gpuconsole.core.engines.processes import Process
 
 CHUNK = 32 * 1024
 LEAVE = b"\x10\x11"

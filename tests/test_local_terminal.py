@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.processes import Said
+from gpuconsole.core.engines.processes import Said
 from gpuconsole.errors import UnreachableError
 from gpuconsole.local_terminal import LEAVE, Ends, LeaveKeys, converse
 from tests.waiting import until, wait_until

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpuconsole.core.containers import PruneResult, ResultFile
     from gpuconsole.core.devices.run_history import HostCalibration
     from gpuconsole.core.engines.host_containers import HostContainers
+    from gpuconsole.core.engines.processes import Ran
     from gpuconsole.core.estimate import MeasuredTier, Report
     from gpuconsole.core.events import Event
     from gpuconsole.core.fleet import FleetSnapshot
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from gpuconsole.core.incidents import Incident
     from gpuconsole.core.jobs import Job, Task
     from gpuconsole.core.lab_service.audit import Act
-    from gpuconsole.core.processes import Ran
     from gpuconsole.core.training.curves import Compared, Curves
     from gpuconsole.placement import Candidate, Decision
     from gpuconsole.placement.elastic.prepull import Fetch

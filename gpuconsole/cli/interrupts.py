@@ -54,3 +54,12 @@ def _handled(handler: _Handler) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def stopping(stop: asyncio.Event) -> Iterator[None]:
+    """Set the event at a signal that asks to end, instead of being interrupted."""
+    from gpuconsole.tui.runtime.signals import ending
+
+    with ending(lambda _: stop.set()):
+        yield

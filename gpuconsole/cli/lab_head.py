@@ -42,7 +42,7 @@ def lab_service(session: Session, path: Path | None, lead: Lead) -> LabService:
 
 
 async def _run(work: Work, path: Path | None, standby: bool, after_s: float | None) -> Counts:
-    from gpuconsole.cli.commands.run.dispatch import stopping
+    from gpuconsole.cli.interrupts import stopping
 
     asyncio.get_running_loop().set_exception_handler(tell_stray)
     if options().read_only:

@@ -15,7 +15,7 @@ from typing import Any
 
 import docker
 
-from gpuconsole.core.processes import Said
+from gpuconsole.core.engines.processes import Said
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, EngineError

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from gpuconsole.core.containers import PruneResult, ResultFile
 from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.core.engines.host_containers import HostContainers, split_reference
+from gpuconsole.core.engines.processes import Ran
 from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT
 from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
@@ -34,7 +35,6 @@ from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.lab_service.audit import Act
-from gpuconsole.core.processes import Ran
 from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
 from gpuconsole.core.text import clean

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from gpuconsole.core.engines.host_containers import HostContainer, Listed
-from gpuconsole.core.processes import Said
+from gpuconsole.core.engines.processes import Said
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, Mount, Task
-from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.taskfile import MountSection

@@ -6,7 +6,8 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from gpuconsole.preflight.analysis import analyse
+
+from gpuconsole.preflight.tiers.static import analyse
 
 EXAMPLES = Path(str(resources.files("gpuconsole"))) / "data" / "examples"
 WARM = """    with paddle.no_grad():

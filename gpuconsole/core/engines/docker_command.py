@@ -16,7 +16,7 @@ import shlex
 from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.core.engines.device_requests import container_labels, environment, handover
 from gpuconsole.core.jobs import Mount
-from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.units import MIB
 
 SECURITY_OPTIONS = ("no-new-privileges",)

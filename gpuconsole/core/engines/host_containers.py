@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
+from gpuconsole.core.engines.processes import Process
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.processes import Process
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.wording import msg

@@ -26,9 +26,9 @@ from gpuconsole.core.engines.host_containers import (
     joined,
     split_reference,
 )
+from gpuconsole.core.engines.processes import Process, Ran
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.audit import Act
-from gpuconsole.core.processes import Process, Ran
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuconsole.core.jobs import Attempt, Job, JobState
-from gpuconsole.core.secrets import masked
+from gpuconsole.core.submission.secrets import masked
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, UsageError

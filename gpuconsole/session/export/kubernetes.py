@@ -35,7 +35,7 @@ from gpuconsole.core.engines.kubernetes_names import (
 )
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
-from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib, parse_time

@@ -13,8 +13,8 @@ from gpuconsole.core.engines.docker_command import docker_line
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
-from gpuconsole.core.secrets import withheld
 from gpuconsole.core.submission.projects import start_folder
+from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.vendors import unproven
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError

@@ -8,8 +8,8 @@ from dataclasses import replace
 from gpuconsole.core.containers import LABEL_PREFIX
 from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, Script, array_script, batch_script
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.secrets import withheld
 from gpuconsole.core.submission.after_conditions import Condition
+from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg

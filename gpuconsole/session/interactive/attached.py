@@ -8,8 +8,8 @@ from collections import deque
 
 from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.engines import terminals
+from gpuconsole.core.engines.processes import Said
 from gpuconsole.core.engines.terminals import Frames, TerminalState
-from gpuconsole.core.processes import Said
 from gpuconsole.core.text import clean
 from gpuconsole.waiting import within
 
@@ -19,7 +19,7 @@ LONGEST_INPUT = 64 * 1024
 
 
 class AttachedTerminal:
-    """Implements `core.processes.Process`. `lost` tells, after the end, that the way to it broke
+    """A `core.engines.processes.Process`. `lost` tells, after the end, that the way to it broke
     while its shell runs on."""
 
     def __init__(self, stream: ByteStream) -> None:

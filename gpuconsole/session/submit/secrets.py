@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuconsole.core.jobs import Job, Task, is_due
-from gpuconsole.core.secrets import withheld
+from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError

@@ -18,7 +18,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.secrets import HIDDEN
+from gpuconsole.core.submission.secrets import HIDDEN
 from gpuconsole.state.recording.file_format import LONGEST_PART, moment
 
 Checked = TypeVar("Checked")

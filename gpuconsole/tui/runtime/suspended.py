@@ -10,7 +10,7 @@ from gpuconsole.local_terminal import Ends, converse
 if TYPE_CHECKING:
     from textual.app import App
 
-    from gpuconsole.core.processes import Process
+    from gpuconsole.core.engines.processes import Process
 
 _TOP = "\x1b[H\x1b[2J"
 

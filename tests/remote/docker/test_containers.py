@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from gpuconsole.core.engines.host_containers import MOST
-from gpuconsole.core.processes import Said
+from gpuconsole.core.engines.processes import Said
 from gpuconsole.errors import RefusedError
 from gpuconsole.remote.docker.containers import _is_framed, _list, record
 from gpuconsole.remote.docker_exec import _Frames

@@ -50,7 +50,7 @@ def record(out: Path | None, seconds: float | None) -> int:
 
 
 async def _record(session: Session, path: Path, seconds: float | None) -> dict[str, Any]:
-    from gpuconsole.cli.commands.run.dispatch import stopping
+    from gpuconsole.cli.interrupts import stopping
     from gpuconsole.session.recording.recorder import record_into
 
     stop = asyncio.Event()

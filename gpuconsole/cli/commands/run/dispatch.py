@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gpuconsole.cli.interrupts import stopping
 from gpuconsole.cli.metrics_server import Scraping, token_options
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
@@ -167,12 +167,3 @@ def _scraping(
     if token_file is not None or token_age is not None:
         raise UsageError("Wrong usage", "A token guards metrics.", "Add --metrics HOST:PORT.")
     return None
-
-
-@contextlib.contextmanager
-def stopping(stop: asyncio.Event) -> Iterator[None]:
-    """Set the event at a signal that asks to end, instead of being interrupted."""
-    from gpuconsole.tui.runtime.signals import ending
-
-    with ending(lambda _: stop.set()):
-        yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuconsole.cli.commands.run.dispatch import stopping
+from gpuconsole.cli.interrupts import stopping
 from gpuconsole.cli.metrics_server import Scraping, token_options
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuconsole.cli.commands.run.dispatch import stopping
 from gpuconsole.cli.extras import install_command
+from gpuconsole.cli.interrupts import stopping
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive

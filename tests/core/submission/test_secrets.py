@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.core.secrets import HIDDEN, SHORTEST, looks_secret, masked, withheld
 from gpuconsole.core.submission.env_file import LARGEST, read_env_file
+from gpuconsole.core.submission.secrets import HIDDEN, SHORTEST, looks_secret, masked, withheld
 from gpuconsole.core.text import clean
 from gpuconsole.errors import UsageError
 
