@@ -133,10 +133,10 @@ class _Run:
         raise RefusedError(
             "The image cannot be checked",
             msg(
-                "{image} on {name} ended without an answer: {told}.",
+                "{image} on {name} ended without an answer: {said}.",
                 image=self._image,
                 name=self._host.name,
-                told=told,
+                said=told,
             ),
             "Check that the image has Python: gpuconsole image list",
         )
