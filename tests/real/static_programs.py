@@ -18,7 +18,7 @@ import numpy as np
 
 CASES: dict[str, Callable[..., Any]] = {}
 BATCHES = (7, 256)
-STEPS = {"real": 40, "meta": 4}
+STEPS = {"real": 30, "meta": 4}
 FIRST = 2
 """Runs that are not counted: states are made, what is fetched is held for the first time."""
 
@@ -163,6 +163,96 @@ def dropped_and_joined(paddle: Any) -> Any:
     hidden = paddle.reshape(hidden, [-1, 64])
     sgd = paddle.optimizer.SGD(0.1)
     return trained(paddle, static.nn.fc(hidden, 10), sgd, ("x", "float32", 64))
+
+
+@case
+def both_ways(paddle: Any) -> Any:
+    nn = paddle.nn
+    x = paddle.static.data("x", [-1, 12, 16])
+    hidden, _ = nn.GRU(16, 24, direction="bidirect", num_layers=2)(x)
+    adam = paddle.optimizer.Adam(0.1)
+    return trained(paddle, nn.Linear(48, 10)(hidden[:, -1]), adam, ("x", "float32", 12, 16))
+
+
+@case
+def sizes_computed(paddle: Any) -> Any:
+    """A program that works with the length of what it is fed."""
+    static = paddle.static
+    x = static.data("x", [-1, 6, 8])
+    length = paddle.shape(x)[0]
+    hidden = static.nn.fc(paddle.reshape(x, [length * 6, 8]), 16)
+    hidden = paddle.reshape(hidden, [length, 6, 16])
+    hidden = paddle.concat([paddle.zeros([length, 1, 16]), hidden], axis=1)
+    places = paddle.arange(7, dtype="float32").unsqueeze(0).unsqueeze(-1)
+    hidden = paddle.flatten(hidden * paddle.expand(places, [length, 7, 16]), 1)
+    sgd = paddle.optimizer.SGD(0.1)
+    return trained(paddle, static.nn.fc(hidden, 10), sgd, ("x", "float32", 6, 8))
+
+
+@case
+def scales_joined(paddle: Any) -> Any:
+    """What was made first is read last."""
+    nn, functional = paddle.nn, paddle.nn.functional
+    x = paddle.static.data("x", [-1, 3, 32, 32])
+    fine = functional.relu(nn.BatchNorm2D(8)(nn.Conv2D(3, 8, 3, padding=1)(x)))
+    coarse = functional.relu(nn.Conv2D(8, 16, 3, padding=1)(functional.max_pool2d(fine, 2)))
+    wide = functional.interpolate(coarse, scale_factor=2)
+    out = nn.Conv2DTranspose(24, 2, 2, stride=2)(paddle.concat([fine, wide], axis=1))
+    loss = paddle.mean(paddle.square(functional.sigmoid(out)))
+    paddle.optimizer.AdamW(0.1, weight_decay=0.01).minimize(loss)
+    return fed(loss, (("x", "float32", 3, 32, 32),))
+
+
+@case
+def masked_attention(paddle: Any) -> Any:
+    static, functional = paddle.static, paddle.nn.functional
+    x, lengths = static.data("x", [-1, 12, 16]), static.data("lengths", [-1], "int64")
+    mask = functional.sequence_mask(lengths, maxlen=12, dtype="float32")
+    hidden = static.nn.fc(x, 16, num_flatten_dims=2) * paddle.unsqueeze(mask, -1)
+    weights = functional.softmax(paddle.matmul(hidden, hidden, transpose_y=True))
+    loss = paddle.mean(paddle.sum(paddle.matmul(weights, hidden), 1))
+    paddle.optimizer.Adam(0.1).minimize(loss)
+    return fed(loss, (("x", "float32", 12, 16), ("lengths", "int64")))
+
+
+@case
+def several_optimizers(paddle: Any) -> Any:
+    static, runs = paddle.static, []
+    for name in ("Adagrad", "Lamb", "Adadelta", "Adamax"):
+        main = static.Program()
+        with static.program_guard(main, static.default_startup_program()):
+            loss = paddle.mean(paddle.tanh(static.nn.fc(static.data("x", [-1, 64]), 64)))
+            getattr(paddle.optimizer, name)(0.1).minimize(loss)
+        runs.append(fed(loss, (("x", "float32", 64),), main))
+
+    def run(executor: Any, batch: int) -> None:
+        for one in runs:
+            one(executor, batch)
+
+    return run
+
+
+@case
+def gradients_asked_for(paddle: Any) -> Any:
+    static = paddle.static
+    x = static.data("x", [-1, 64])
+    x.stop_gradient = False
+    total = paddle.sum(paddle.tanh(static.nn.fc(x, 32)))
+    return fed(static.gradients(total, x)[0], (("x", "float32", 64),))
+
+
+@case
+def parameters_fetched(paddle: Any) -> Any:
+    """What lasts is fetched, and one result twice."""
+    static = paddle.static
+    layer = paddle.nn.Linear(64, 256)
+    loss = paddle.mean(paddle.exp(layer(static.data("x", [-1, 64]))))
+    paddle.optimizer.SGD(0.1).minimize(loss)
+
+    def run(executor: Any, batch: int) -> None:
+        executor.run(feed={"x": floats(batch, 64)}, fetch_list=[layer.weight, loss, loss])
+
+    return run
 
 
 @case

@@ -75,6 +75,8 @@ class Reader:
                 raise Unsupported(f"a program with {op.name().split('.', 1)[-1]}: its blocks are "
                                   "not followed")  # fmt: skip
             self._operator(op)
+        if plan.named and self.wanted:
+            raise Unsupported("what a program fetches that makes parameters")
         plan.fetched = [self.numbers[one] for one in self.wanted if one in self.numbers]
         kept = {*plan.fed.values(), *plan.fetched}
         plan.inside = program_order.placed(plan.operators, plan.values, kept)
@@ -108,9 +110,7 @@ class Reader:
             place = max(at for at, one in enumerate(self.plan.operators)
                         if number in flat(one.outputs))  # fmt: skip
             self.plan.named.setdefault(place, []).append((number, op.attrs()[NAMED[name]]))
-        elif name == "fetch":
-            self.wanted.append(op.operands_source()[0].hash())
-        else:
+        elif name != "fetch":
             self._computes(op, name, results)
 
     def _of(self, value: Any) -> Any:

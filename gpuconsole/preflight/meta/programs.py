@@ -10,6 +10,7 @@ fetched is held twice beside the script's own array, of which one goes only afte
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from . import known, program_plan
@@ -18,6 +19,8 @@ from .program_order import flat
 from .sizes import nbytes
 from .state import STATE, Unsupported, rightly
 
+OF_TODAY = "FLAGS_enable_pir_api"
+"""The variable that asks for programs of the older kind, which Paddle reads once."""
 LARGEST_OWN = 2**26
 """Bytes of a tensor that is given to a script as Paddle's own."""
 
@@ -59,7 +62,8 @@ def run(executor: Any, program: Any = None, feed: Any = None, fetch_list: Any = 
         program = program._program
     if program is None:
         program = static.default_main_program()
-    if not isinstance(program, pir.Program):
+    older = os.environ.get(OF_TODAY, "1").lower() in ("0", "false")
+    if older or not isinstance(program, pir.Program):
         raise Unsupported("a program of the older kind is not followed")
     if executor._closed:
         raise rightly(RuntimeError("Attempted to use a closed Executor"))
@@ -84,13 +88,19 @@ def _one(feed: Any) -> dict[str, Any]:
 
 
 def _hashes(program: Any, fetched: Any) -> list[Any]:
-    """Return the hashes of the values to be fetched; what is of another program is left out."""
-    found = []
-    for one in fetched:
-        if isinstance(one, str):
-            one = program.get_output_value_by_name(one)
-        found.append(one.hash())
-    return found
+    """Return the hashes of the values that a program fetches by itself, then of those to be fetched
+    beside them."""
+    own = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
+    names = [op.attrs()["name"] for op in own]
+    found = [op.operand_source(0).hash() for op in own]
+    more = []
+    for place, one in enumerate(fetched):
+        if not isinstance(one, str):
+            more += [one.hash()] if one.hash() not in found else []
+        elif one not in names:
+            words = f"Found fetch_target[{place}] is type(str) and doesn't have fetch op."
+            raise rightly(Exception(words))
+    return found + more
 
 
 class Run:
@@ -130,6 +140,8 @@ class Run:
                     self._fetch(number)
             for number in gone:
                 blocks.pop(number, None)
+        for number in fetched & {*plan.fed.values(), *plan.lasting.values()}:
+            self._fetch(number)
         blocks.clear()
         return self._results(return_numpy)
 
