@@ -86,9 +86,11 @@ class _Private(logging.handlers.RotatingFileHandler):
 
 
 def begin(folder: Path, argv: Sequence[str], version: str) -> Path:
-    """Write to a file in the state folder from now on, and return its path. OSError where it cannot
+    """Write to a file in a folder from now on, and return its path. OSError where it cannot
     be written."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The folder above may be the state folder, which must be for its owner alone.
+    for one in (folder.parent, folder):
+        one.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / NAME
     handler = _Private(path, maxBytes=MOST_BYTES, backupCount=KEPT, encoding="utf-8")
     handler.setFormatter(_Formatter())

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpuconsole import debug_log
+from tests.waiting import DEADLINE_S
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +61,16 @@ def test_the_file_is_private_whatever_the_umask_and_holds_no_control_characters(
 ) -> None:
     before = os.umask(0)
     try:
-        path = debug_log.begin(tmp_path / "state", ["jobs", "--env", "A_TOKEN=abcdefgh"], "0.1.0")
+        path = debug_log.begin(
+            tmp_path / "state" / "log", ["jobs", "--env", "A_TOKEN=abcdefgh"], "0.1.0"
+        )
     finally:
         os.umask(before)
     logging.getLogger("gpuconsole.some.room").warning("host said \x1b[2J %s", "x" * 5000)
     logging.getLogger("asyncssh").info("Connected to gpu-01")
     text = path.read_text("utf-8")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
     assert "\x1b" not in text
     assert "abcdefgh" not in text
     assert "gpuconsole.some.room: host said" in text
@@ -99,3 +106,36 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / debug_log.NAME).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic"):
         debug_log.begin(tmp_path, [], "0.1.0")
+
+
+def _ran(home: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "gpuconsole", *argv], env={**kept, "HOME": str(home), **more},
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+
+
+def test_a_command_with_debug_says_where_its_log_is(tmp_path: Path) -> None:
+    done = _ran(tmp_path, "why", "nosuchjob", "--debug", "--json")
+    (said,) = [line for line in done.stderr.splitlines() if "log is" in line]
+    text = Path(said.rpartition(" ")[2]).read_text("utf-8")
+    assert done.returncode == 2
+    assert "why nosuchjob --debug" in text
+    assert json.loads(done.stdout)["error"]["title"] in text
+    assert "Traceback" in text
+
+
+def test_the_demos_events_are_in_the_log_and_no_secret_of_the_environment(tmp_path: Path) -> None:
+    demo = ("demo", "--headless", "--seconds", "2", "--json")
+    done = _ran(tmp_path, *demo, GPUCONSOLE_DEBUG="1", WANDB_API_KEY="abcdefgh1234")
+    assert done.returncode in (0, 1), done.stderr  # the job may still run
+    (path,) = tmp_path.rglob(debug_log.NAME)
+    text = path.read_text("utf-8")
+    assert "gpuconsole.session.events: " in text
+    assert "abcdefgh1234" not in text
+
+
+def test_without_debug_nothing_is_written(tmp_path: Path) -> None:
+    _ran(tmp_path, "why", "nosuchjob")
+    assert not list(tmp_path.rglob(debug_log.NAME))

@@ -54,5 +54,5 @@ SUMMARIES: Mapping[str, str] = {
     "metrics": "Serve metrics of hosts, queue and predictions to Prometheus.",
     "mcp": "Serve the lab to an MCP client, such as an assistant.",
     "demo": "Open the console on a simulated lab.",
-    "completion": "Print a script for completion in your shell.",
+    "completion": "Print a script for completion in your shell, or install it.",
 }

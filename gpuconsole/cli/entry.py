@@ -147,9 +147,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str], as_json: bool) -> int:
+    chosen = Options()
+    try:
+        return _ended(words, as_json, chosen)
+    finally:
+        if chosen.log is not None:
+            note(msg("The log is {path}", path=chosen.log))
+
+
+def _ended(words: list[str], as_json: bool, chosen: Options) -> int:
     try:
         code = gpuconsole.main(
-            args=words, prog_name="gpuconsole", standalone_mode=False, obj=Options()
+            args=words, prog_name="gpuconsole", standalone_mode=False, obj=chosen
         )
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as stop:
@@ -168,8 +177,17 @@ def _run(words: list[str], as_json: bool) -> int:
         raise
     except Exception as error:
         problem = unexpected(error)
+        problem.__cause__ = error
+    if chosen.log is not None:
+        _log(problem)
     print_error(problem, as_json)
     return problem.exit_code
+
+
+def _log(problem: ConsoleError) -> None:
+    from gpuconsole.debug_log import LOG
+
+    LOG.error("%s: %s %s", problem.title, problem.message, problem.hint, exc_info=problem)
 
 
 def _usage_error(error: click.ClickException) -> UsageError:

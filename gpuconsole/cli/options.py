@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpuconsole.core.util.user_dirs import READ_ONLY_VARIABLE, STATE_VARIABLE
+from gpuconsole.core.util.user_dirs import (
+    DEBUG_VARIABLE,
+    READ_ONLY_VARIABLE,
+    STATE_VARIABLE,
+    log_dir,
+)
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,6 +31,8 @@ class Options:
     state: Path | None = None
     read_only: bool = False
     as_json: bool = False
+    log: Path | None = None
+    """What `--debug` writes."""
 
 
 def options() -> Options:
@@ -43,12 +53,40 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
         setattr(root.obj, name, value)
 
 
+def _begin_log(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Write a log from here on."""
+    root = context.find_root()
+    if not wanted or (isinstance(root.obj, Options) and root.obj.log):
+        return
+    from gpuconsole import __version__, debug_log
+
+    if not isinstance(root.obj, Options):
+        root.obj = Options()
+    try:
+        root.obj.log = debug_log.begin(log_dir(), sys.argv[1:], __version__)
+    except OSError as error:
+        raise UsageError(
+            "No log",
+            msg("{path} cannot be written: {why}.", path=log_dir(), why=error.strerror or "?"),
+            "Leave --debug out, or make room there.",
+        ) from error
+
+
 def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, expose_value=False, is_eager=True, callback=_keep, **settings)
 
 
 def global_options(command: Command) -> Command:
-    """Give a command --inventory, --state and --read-only."""
+    """Give a command --inventory, --state, --read-only and --debug."""
+    command = click.option(
+        "--debug",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_begin_log,
+        envvar=DEBUG_VARIABLE,
+        help=f"Write a log for reports of faults, without secrets; also with ${DEBUG_VARIABLE}=1.",
+    )(command)
     command = _option(
         "--read-only",
         "read_only",

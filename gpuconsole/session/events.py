@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from gpuconsole.core.containers import Hosts
@@ -14,6 +15,7 @@ from gpuconsole.session.clock import Clock
 from gpuconsole.state import Journal
 
 LOOK_EVERY_S = 0.5
+_LOG = logging.getLogger(__name__)
 
 
 class News:
@@ -81,5 +83,6 @@ class News:
 
     def tell(self, event: Event) -> None:
         """Call every listener here with an event that is in no journal."""
+        _LOG.info("%s %s: %s", event.kind, event.subject, event.message)
         for listener in tuple(self._listeners.values()):
             listener(event)

@@ -126,3 +126,58 @@ def test_the_script_is_one_document_too(shell: str) -> None:
     )
     document = json.loads(done.stdout)
     assert document == {"shell": shell, "script": plain.stdout.removesuffix("\n")}
+
+
+def _install(home: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "gpuconsole", "completion", *argv],
+        env={**kept, "HOME": str(home), **more},
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_it_is_installed_once_behind_what_is_there(tmp_path: Path, shell: str) -> None:
+    started = tmp_path / f".{shell}rc"
+    started.write_text("alias ll='ls -l'")
+    for _ in range(2):
+        done = _install(tmp_path, "--install", SHELL=f"/bin/{shell}")
+        assert done.returncode == 0, done.stderr
+        assert str(started) in done.stderr
+    text = started.read_text()
+    assert text.startswith("alias ll='ls -l'\n")
+    assert text.count(f"gpuconsole completion {shell}") == 1
+
+
+def test_a_shell_that_starts_with_it_completes(tmp_path: Path) -> None:
+    _install(tmp_path, "bash", "--install")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--rcfile", str(tmp_path / ".bashrc"), "-ic", "complete -p gpuconsole"],
+        env={"HOME": str(tmp_path), "PATH": path},
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "_gpuconsole_completion" in done.stdout
+
+
+def test_fish_has_a_file_of_its_own(tmp_path: Path) -> None:
+    done = _install(tmp_path, "fish", "--install", XDG_CONFIG_HOME=str(tmp_path / "conf"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "conf/fish/completions/gpuconsole.fish").read_text()
+    assert "complete" in text
+
+
+def test_a_shell_that_is_unknown_has_to_be_named(tmp_path: Path) -> None:
+    done = _install(tmp_path, "--install", SHELL="/bin/ksh")
+    assert done.returncode == 2
+    assert "bash, zsh, fish" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_left_and_said(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").mkdir()
+    done = _install(tmp_path, "bash", "--install")
+    assert done.returncode == 2
+    assert "not installed" in done.stderr

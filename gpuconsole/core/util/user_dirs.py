@@ -16,10 +16,12 @@ STATE_VARIABLE = "GPUCONSOLE_STATE"
 """Environment variable that names the state folder."""
 READ_ONLY_VARIABLE = "GPUCONSOLE_READ_ONLY"
 """Environment variable that refuses every change, set to 1."""
+DEBUG_VARIABLE = "GPUCONSOLE_DEBUG"
+"""Environment variable that writes a log for reports of faults, set to 1."""
 CONFIG_VARIABLE = "GPUCONSOLE_CONFIG"
+"""Environment variable that names the user's settings."""
 NO_TOUR_VARIABLE = "GPUCONSOLE_NO_TOUR"
 """Anything in it keeps the console from showing its tour."""
-"""Environment variable that names the user's settings."""
 JOURNAL_NAME = "journal.sqlite"
 """The journal's file in the state folder."""
 MEASURED_NAME = "measured"
@@ -47,6 +49,12 @@ def find_inventory(given: Path | None, environ: Mapping[str, str]) -> Path | Non
         return Path(named).expanduser()
     own = inventory_path()
     return own if own.exists() else None
+
+
+def log_dir() -> Path:
+    """Return the folder of logs about the console itself; not below a state folder that was named,
+    which may be what is broken."""
+    return platformdirs.user_log_path("gpuconsole")
 
 
 def state_dir() -> Path:

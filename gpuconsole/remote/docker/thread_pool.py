@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ from gpuconsole.remote.docker.transport import BoundedClient, Wires
 from gpuconsole.remote.links.protocol import Link
 from gpuconsole.waiting import within
 
+_LOG = logging.getLogger(__name__)
 CALL_TIMEOUT_S = 60
 """For one answer of the engine: creating a container on a slow disk takes tens of seconds."""
 THREADS = 8
@@ -170,6 +172,7 @@ class DockerCalls:
 
     async def _explained(self, error: Exception, doing: str) -> Exception:
         """Return the console's error; a broken way is forgotten and its far end looked at."""
+        _LOG.info("%s, while %s: %r", self.host, doing, error)
         if not is_broken(error):
             return translate(error, self.host, doing)
         self._client = None

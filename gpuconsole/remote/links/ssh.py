@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -34,6 +35,7 @@ from gpuconsole.remote.links.wakeups import Wakeups
 from gpuconsole.remote.ssh_config import own_config, require_trusted
 from gpuconsole.waiting import within
 
+_LOG = logging.getLogger(__name__)
 KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 3
 """A dead link is noticed after 5 s x (3 + 1); a cut of 4 s is survived."""
@@ -99,8 +101,11 @@ class SshLink:
                     self._connection = await self._connect()
                 except _FAULTS as error:
                     self._failures += 1
-                    raise self._explained(error) from error
+                    explained = self._explained(error)
+                    _LOG.info("%s: %s (%r)", self.host, explained, error)
+                    raise explained from error
             self._failures = 0
+            _LOG.info("%s: connected", self.host)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
