@@ -64,7 +64,7 @@ def _shown(text: str) -> str:
 class _Formatter(logging.Formatter):
     """One line a record, in UTC; a traceback's lines follow, indented."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)  # type: ignore[assignment]
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record, bounded, without secrets and without control characters."""
