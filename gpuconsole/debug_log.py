@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpuconsole.core.secrets import HIDDEN, looks_secret, masked
+from gpuconsole.core.submission.secrets import HIDDEN, looks_secret, masked
 from gpuconsole.core.text import clean
 
 NAME = "debug.log"
@@ -64,7 +64,7 @@ def _shown(text: str) -> str:
 class _Formatter(logging.Formatter):
     """One line a record, in UTC; a traceback's lines follow, indented."""
 
-    converter = staticmethod(time.gmtime)  # type: ignore[assignment]
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record, bounded, without secrets and without control characters."""
