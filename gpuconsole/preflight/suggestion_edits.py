@@ -42,21 +42,27 @@ def applied(task: Task, change: Change) -> Task:
     return replace(task, edits=edits, batch_size=task.batch_size if size is None else size)
 
 
-def set_number(key: str, file: str, line: int, args: Sequence[str], value: int) -> Change:
+def set_number(
+    key: str, file: str, line: int, args: Sequence[str], value: int, beside: Sequence[str] = ()
+) -> Change:
     """Return how a number that the analysis followed is given another value.
 
     `key` is `argument:NAME` for an option defined at `file:line`, else `FILE:LINE:COLUMN` of the
-    number as written.
+    number as written; `beside` are keys of that form of numbers that are changed with it.
     """
     if key.startswith("argument:"):
         flag = _flag(file, line, key.partition(":")[2])
         return Change(args=_with_argument(args, flag, value)) if flag else Change()
-    where, _, rest = key.rpartition(":")
-    name, _, row = where.rpartition(":")
-    if not (row.isdigit() and rest.isdigit()) or Path(name).suffix not in _EDITABLE:
-        return Change()
-    edit = _edit(name, int(row), int(rest), value)
-    return Change(edits=(edit,)) if edit else Change()
+    columns: dict[tuple[str, int], list[int]] = {}
+    for one in (key, *beside):
+        where, _, column = one.rpartition(":")
+        name, _, row = where.rpartition(":")
+        if not (row.isdigit() and column.isdigit()) or Path(name).suffix not in _EDITABLE:
+            return Change()
+        columns.setdefault((name, int(row)), []).append(int(column))
+    edits = [_edit(name, row, places, value) for (name, row), places in columns.items()]
+    # All of them or none: the analysis has followed the script with all of them changed.
+    return Change() if None in edits else Change(edits=tuple(filter(None, edits)))
 
 
 def _with_argument(args: Sequence[str], flags: Sequence[str], value: int) -> tuple[str, ...]:
@@ -96,16 +102,19 @@ def _flag(file: str, line: int, name: str) -> tuple[str, ...]:
     return ()
 
 
-def _edit(file: str, line: int, column: int, value: int) -> Edit | None:
+def _edit(file: str, line: int, columns: Sequence[int], value: int) -> Edit | None:
+    """Return a line with the numbers at some columns replaced; None where there are none."""
     try:
         text = source.text_of(Path(file)).splitlines()[line - 1]
     except (OSError, UnicodeDecodeError, IndexError):
         return None
-    # Python counts columns in bytes of UTF-8.
-    if Path(file).suffix == ".py":
-        column = len(text.encode()[:column].decode("utf-8", "ignore"))
-    found = _NUMBER.match(text, column)
-    if found is None:
-        return None
-    name = str(Path(file).resolve())
-    return Edit(name, line, text, f"{text[: found.start()]}{value}{text[found.end() :]}")
+    made = text
+    for column in sorted(columns, reverse=True):
+        # Python counts columns in bytes of UTF-8.
+        if Path(file).suffix == ".py":
+            column = len(text.encode()[:column].decode("utf-8", "ignore"))
+        found = _NUMBER.match(made, column)
+        if found is None:
+            return None
+        made = f"{made[: found.start()]}{value}{made[found.end() :]}"
+    return Edit(str(Path(file).resolve()), line, text, made)

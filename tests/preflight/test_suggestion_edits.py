@@ -10,6 +10,7 @@ import pytest
 from gpuconsole.core.submission.script_edits import Edit, apply_edits, diff_of
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import analyse
+from gpuconsole.preflight.tiers import probe_request
 
 HEAD = """
 import argparse
@@ -141,3 +142,69 @@ def test_edits_are_made_only_to_the_lines_they_were_made_for() -> None:
     for text in ("a = 1\n", "a = 1\nb = 4\n"):
         with pytest.raises(UsageError, match="no longer"):
             apply_edits(text, [edit], "t.py")
+
+
+TWO = """
+import paddle
+SIZE = {first}
+net = paddle.nn.Linear(256, 8)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+rows = paddle.io.TensorDataset([paddle.randn([16000, 256])])
+train, test = {loaders}
+for (x,) in train:
+    net(x).square().mean().backward()
+    adam.step()
+    adam.clear_grad()
+with paddle.no_grad():
+    for (x,) in test:
+        y = paddle.concat([x] * 100)
+"""
+LOADER = "paddle.io.DataLoader(rows, batch_size={})"
+
+
+@pytest.mark.parametrize(
+    ("first", "sizes", "lines"),
+    [
+        ("64", ("64", "64"), 1),
+        ("64", ("SIZE", "64"), 2),
+        ("64", ("SIZE", "SIZE"), 1),
+        ("64", ("SIZE", "32"), 1),
+    ],
+)
+def test_what_is_read_is_what_is_shipped_and_what_is_measured(
+    tmp_path: Path, first: str, sizes: tuple[str, str], lines: int
+) -> None:
+    """Of two loaders that are written as the same number."""
+    script = tmp_path / "train.py"
+    loaders = ", ".join(LOADER.format(one) for one in sizes)
+    script.write_text(TWO.format(first=first, loaders=loaders))
+    analysis = analyse(script)
+    change = analysis.set_batch(8)
+    assert len(change.edits) == lines
+    changed = tmp_path / "changed.py"
+    changed.write_text(apply_edits(script.read_text(), change.edits, str(script)))
+    (told, does) = (analysis.estimate(8, backend="cpu"), analyse(changed).estimate(backend="cpu"))
+    assert told.memory is not None
+    assert does.memory is not None
+    assert told.memory.tensors_peak_mib == does.memory.tensors_peak_mib
+    asked = probe_request.build(analysis, script, mode="meta")["batch"]
+    assert [one["line"] for one in asked["edits"]] == [one.line for one in change.edits]
+
+
+def test_another_loader_does_not_follow_an_option(tmp_path: Path) -> None:
+    """Who gives the option another value leaves what is written in the script."""
+    script = tmp_path / "train.py"
+    text = TWO.format(first="0", loaders=f"{LOADER.format('args.size')}, {LOADER.format('64')}")
+    head = "import argparse\nparser = argparse.ArgumentParser()\n"
+    head += "parser.add_argument('--size', type=int, default=64)\nargs = parser.parse_args()\n"
+    script.write_text(head + text)
+    analysis = analyse(script)
+    change = analysis.set_batch(8)
+    assert change.args == ("--size", "8")
+    told, does = (
+        analysis.estimate(8, backend="cpu"),
+        analyse(script, change.args).estimate(backend="cpu"),
+    )
+    assert told.memory is not None
+    assert does.memory is not None
+    assert told.memory.tensors_peak_mib == does.memory.tensors_peak_mib

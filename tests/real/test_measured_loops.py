@@ -235,7 +235,7 @@ EDIT = {"file": "size.yml", "line": 1, "old": "batch: 16", "new": "batch: {batch
     ("text", "batch"),
     [
         (FROM_ARGUMENTS, {"how": "argument", "value": 16, "args": ["--batch", "{batch}"]}),
-        (FROM_A_FILE, {"how": "edit", "value": 16, "edit": EDIT}),
+        (FROM_A_FILE, {"how": "edit", "value": 16, "edits": [EDIT]}),
         ("size = 16\n", {"how": "loader", "value": 16}),
         ("size = 16\n", {"how": "loader", "value": None}),
     ],

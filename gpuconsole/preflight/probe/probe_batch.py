@@ -76,11 +76,10 @@ def install(request: Any, paddle: Any) -> None:
     """Arrange for the batch size of this run."""
     batch = request["batch"]
     for file, text in request.get("texts", {}).items():
-        _EDITED[_place(request, file)] = (text, None, request)
-    if batch["how"] == "edit":
-        edit = batch["edit"]
+        _EDITED[_place(request, file)] = (text, [], request)
+    for edit in batch["edits"] if batch["how"] == "edit" else ():
         path = _place(request, edit["file"])
-        _EDITED[path] = (_EDITED.get(path, (None,))[0], edit, request)
+        _EDITED.setdefault(path, (None, [], request))[1].append(edit)
     if _EDITED:
         _serve_edits()
     if batch["how"] == "loader":
@@ -117,23 +116,24 @@ def options(own: Any) -> Any:
 
 
 _EDITED: dict[Any, Any] = {}
-"""By file its text in the shipped copy, None where that is its own; the line that the batch size of
-this run is put into, None without one; and the request."""
+"""By file its text in the shipped copy, None where that is its own; the lines that the batch size
+of this run is put into; and the request."""
 
 
 def _text(path: Any) -> Any:
-    text, edit, request = _EDITED[path]
+    text, edits, request = _EDITED[path]
     if text is None:
         with _open(path, encoding="utf-8") as file:
             text = file.read()
-    if edit is None:
+    if not edits:
         return text
     probe_ahead.reached()
-    line, old = edit["line"], edit["old"]
-    new = edit["new"].replace(MARK, str(request["size"]))
     lines = text.split("\n")
-    if lines[line - 1].strip() == old.strip():
-        lines[line - 1] = lines[line - 1].replace(old.strip(), new.strip())
+    for edit in edits:
+        line, old = edit["line"], edit["old"]
+        new = edit["new"].replace(MARK, str(request["size"]))
+        if lines[line - 1].strip() == old.strip():
+            lines[line - 1] = lines[line - 1].replace(old.strip(), new.strip())
     return "\n".join(lines)
 
 

@@ -126,17 +126,16 @@ def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:
         words = [word.replace(str(_MARKER), "{batch}") for word in change.args]
         return {"how": "argument", "args": words, "value": own}
     if change.edits:
-        edit = change.edits[0]
-        return {
-            "how": "edit",
-            "value": own,
-            "edit": {
+        edits = [
+            {
                 "file": _inside(root, Path(edit.file)),
                 "line": edit.line,
                 "old": edit.old,
                 "new": edit.new.replace(str(_MARKER), "{batch}"),
-            },
-        }
+            }
+            for edit in change.edits
+        ]
+        return {"how": "edit", "value": own, "edits": edits}
     return {"how": "loader", "value": own}
 
 

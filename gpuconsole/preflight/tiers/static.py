@@ -138,7 +138,9 @@ class Analysis:
             if found.batch and found.batch * number == seen * other:
                 self._rows *= seen // number
                 place = BatchSource(number.file, number.line, number.kind)
-                return replace(own, batch=int(number), batch_key=number.key, source=place)
+                return replace(
+                    own, batch=int(number), batch_key=number.key, batch_beside=(), source=place
+                )
         return own
 
     def _run(self, backend: Backend, batch: int | None, variant: Variant, endless: bool) -> Outcome:
@@ -269,7 +271,7 @@ class Analysis:
         place = own.source
         key = self._batch_key(own)
         with source.in_place_of(self.texts):
-            return set_number(key, place.file, place.line, self.args, size)
+            return set_number(key, place.file, place.line, self.args, size, own.batch_beside)
 
     def rewritten(self, kind: EditKind) -> Rewrite:
         """Return how a change is put into the shipped copy, or where to make it by hand."""
@@ -289,9 +291,9 @@ class Analysis:
         put = self.set_batch(size)
         texts = dict(self.texts)
         with source.in_place_of(self.texts):
-            for edit in put.edits:
-                path = Path(edit.file).resolve()
-                texts[path] = apply_edits(source.text_of(path), [edit], edit.file)
+            for file in dict.fromkeys(edit.file for edit in put.edits):
+                path, edits = Path(file).resolve(), [one for one in put.edits if one.file == file]
+                texts[path] = apply_edits(source.text_of(path), edits, file)
         with source.in_place_of(texts):
             made = rewrite("accumulate", self._modules(), steps)
         if put.args is None and not put.edits:

@@ -36,6 +36,8 @@ class Outcome:
     batch: int | None
     source: BatchSource | None
     batch_key: str
+    batch_beside: tuple[str, ...]
+    """Keys of the numbers that are changed with it."""
     unknowns: tuple[Unknown, ...]
     faults: tuple[ScriptFault, ...]
     asks: tuple[Ask, ...]
@@ -190,6 +192,7 @@ def _outcome(
         batch=run.batch.seen,
         source=run.batch.source,
         batch_key=run.batch.key,
+        batch_beside=run.batch.beside,
         unknowns=tuple(Unknown(u.file, u.line, u.reason) for u in unknowns),
         faults=tuple(run.findings.faults.values()),
         asks=tuple(run.findings.asks.values()) if blocking is not None else (),

@@ -401,7 +401,14 @@ class Sourced(int):
     @property
     def is_setting(self) -> bool:
         """Whether it has a name of its own: an option, or a number in a file of settings."""
-        return self.key.startswith(ARGUMENT) or not self.file.endswith((".py", ".ipynb"))
+        return is_setting(self.key)
+
+
+def is_setting(key: str) -> bool:
+    """Tell whether a number is an option (`argument:NAME`), or written in a file of settings, and
+    not in the text of a script (`FILE:LINE:COLUMN`)."""
+    file = key.rsplit(":", 2)[0]
+    return key.startswith(ARGUMENT) or not file.endswith((".py", ".ipynb"))
 
 
 class Wrapped:

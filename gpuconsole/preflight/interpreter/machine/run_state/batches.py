@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuconsole.core.estimate import BatchSource
-from gpuconsole.preflight.interpreter.domain.values import Sourced
+from gpuconsole.preflight.interpreter.domain.values import Sourced, is_setting
 from gpuconsole.preflight.memory.trace import Storage
 
 
@@ -34,6 +34,8 @@ class Batches:
     source: BatchSource | None = None
     key: str = ""
     written: dict[str, Sourced] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Numbers in the script's text that are sizes of loaders' batches, by their keys."""
     numbers: dict[ast.Constant, Sourced] = field(default_factory=dict)
     """Whole numbers of the script that were met, by where they are written."""
     loaders: int = 0
@@ -53,6 +55,15 @@ class Batches:
         self.met = (batch, file, line)
         if self.seen is None:
             self.take(batch, file, line)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Keys of the numbers that are changed with the batch size that is trained on: those of
+        other loaders that are written as the same number, unless that is a setting."""
+        if not self.key or is_setting(self.key):
+            return ()
+        alike = (key for key, number in self.sizes.items() if number == self.seen)
+        return tuple(key for key in alike if key != self.key)
 
     def take(self, batch: int, file: str, line: int) -> None:
         """Take a batch size to be the one that is trained on."""

@@ -20,6 +20,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Value,
     first_unknown,
+    is_setting,
 )
 from gpuconsole.preflight.interpreter.frontend import questions
 from gpuconsole.preflight.interpreter.libraries.cv2 import Photo
@@ -138,6 +139,21 @@ def own_size(interp: Interpreter, sampler: Value) -> Value:
         return first
     size = lengths.length_of(first)
     return size if size is not None else interp.run.unknown("a sampler of its own")
+
+
+def put_in(run: Run, size: Value) -> Value:
+    """Return a batch size with the one that is asked about in its place.
+
+    A second loader written with the same number, say for evaluation, follows the first, in the
+    shipped copy too, but where one of the two has a setting: who changes that leaves the other.
+    """
+    setting = run.setting
+    if isinstance(size, Sourced) and not size.is_setting:
+        run.batch.sizes[size.key] = int(size)
+    apart = isinstance(size, Sourced) and size.key != setting.batch_key
+    apart = apart and (size.is_setting or is_setting(setting.batch_key))
+    follows = setting.batch is not None and size == setting.batch_was and not apart
+    return setting.batch if follows else size
 
 
 def batches(
@@ -329,11 +345,7 @@ class Loader(Native):
             # Nothing says where the number comes from: it is put in here.
             size = setting.batch
         run.found_batch(size)
-        # A second loader written with the same number, say for evaluation, follows the first, but
-        # for one with a setting of its own: who changes the one setting leaves the other.
-        apart = isinstance(size, Sourced) and size.is_setting and size.key != setting.batch_key
-        if setting.batch is not None and size == setting.batch_was and not apart:
-            size = setting.batch
+        size = put_in(run, size)
         if not isinstance(size, int) or size < 1:
             place = run.line
             run.line = self.place[1]

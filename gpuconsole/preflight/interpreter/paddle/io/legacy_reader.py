@@ -17,6 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine.generators import Walk
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.paddle.io.dataloader import put_in
 
 MAX_BATCHES = 512
 MAX_UNUSED = 4
@@ -36,10 +37,8 @@ def batch(run: Run, reader: Value, batch_size: Value, drop_last: Value = False) 
     """`paddle.batch`: lists of samples; all are like the first."""
 
     def walk(run: Run) -> Iterator[Value]:
-        size = batch_size
-        if run.setting.batch is not None and (
-            not run.setting.batch_key or size == run.setting.batch_was
-        ):
+        size = put_in(run, batch_size)
+        if run.setting.batch is not None and not run.setting.batch_key:
             size = run.setting.batch
         unknown = first_unknown(size)
         if unknown is not None:
