@@ -18,6 +18,7 @@ import os
 import platform
 import pty
 import random
+import resource
 import struct
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,9 @@ def print_table(figures: Sequence[Figures]) -> None:
     print(f"{'':34}" + "".join(f"{head:>18}" for head in heads))
     for title, name, form in rows:
         print(f"{title:34}" + "".join(f"{format(getattr(row, name), form):>18}" for row in figures))
+    python, agent = agent_start_cpu_s()
+    print(f"\nThe agent's start takes {1000 * agent:.0f} ms of processor time on a host, ", end="")
+    print(f"{1000 * python:.0f} of them Python's own.")
     pace = pace_cpu_s()
     print(f"\nThe start, in ms of processor time; a fixed piece of work takes {pace:.2f} s here.")
     for stage in figures[0].stages:
@@ -184,6 +188,39 @@ def print_table(figures: Sequence[Figures]) -> None:
         print(f"{stage:34}" + "".join(f"{cell:>18}" for cell in cells))
     totals = [f"{1000 * sum(cpu for _, cpu in row.stages.values()):.0f}" for row in figures]
     print(f"{'in all':34}" + "".join(f"{total:>18}" for total in totals))
+
+
+def agent_start_cpu_s(python: str = "/usr/bin/python3", times: int = 10) -> tuple[float, float]:
+    """Return the processor time in which Python itself starts on this machine, and the agent with
+    its first line in it; the least of some."""
+    from gpuconsole.remote.polling import agent_launch
+
+    def agent() -> None:
+        with subprocess.Popen(
+            agent_launch.command(python), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(agent_launch.payload("benchmark", 1.0))
+            child.stdin.flush()
+            # Its hello, and what it read first.
+            child.stdout.readline()
+            child.stdout.readline()
+
+    def bare() -> None:
+        subprocess.run([*agent_launch.command(python)[:-1], "pass"], check=True)
+
+    def least(start: Callable[[], None]) -> float:
+        return min(_children_cpu_s(start) for _ in range(times))
+
+    return least(bare), least(agent)
+
+
+def _children_cpu_s(start: Callable[[], None]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _move(hosts: Sequence[Any], stop: threading.Event) -> None:
