@@ -357,6 +357,12 @@ class BlockingSession:
         """
         return self._call(self._lab.sweep(what, axes, force=force, hold=hold, **options))
 
+    @property
+    def simulated_jobs(self) -> bool:
+        """Whether its jobs are a demo's, of which nothing ran; also where a demo's queue is looked
+        at later."""
+        return self._ask(lambda: self._lab.simulated_jobs)
+
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs of the journal, oldest first. The same tuple while nothing changed."""
         return self._ask(lambda: self._lab.jobs())

@@ -8,7 +8,6 @@ public method is a call of the Python API, but for those that `tools/blocking_ap
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import platform
 from collections.abc import (
@@ -39,23 +38,17 @@ from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Compared, Curves, compared
-from gpuconsole.core.training.first_steps import first_steps
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import JournalError, RefusedError, UsageError
+from gpuconsole.errors import UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
-from gpuconsole.preflight.roofline import work_of
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.containers.service import Containers
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.cleanup import prune_hosts
-from gpuconsole.session.dispatch.dependants import Dependants
+from gpuconsole.session.dispatch.cleanup import prune_ended
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
-from gpuconsole.session.dispatch.limits import Limits
 from gpuconsole.session.dispatch.oom_retry import Retrying
-from gpuconsole.session.dispatch.slurm_jobs import decision_there, hand_over, without_clusters
-from gpuconsole.session.dispatch.stop_rules import StopRules
-from gpuconsole.session.dispatch.tuning import Tuning
+from gpuconsole.session.dispatch.slurm_jobs import hand_over
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.measurement_run import Progress
@@ -67,21 +60,19 @@ from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.fleet.drain import Drains
 from gpuconsole.session.fleet.first_answers import first_frames
 from gpuconsole.session.fleet.host_faults import HostFaults
-from gpuconsole.session.fleet.leases import LeaseBoard, marked
+from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.interactive.attached import AttachedTerminal
-from gpuconsole.session.interactive.idle_stop import IdleStop
 from gpuconsole.session.interactive.shells import Shells
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.noted import warning_line
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.logs.training import TrainingLogs
 from gpuconsole.session.logs.updates import Update, updates
-from gpuconsole.session.messages.service import Messages
 from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.ports.forwards import ForwardInfo, Forwards
 from gpuconsole.session.processes import Processes
@@ -89,21 +80,18 @@ from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.forecast import Foresight, parse_change
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Situation, Why, placed_by
+from gpuconsole.session.queue.planner import Why, placed_by
 from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.service import NO_VALUES, JobQueue
-from gpuconsole.session.queue.why import why_of
 from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
 from gpuconsole.session.recording.recorder import FOLDER, Recorded, record_into, ring
-from gpuconsole.session.report.meter import UseMeter
 from gpuconsole.session.report.model import DAY_S, USUAL_DAYS, Key, Query, UsageReport
 from gpuconsole.session.report.service import report as make_report
-from gpuconsole.session.restore.adoption import Settled, settle
-from gpuconsole.session.restore.journal_backups import Backing
+from gpuconsole.session.restore.adoption import Settled, require_hosts, settle
 from gpuconsole.session.results import FetchedResults, fetch_results, list_results
-from gpuconsole.session.services.controller import ServiceController
+from gpuconsole.session.session_background import Background
+from gpuconsole.session.session_queue import LOOK_EVERY_S, Explanations
 from gpuconsole.session.submit.runnable import Runnable, session_task, task_of
-from gpuconsole.session.submit.secrets import Forgetting
 from gpuconsole.session.submit.submit import Prepared, Submitting, store
 from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
@@ -119,7 +107,6 @@ __all__ = ["Context", "Event", "Session", "Why"]
 
 LONGEST_ACT = 500
 """Letters of what the audit says of an act."""
-LOOK_EVERY_S = 0.5
 FLEET_WAIT_S = 3.0
 """How long hosts are waited for before a script is judged by those that have answered."""
 REACH_S = 15.0
@@ -182,6 +169,9 @@ class Session:
         steps = (placed_by(self._placer), hand_over, with_power(limits, notes))
         self._outlook = Outlook(self._context, steps, self._leases)
         self.foresight = Foresight(self._context, self._placer, self._leases)
+        self._explanations = Explanations(
+            self._context, self._placer, self._leases, self._outlook, self.foresight
+        )
         spare = SpareDevices(self._context, self._placer, self._leases, self._outlook)
         self.estimates = Preflight(self._context, spare)
         self.retrying = Retrying(self._context, self.estimates)
@@ -191,25 +181,19 @@ class Session:
         self.forwards = Forwards(self._context)
         self.containers = Containers(self._context)
         self.shells = Shells(self._context, lambda: self.queue)
-        self._idle_stop = IdleStop(self._context)
-        self._forgetting = Forgetting(self._context)
-        self.messages = Messages(self._context)
-        self._limits = Limits(self._context, self.triage.incidents)
-        self._stop_rules = StopRules(self._context)
-        self._tuning = Tuning(self._context)
-        self._services = ServiceController(self._context)
-        self._dependants = Dependants(self._context)
-        self._backing = Backing(self._context)
         self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
-        self._meter = UseMeter(self._context)
+        self._background = Background(
+            self._context, self.retrying, self.waking, self.triage.incidents
+        )
+        self.messages = self._background.messages
         self._dispatcher = Dispatcher(
             self._context,
             self._outlook,
             self._leases,
-            HostFaults(self._context, self._fitting),
+            HostFaults(self._context, self._explanations.fitting),
             owner,
             self._news.tell,
-            self._each_second,
+            self._background.look,
         )
         self._training = TrainingLogs(
             lambda: self.settings.metrics.patterns, writable=not context.read_only
@@ -419,18 +403,7 @@ class Session:
 
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
-        there = decision_there(task, self.snapshot())
-        if there is not None:
-            return there
-        await self._leases.refresh()
-        situation = Situation(
-            self.jobs(),
-            marked(self.snapshot(), self._leases.silent()),
-            self.now(),
-            leases=self._leases.others(self._journal.id),
-        )
-        memory = report.estimate.memory
-        return self._placer.decide(task, memory, situation, work_of(report.estimate))
+        return await self._explanations.decide(task, report)
 
     async def what_if(self, change: str) -> Comparison:
         """Say when waiting jobs would start after a change, and change nothing.
@@ -448,10 +421,7 @@ class Session:
     async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
         """Wait for the first frames, then as long for leases, and plan why jobs wait."""
         await self.first_frames(wait_s)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await within(wait_s, self._leases.refresh())
-        await self._outlook.renew()
-        await self.foresight.renew()
+        await self._explanations.renew(wait_s)
         return self.snapshot()
 
     async def why(self, reference: str) -> Why:
@@ -474,24 +444,7 @@ class Session:
     def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
         """Say why each of these jobs stands where it does, by id, after one look at the journal
         and the fleet: made for all rows of a list at once."""
-        asked = tuple(jobs)
-        queued = any(job.state is JobState.QUEUED for job in asked)
-        waiting = self._outlook.plan.waiting if queued else {}
-        nobody, now, known = not self.dispatcher, self.now(), self.foresight.known
-        snapshot = self.snapshot()
-        foreseen = self._placer.prospects(asked, self.jobs(), snapshot, now)
-        return {
-            job.id: why_of(
-                job,
-                waiting,
-                nobody=nobody,
-                expected=known.get(job.id),
-                prospect=prospect,
-                steps=first_steps(job, snapshot),
-                now=now,
-            )
-            for job, prospect in zip(asked, foreseen, strict=True)
-        }
+        return self._explanations.whys(tuple(jobs), dispatched=bool(self.dispatcher))
 
     def warnings(self, reference: str) -> tuple[str, ...]:
         """Return what was said when a job was submitted: what is unknown, what was not shipped."""
@@ -876,13 +829,7 @@ class Session:
         Hosts named in `without` are taken as asked: nothing of this queue ran there.
         """
         self._context.require_writable("Adopting")
-        unknown = set(without) - {host.name for host in self.snapshot().hosts}
-        if unknown:
-            raise UsageError(
-                "No such host",
-                msg("{name} is not in the inventory.", name=", ".join(sorted(unknown))),
-                "",
-            )
+        require_hosts(self.snapshot(), without)
         self._journal.adopt((), without)
         self._dispatch()
         return await settle(self._context, wait_s)
@@ -895,17 +842,7 @@ class Session:
         """Clear what the finished jobs of one user left, or with "" of all."""
         self._context.require_writable("Pruning")
         await self.first_frames()
-        if self._journal.restoration() is not None:
-            raise RefusedError(
-                "Hosts were not all asked",
-                "The journal was restored; what ended jobs left tells what it does not know.",
-                "Run `gpuconsole journal adopt` first.",
-            )
-        return await prune_hosts(self._context, user)
-
-    def _fitting(self, job: Job) -> frozenset[str]:
-        """Return the hosts that could run a job, were they free and well."""
-        return self._placer.fitting(job, self.jobs(), without_clusters(self.snapshot()), self.now())
+        return await prune_ended(self._context, user)
 
     def _runs(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on while the session is open, besides dispatching."""
@@ -920,43 +857,14 @@ class Session:
 
     async def _watch_queue(self) -> None:
         """Keep others' leases, and why jobs wait, fresh while one does."""
-        while True:
-            with contextlib.suppress(JournalError):
-                if any(job.state is JobState.QUEUED for job in self.jobs()):
-                    await self._leases.refresh()
-                    if not self.dispatching:
-                        await self._outlook.renew()
-            await self._clock.sleep(LOOK_EVERY_S)
-
-    def _each_second(self, epoch: int) -> None:
-        """Do what a console does beside launching jobs, while it dispatches."""
-        self._backing.look()
-        self.retrying.look(epoch)
-        self._forgetting.look()
-        self.messages.look()
-        self._limits.look(epoch)
-        self._idle_stop.look(epoch)
-        self._stop_rules.look(epoch)
-        self._tuning.look(epoch)
-        self._services.look(epoch)
-        self._dependants.look(epoch)
-        self.waking.look()
-        self._meter.look(epoch)
+        await self._explanations.watch(lambda: self.dispatching)
 
     async def _close(self) -> None:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
             await self.forwards.close()
-            await self._idle_stop.close()
-            self._meter.close()
-            await self._backing.close()
-            await self.waking.close()
-            await self.messages.close()
-            await self.retrying.close()
-            await self._stop_rules.close()
-            await self._tuning.close()
-            await self._services.close()
+            await self._background.close()
             await self.recorder.close()
             await self._leases.close()
             await self.hosts.close()

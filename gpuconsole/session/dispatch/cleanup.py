@@ -21,7 +21,7 @@ from gpuconsole.core.containers import (
 )
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
-from gpuconsole.errors import ConsoleError
+from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
 from gpuconsole.session.dispatch.attempt.gang import Part
@@ -173,6 +173,18 @@ async def _clear_measurements(
         await clear(context, host, alone=turn is not None)
         if turn is not None and turn.left_on == host:
             turn.note("")
+
+
+async def prune_ended(context: Context, user: str = "") -> dict[str, PruneResult]:
+    """Prune every reachable host, as `prune_hosts` does. RefusedError after a restoration of the
+    journal whose hosts were not all asked: what is left there says what the journal lost."""
+    if context.journal.restoration() is not None:
+        raise RefusedError(
+            "Hosts were not all asked",
+            "The journal was restored; what ended jobs left tells what it does not know.",
+            "Run `gpuconsole journal adopt` first.",
+        )
+    return await prune_hosts(context, user)
 
 
 async def prune_hosts(context: Context, user: str = "") -> dict[str, PruneResult]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.errors import ConsoleError
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.logs.follow import log_file
@@ -152,6 +153,17 @@ class Settled:
     missing: tuple[str, ...]
     """Jobs that were submitted after the backup and are on no host: their packed projects are
     here."""
+
+
+def require_hosts(snapshot: FleetSnapshot, names: Collection[str]) -> None:
+    """Raise UsageError where one of the names is that of no host."""
+    unknown = set(names) - {host.name for host in snapshot.hosts}
+    if unknown:
+        raise UsageError(
+            "No such host",
+            msg("{name} is not in the inventory.", name=", ".join(sorted(unknown))),
+            "",
+        )
 
 
 async def settle(context: Context, wait_s: float) -> Settled:
