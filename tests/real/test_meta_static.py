@@ -166,6 +166,23 @@ def test_a_program_that_was_saved_before_takes_what_paddle_takes(tmp_path: Path)
     assert _mib(document, 64) * 2**20 == pytest.approx(real, rel=0.001)
 
 
+SET = """held = static.global_scope().find_var("fc_0.w_0").get_tensor()
+held.set(np.ones(held.shape(), "float32"), paddle.CPUPlace())
+assert np.array(held).shape == (64, 256)
+static.load(static.default_main_program(), {path!r})
+"""
+
+
+def test_parameters_that_are_set_or_loaded_stay_as_large_as_they_are(tmp_path: Path) -> None:
+    path = str(tmp_path / "net")
+    saving = f"static.save(static.default_main_program(), {path!r})\n"
+    _really(SCRIPT.format(loop=saving, before=""))
+    plain, set_before = (
+        _mib(_asked(tmp_path, f"{before}{ARRAYS}"), 32) for before in ("", SET.format(path=path))
+    )
+    assert plain == set_before
+
+
 def test_a_device_makes_all_gradients_before_it_updates(tmp_path: Path) -> None:
     # With few samples and large weights: a CPU updates as soon as it can.
     text = SCRIPT.format(loop=ARRAYS.replace("(32,", "(2,"), before="").replace("256", "4096")
@@ -197,8 +214,8 @@ REFUSED = (
         "pretended to save",
     ),
     (
-        "print(static.global_scope().find_var('fc_0.w_0').get_tensor())",
-        "known only from data",
+        "static.global_scope().find_var('fc_0.w_0').get_tensor()._share_data_with(None)",
+        "a variable in a program's scope",
     ),
 )
 

@@ -31,6 +31,8 @@ class Scope:
     def __init__(self, own: Any) -> None:
         self.own = own
         self.lasting: dict[str, Block] = {}
+        self.specs: dict[str, Any] = {}
+        """Shapes and types of what lasts."""
         self.fed: dict[str, Any] = {}
         self.known: set[str] = set()
         """Names of what was ever fed."""
@@ -135,6 +137,7 @@ class Run:
             self._operator(place)
             for number, name in plan.named.get(place, ()):
                 self.scope.lasting[name] = blocks[number]
+                self.scope.specs[name] = plan.specs[number]
             for number in flat(plan.operators[place].outputs):
                 if number in fetched:
                     self._fetch(number)
@@ -167,6 +170,7 @@ class Run:
         block = self.scope.lasting.get(name)
         if block is None:
             block = self.scope.lasting[name] = self._found(name, number)
+            self.scope.specs[name] = self.plan.specs[number]
         kind = "parameters" if number in self.plan.parameters else "optimizer"
         STATE.ledger.tag([block.index], kind)
         return block
@@ -271,26 +275,65 @@ def install(paddle: Any) -> None:
         for module in (static.io, static.pir_io):
             if hasattr(module, name):
                 setattr(module, name, _saved)
-    for name in ("load", "load_inference_model", "load_program_state", "load_vars"):
+    for name in ("load_inference_model", "load_program_state", "load_vars"):
         setattr(static, name, _loaded(getattr(static, name)))
+    static.load = _loaded(_into_scope(static.load))
     program: Any = importlib.import_module("paddle.pir").Program
     program.state_dict = _refused("what a program's parameters hold is known only from data")
     program.set_state_dict = _nothing
     static.set_program_state = _nothing
     scope = paddle.base.core._Scope
-    OWN["find_var"], scope.find_var = scope.find_var, _find
+    for name in ("find_var", "var"):
+        OWN[name] = getattr(scope, name)
+        setattr(scope, name, _looked_up(name))
 
 
 OWN: dict[str, Any] = {}
 """Methods of Paddle's own that something here stands for."""
 
 
-def _find(own: Any, name: Any) -> Any:
-    found = OWN["find_var"](own, name)
-    mine = SCOPES.get(id(own))
-    if found is None and mine is not None and name in {*mine.lasting, *mine.fed}:
-        raise Unsupported(f"what {name} holds in its scope is known only from data")
-    return found
+class Variable:
+    """A variable of a scope, as scripts set and look at it."""
+
+    def __init__(self, spec: Any) -> None:
+        self.tensor = STATE.tensor.__new__(STATE.tensor)
+        self.tensor.m_shape, self.tensor.m_dtype = tuple(spec.shape), spec.dtype
+
+    def get_tensor(self) -> Any:
+        """Return what holds its data, which is not known."""
+        return self
+
+    def set(self, *_: Any) -> None:
+        """Take data: it is as large as before."""
+
+    def shape(self) -> Any:
+        """Return its extents."""
+        return list(self.tensor.m_shape)
+
+    _get_dims = shape
+
+    def _is_initialized(self) -> bool:
+        return True
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy
+
+        return numpy.array(known.array(self.tensor, "numpy"), dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unsupported(f"`{name}` of a variable in a program's scope")
+
+
+def _looked_up(method: str) -> Any:
+    def look(own: Any, name: Any) -> Any:
+        mine = SCOPES.get(id(own))
+        if mine is not None and name in mine.specs:
+            return Variable(mine.specs[name])
+        return OWN[method](own, name)
+
+    return look
 
 
 def _refused(words: str) -> Any:
@@ -307,6 +350,17 @@ def _nothing(*_: Any, **__: Any) -> None:
 def _saved(*_: Any, **__: Any) -> None:
     """Leave out what would be written: files of a run are thrown away."""
     SAVED.append(True)
+
+
+def _into_scope(own: Any) -> Any:
+    """Return what loads parameters: those that a program has stay as large as they are."""
+
+    def load(program: Any, model_path: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(os.path.exists(f"{model_path}{end}") for end in ("", ".pdparams")):
+            return None
+        return own(program, model_path, *args, **kwargs)
+
+    return load
 
 
 def _loaded(own: Any) -> Any:
