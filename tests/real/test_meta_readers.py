@@ -147,3 +147,28 @@ def test_used_batches_of_bare_arrays_wait_for_the_collector(tmp_path: Path) -> N
     assert memory is not None
     assert memory.low_mib * MIB < truth - 8 * batch
     assert memory.high_mib * MIB > truth
+
+
+EVALUATED = """other = paddle.io.DataLoader(Rows(), batch_size=40)
+{before}
+with paddle.no_grad():
+    for x, y in other:
+        net(x)
+del x, y
+{after}
+for x, y in ahead:
+    learn(x, y)
+"""
+
+
+def test_readers_hold_batches_of_their_own_size_in_whatever_order_they_are_made(
+    tmp_path: Path,
+) -> None:
+    """One that was made first may be read last."""
+    made = "ahead = iter(loader)"
+    sizes = [
+        _mib(_told(tmp_path, _script("", EVALUATED.format(**order), 120, "pass")))
+        for order in ({"before": "", "after": made}, {"before": made, "after": ""})
+    ]
+    assert sizes[0] * MIB > 4 * 4 * BATCH
+    assert sizes[1] == pytest.approx(sizes[0])

@@ -409,8 +409,9 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         self.name_blocks()
         ledger = STATE.ledger
         waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
-        for place, key in zip(waiting, sorted(self.waiting)):
-            ledger.sizes[place] = self.waiting[key]
+        # Both in the order in which readers begin, which is not that in which they are made.
+        for place, key in zip(waiting, self.readers):
+            ledger.sizes[place] = self.waiting.get(key, 0)
         answer = {**ledger.as_json(), **self.facts()}
         answer.update(
             flags=sorted(self.flags | STATE.flags),

@@ -161,7 +161,7 @@ class Session:
         return {
             "batch": self.request["size"] or self.own_batch() or 0,
             "paddle": self.paddle.__version__,
-            "readers": [self.readers[key] for key in sorted(self.readers)],
+            "readers": list(self.readers.values()),
             "flags": sorted(self.flags),
             "shapes": list(self.shapes.values()),
             "widest_conv": self.widest_conv,
