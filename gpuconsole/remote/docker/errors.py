@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 
@@ -303,5 +304,11 @@ def _answered(explanation: str, host: str, doing: str, status: int | None = None
 
 
 def _is_timeout(error: Exception) -> bool:
-    timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
+    # Until Python 3.11 the one of asyncio is none of the others.
+    timeouts = (
+        requests.Timeout,
+        urllib3.exceptions.TimeoutError,
+        TimeoutError,
+        asyncio.TimeoutError,
+    )
     return isinstance(error, timeouts) or "timed out" in str(error)

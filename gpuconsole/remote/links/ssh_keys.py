@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncssh
 
 from gpuconsole.remote.ssh_config import own_config
@@ -21,7 +23,7 @@ async def agent_keys(address: str) -> int | None:
             return len(list(await within(AGENT_WAIT_S, agent.get_keys())))
         finally:
             agent.close()
-    except (OSError, ValueError, TimeoutError, asyncssh.Error):
+    except (OSError, ValueError, asyncio.TimeoutError, asyncssh.Error):
         return None
 
 
