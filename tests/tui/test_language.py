@@ -221,6 +221,13 @@ def words_in_pairs(text: str) -> set[tuple[str, str]]:
     return set(pairwise(words))
 
 
+def test_no_text_has_blanks_around_it() -> None:
+    """They are taken off before a text is looked for: it would never be found."""
+    assert not [
+        text for part in catalogue(CHINESE).values() for text in part if text != text.strip()
+    ]
+
+
 def test_both_sides_have_the_same_places() -> None:
     assert not [text for text, other in texts().items() if set(places(text)) != set(places(other))]
 

@@ -88,7 +88,8 @@ class QueueScreen(ListScreen):
     def crumbs(self) -> str:
         """The order and the filter in force."""
         say = self.ink.say
-        order = "" if self._sort == "queue" else say(f"by {self._sort}   ")
+        order = say(msg("by {label_text}", label_text=self._sort)) + "   "
+        order = "" if self._sort == "queue" else order
         return f"{order}{say('filter:')} {self._filter_text or say('none')}"
 
     def footer_keys(self) -> Sequence[Key]:

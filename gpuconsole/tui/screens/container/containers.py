@@ -190,7 +190,7 @@ class ContainersScreen(ListScreen):
             title += "  " + say(f"asking {missing} hosts …")
         if self._stopped:
             title += "  " + say("stopped ones too")
-        foot = say(f"by {self._order}")
+        foot = say(msg("by {order_text}", order_text=self._order))
         name_box(self.query_one(Rows), title, foot)
 
     def _row(self, key: str, number: int) -> list[Piece]:
