@@ -435,7 +435,8 @@ class FakeSession:
         self.calls.append(("forward", reference, port))
         if port == 9:
             raise RefusedError("Job does not run", f"Job {reference} is queued.")
-        info = ForwardInfo(reference, self.job(reference).task.name, port, port + 1)
+        named = [one.task.name for one in self.jobs_now if one.id == reference]
+        info = ForwardInfo(reference, named[0] if named else reference, port, port + 1)
         self.forwards.found.append(FakeForward(info))
         return info
 
@@ -549,6 +550,13 @@ class FakeSession:
 
     async def set_priority(self, reference: str, priority: int) -> Job:
         return self._record("priority", reference, priority)
+
+    async def scale(self, service: str, replicas: int) -> tuple[Job, ...]:
+        self.calls.append(("scale", service, replicas))
+        return self.group(service)
+
+    def group(self, reference: str) -> tuple[Job, ...]:
+        return tuple(one for one in self.jobs_now if reference in (one.id, one.task.sweep))
 
     def why_now(self, reference: str) -> Why:
         return Why(self.job(reference).state.value)

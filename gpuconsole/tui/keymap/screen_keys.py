@@ -219,6 +219,15 @@ SCREENS: tuple[Key, ...] = (
         writes=True,
     ),
     Key(
+        "queue.scale",
+        "R",
+        "scale",
+        "replicas",
+        "Change how many replicas the service has",
+        footer=True,
+        writes=True,
+    ),
+    Key(
         "queue.why",
         "i",
         "why",

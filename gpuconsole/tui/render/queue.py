@@ -161,7 +161,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("job", 17, 0, _name, grow=7),
     Column("user", 7, 0, _plain(lambda entry: entry.job.user), grow=3),
     Column("gpus", 4, 0, _plain(lambda entry: shape(entry.job), right=True), right=True),
-    Column("state", 12, 0, _state),
+    Column("state", 13, 0, _state),
     Column("time", 6, 0, _plain(lambda entry: elapsed(entry.job, entry.now), right=True),
            right=True),
     Column("mem/gpu", 8, 3, _plain(lambda entry: format_mib(entry.job.estimate_mib), right=True),

@@ -41,7 +41,7 @@ from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens import job_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import retry_oom
-from gpuconsole.tui.screens.dialogs.ports import PortsScreen
+from gpuconsole.tui.screens.dialogs.ports import PortsScreen, forwarded
 from gpuconsole.tui.screens.job_log import LogScreen
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.input_bar import FilterBar
@@ -399,7 +399,8 @@ class JobScreen(LogScreen):
         facts.entitle("facts", "( ) scroll  i hides")
         attempt = self.shown_attempt(job)
         number, named = attempt.number if attempt else 0, not self.has_class("-short")
-        urls = [one.info for one in self.session.forwards.open_now() if one.info.job == job.id]
+        urls = [one.info for one in self.session.forwards.open_now()]
+        urls = [one for one in urls if one.job in (job.id, forwarded(job))]
         ports = [msg("{url} is port {port}", url=one.url, port=one.port) for one in urls]
         beside = Beside(self._docker, number, self._results.get(job.id, ()), named, ports)
         facts.put(fact_lines(self.ink, self._going, beside, facts.inner_width))

@@ -133,6 +133,35 @@ def priority(screen: ConsoleScreen, jobs: Sequence[Job]) -> None:
     screen.app.push_screen(asked, answered)
 
 
+def is_kept_running(job: Job) -> bool:
+    """Tell whether a job is a replica of a service that has not ended."""
+    return job.task.service is not None and not job.state.ended
+
+
+def scale(screen: ConsoleScreen, job: Job) -> None:
+    """Ask for a number of replicas, and have the service of a job run so many."""
+    service = job.task.service
+    if service is None or job.state.ended:
+        screen.tell(msg("{name} is no replica of a service that runs.", name=_names((job,))))
+        return
+
+    def answered(typed: str | None) -> None:
+        if typed is not None:
+            wanted = int(typed)
+            template = "The service {service} is to have {n} replicas."
+            _each(
+                screen, (job,), lambda job: screen.session.queue.scale(job.task.sweep, wanted),
+                Done(template, "", {"service": clean(job.task.sweep), "n": wanted}),
+            )  # fmt: skip
+
+    asked = AskScreen(
+        msg("Replicas of {name}", name=name(clean(job.task.sweep))),
+        "Those that are too many finish their connections first.",
+        value=str(service.replicas), number=True,
+    )  # fmt: skip
+    screen.app.push_screen(asked, answered)
+
+
 def pass_by(screen: ConsoleScreen, job: Job, other: Job, step: int) -> None:
     """Bring a waiting job before another (`step` -1) or behind it, by its priority."""
     wanted = other.task.priority - step

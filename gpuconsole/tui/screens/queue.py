@@ -99,6 +99,7 @@ class QueueScreen(ListScreen):
             "open": bool(jobs),
             "section": self._sort == "queue" and len(self._sections) > 1,
             "cancel": any(not job.state.ended for job in jobs),
+            "scale": any(job_actions.is_kept_running(job) for job in jobs),
             "hold": any(job.state in job_actions.WAITING for job in jobs),
             "retry": any(job.state.ended for job in jobs),
             "compare": len(self._marked) > 1 or bool(jobs and jobs[0].task.sweep),
@@ -138,6 +139,10 @@ class QueueScreen(ListScreen):
     def action_priority(self) -> None:
         """Change the priority of the marked jobs, or of the chosen one."""
         self._with_jobs(job_actions.priority)
+
+    def action_scale(self) -> None:
+        """Change how many replicas the service of the chosen job has."""
+        self._with_job(lambda job: job_actions.scale(self, job))
 
     def action_reorder(self, step: int) -> None:
         """Bring the chosen job before the one above, or behind the one below."""

@@ -25,6 +25,11 @@ from gpuconsole.tui.widgets.panel import name_box
 LOOK_EVERY_S = 1.0
 
 
+def forwarded(job: Job) -> str:
+    """Return what a port of a job is opened by: its id, or the name of its service."""
+    return job.id if job.task.service is None else job.task.sweep
+
+
 class PortsScreen(Dialog[None]):
     """Ask for a port of a job, and list what is open; a button closes each."""
 
@@ -40,20 +45,26 @@ class PortsScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """What it does, the port, what is wrong, and what is open."""
         say = ink_of(self).say
+        service = self._job.task.service
         words = (
-            "Which port of its container? TensorBoard has 6006, JupyterLab 8888.",
+            "Which port of its container? TensorBoard has 6006, JupyterLab 8888."
+            if service is None
+            else "Which port of the service? Connections are spread over its healthy replicas.",
             "It is reached on this machine alone, while the console is open.",
         )
         with Vertical(id="dialog", classes="panel wide"):
             yield Static(" ".join(map(say, words)), markup=False, id="dialog-text")
-            yield Field("", id="answer", compact=True, type="integer")
+            usual = "" if service is None else str(service.port)
+            yield Field(usual, id="answer", compact=True, type="integer")
             yield Static("", markup=False, id="dialog-wrong")
             yield Vertical(id="forwards")
 
     def on_mount(self) -> None:
         """Name the box, and go on looking at what is open."""
         super().on_mount()
-        title = msg("Ports of {name}", name=name(clean(self._job.task.name)))
+        service = self._job.task.service
+        shown = self._job.task.name if service is None else self._job.task.sweep
+        title = msg("Ports of {name}", name=name(clean(shown)))
         name_box(self.query_one("#dialog"), title, "enter opens  tab chooses  esc leaves")
         self._show()
         self.set_interval(LOOK_EVERY_S, self._show)
@@ -82,7 +93,7 @@ class PortsScreen(Dialog[None]):
     async def _open(self, port: int) -> None:
         self._tell("")
         try:
-            await self._session.forward(self._job.id, port)
+            await self._session.forward(forwarded(self._job), port)
         except ConsoleError as error:
             self._tell(error.message)
         self._show()
