@@ -67,6 +67,7 @@ site: $(VENV)/.dev              ## build the documentation into site/, with ever
 
 docs: $(VENV)/.dev              ## write the generated pages and pictures again
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/rooms.py
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/recording.py
 
