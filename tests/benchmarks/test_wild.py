@@ -983,11 +983,15 @@ def test_a_plan_says_which_size_trains_and_how_often_to_run(tmp_path: Path) -> N
 
 
 def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
-    """A script saves its network when it has trained."""
+    """A script saves its network when it has trained; of another the harness sees no step."""
     told: list[str] = []
 
     class Tracker:
+        t_cycle: float | None = None
+
         def close_cycle(self, now: float) -> None:
+            assert self.t_cycle is not None
+            assert now >= self.t_cycle
             told.append("closed")
 
     truth.to_the_end(told.append, [Tracker()])("ran")
