@@ -183,6 +183,12 @@ def test_parameters_that_are_set_or_loaded_stay_as_large_as_they_are(tmp_path: P
     assert plain == set_before
 
 
+def test_a_script_that_asks_for_programs_of_the_older_kind_is_told(tmp_path: Path) -> None:
+    older = "import os\nos.environ['FLAGS_enable_pir_api'] = '0'\n"
+    told = measured.load(_asked(tmp_path, f"{older}{ARRAYS}")).notes
+    assert any("asks for the older one" in one for one in told)
+
+
 def test_a_device_makes_all_gradients_before_it_updates(tmp_path: Path) -> None:
     # With few samples and large weights: a CPU updates as soon as it can.
     text = SCRIPT.format(loop=ARRAYS.replace("(32,", "(2,"), before="").replace("256", "4096")
@@ -197,8 +203,7 @@ def test_a_device_makes_all_gradients_before_it_updates(tmp_path: Path) -> None:
 
 REFUSED = (
     (
-        "import os\nos.environ['FLAGS_enable_pir_api'] = '0'\n"
-        "exe.run(static.default_startup_program())",
+        "with paddle.pir_utils.OldIrGuard():\n    exe.run(static.Program())",
         "older kind",
     ),
     (
