@@ -18,11 +18,12 @@ from gpuconsole.cli.output import text
 from gpuconsole.cli.tasks import build_task
 from gpuconsole.cli.views import fleet
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.notebook.completion import job_words
 from gpuconsole.notebook.display import TAIL, Screen
 from gpuconsole.notebook.kernel_session import Desk, Opening
-from gpuconsole.notebook.views import plain_view, report_view
+from gpuconsole.notebook.views import View, plain_view, report_view
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _TASK = frozenset(
@@ -223,12 +224,21 @@ def _estimate(
     simulated = not cell.desk.homeless and cell.desk.lab().simulated
     cell.screen.show(report_view(found, simulated))
     if not submitting:
+        if not cell.desk.homeless and not cell.desk.lab().read_only:
+            cell.screen.offer("Submit", lambda: _queued(cell, task, force))
         return
     job = cell.desk.lab().submit(task, force=force)
     if no_follow:
         cell.screen.show(plain_view([text(fleet.job(job))]))
     else:
         _follow(cell, job, tail, cancel_on_interrupt)
+
+
+def _queued(cell: Cell, task: Task, force: bool) -> View:
+    """Queue a task whose answer is on the page, and say how to follow it."""
+    job = cell.desk.lab().submit(task, force=force)
+    follows = msg("`{line}` follows it.", line=f"%gpuconsole follow {job.id}")
+    return plain_view([text(fleet.job(job)), text(follows)])
 
 
 def _task(cell: Cell, /, script: Path | None, task_file: Path | None, **said: Any) -> Task:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from IPython import display as front_end
 
 from gpuconsole.cli.output import show
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.notebook.button import can_show, show_button
 from gpuconsole.notebook.views import View, job_view
 from gpuconsole.session.logs.updates import Update
 
@@ -29,6 +30,11 @@ class Screen:
             _display(view.bundle())
         else:
             show(*view.parts)
+
+    def offer(self, label: str, act: Callable[[], View]) -> None:
+        """Show a button that does `act`, where the front end can have one."""
+        if self.rich and can_show():
+            show_button(label, act)
 
     def follow(self, updates: Iterable[Update], tail: int, simulated: bool) -> Job | None:
         """Show a job and its log while it goes on; returns it as it ended."""
