@@ -660,7 +660,9 @@ class Session:
         self._dispatch()
         job = await self._reached(reference)
         await self.shells.until_jupyter_answers(job.id)
-        made = await self.forward(job.id, JUPYTER_PORT, local_port=local_port)
+        made = self.forwards.known(job.id, JUPYTER_PORT, local_port)
+        if made is None:
+            made = await self.forward(job.id, JUPYTER_PORT, local_port=local_port)
         token = self.shells.tokens.of(job)
         return f"{made.url}lab?token={token}" if token else f"{made.url}lab"
 

@@ -440,6 +440,26 @@ class FakeSession:
         self.forwards.found.append(FakeForward(info))
         return info
 
+    async def shell(self, **said: Any) -> Job:
+        return self._opened("session")
+
+    async def jupyter(self, **said: Any) -> Job:
+        return self._opened("jupyter")
+
+    def _opened(self, kind: str) -> Job:
+        self.calls.append(("open", kind))
+        if self.error is not None:
+            raise self.error
+        made = job(kind, JobState.QUEUED, 9)
+        made = replace(made, task=replace(made.task, kind=kind, script=""))
+        self.jobs_now = (*self.jobs_now, made)
+        self.revision += 1
+        return made
+
+    async def jupyter_address(self, reference: str) -> str:
+        self.calls.append(("jupyter_address", reference))
+        return "http://127.0.0.1:8888/lab?token=abc"
+
     async def close_forward(self, local_port: int) -> ForwardInfo:
         self.calls.append(("close_forward", local_port))
         (found,) = (one for one in self.forwards.found if one.info.local_port == local_port)

@@ -217,6 +217,13 @@ class Forwards:
         self._all = [one for one in self._all if not one.ended.is_set()]
         return tuple(self._all)
 
+    def known(self, job: str, port: int, local_port: int = 0) -> ForwardInfo | None:
+        """Return the forward to a job's port that is open, at a port of this machine or at any."""
+        for info in (one.info for one in self.open_now()):
+            if (info.job, info.port) == (job, port) and local_port in (0, info.local_port):
+                return info
+        return None
+
     def at(self, local_port: int) -> Forward:
         """Return the forward at a port of this machine; UsageError where there is none."""
         found = [one for one in self.open_now() if one.info.local_port == local_port]

@@ -17,6 +17,15 @@ SCREENS: tuple[Key, ...] = (
         "Show the containers of every host: their logs, and shells",
         footer=True,
     ),
+    Key(
+        "fleet.session",
+        "B",
+        "session",
+        "session",
+        "Open a session on a free device: a shell or JupyterLab (asks)",
+        footer=True,
+        writes=True,
+    ),
     Key("fleet.metric", "m", "metric", "metric", "Show the next metric", footer=True),
     Key("fleet.denser", "minus", "density(-1)", "less", "Show less of each host"),
     Key(
@@ -156,6 +165,15 @@ SCREENS: tuple[Key, ...] = (
     Key("queue.open", "enter", "open", "open", "Open the job", footer=True),
     Key(
         "queue.submit", "s", "app.go('submit')", "submit", "Submit a job", footer=True, writes=True
+    ),
+    Key(
+        "queue.session",
+        "B",
+        "session",
+        "session",
+        "Enter the session: its shell on this terminal, or JupyterLab's address",
+        footer=True,
+        writes=True,
     ),
     Key("queue.cancel", "c", "cancel", "cancel", "Cancel the job (asks)", footer=True, writes=True),
     Key(
@@ -460,6 +478,15 @@ SCREENS: tuple[Key, ...] = (
         "ports",
         "ports",
         "Open a port of the job on this machine; list and close those that are open",
+        footer=True,
+        writes=True,
+    ),
+    Key(
+        "job.session",
+        "B",
+        "session",
+        "session",
+        "Enter the session: its shell on this terminal, or JupyterLab's address",
         footer=True,
         writes=True,
     ),

@@ -180,6 +180,12 @@ class FleetScreen(ConsoleScreen):
 
         self.app.push_screen(ContainersScreen())
 
+    def action_session(self) -> None:
+        """Open a session."""
+        from gpuconsole.tui.screens.session_actions import open_new
+
+        open_new(self)
+
     def action_signal(self) -> None:
         """Ask for a signal to the largest process of the device under the cursor."""
         signal_largest(self, *self.query_one(FleetMap).current)
@@ -192,7 +198,7 @@ class FleetScreen(ConsoleScreen):
         if device is None or not device.processes:
             absent.add("signal")
         order = ("open", "filter", "where", "signal", "containers", "metric", "faults", "looser",
-                 "inspector", "order", "submit")  # fmt: skip
+                 "inspector", "order", "submit", "session")  # fmt: skip
         return [keys[name] for name in order if name in keys and name not in absent]
 
     def action_copy(self) -> None:

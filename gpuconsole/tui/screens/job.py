@@ -38,7 +38,7 @@ from gpuconsole.tui.render.queue import in_order
 from gpuconsole.tui.render.text_cells import text
 from gpuconsole.tui.render.training_progress import Pace
 from gpuconsole.tui.runtime.background import aside
-from gpuconsole.tui.screens import job_actions
+from gpuconsole.tui.screens import job_actions, session_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import retry_oom
 from gpuconsole.tui.screens.dialogs.ports import PortsScreen, forwarded
@@ -146,6 +146,8 @@ class JobScreen(LogScreen):
             absent = {"job.cancel" if job.state.ended else "job.retry"}
             if job.state is not JobState.RUNNING:
                 absent.add("job.ports")
+            if not session_actions.can_enter(job):
+                absent.add("job.session")
             if job.attempt is None or not job.attempt.members:
                 absent.add("job.rank")
             if len(job.attempts) < 2:
@@ -221,6 +223,11 @@ class JobScreen(LogScreen):
         """Open, list and close ports of the job's container."""
         if self.job is not None:
             self.app.push_screen(PortsScreen(self.session, self.job))
+
+    def action_session(self) -> None:
+        """Enter the session."""
+        if self.job is not None:
+            session_actions.enter(self, self.job)
 
     def action_cancel(self) -> None:
         """Cancel the job."""

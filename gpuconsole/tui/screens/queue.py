@@ -28,7 +28,7 @@ from gpuconsole.tui.render.queue import (
 )
 from gpuconsole.tui.render.text_cells import Piece, text
 from gpuconsole.tui.runtime.background import aside
-from gpuconsole.tui.screens import job_actions
+from gpuconsole.tui.screens import job_actions, session_actions
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs import retry_oom
 from gpuconsole.tui.screens.list_screen import ListScreen
@@ -97,6 +97,7 @@ class QueueScreen(ListScreen):
         jobs = self._acted_on
         acts = {
             "open": bool(jobs),
+            "session": session_actions.can_enter(self._chosen),
             "section": self._sort == "queue" and len(self._sections) > 1,
             "cancel": any(not job.state.ended for job in jobs),
             "scale": any(job_actions.is_kept_running(job) for job in jobs),
@@ -119,6 +120,10 @@ class QueueScreen(ListScreen):
     def action_open(self) -> None:
         """Open the chosen job."""
         self._with_job(lambda job: self.console.open_job(job.id))
+
+    def action_session(self) -> None:
+        """Enter the chosen session."""
+        self._with_job(lambda job: session_actions.enter(self, job))
 
     def action_cancel(self) -> None:
         """Cancel the marked jobs, or the chosen one."""
