@@ -25,6 +25,7 @@ TEMPORARY = pytest.StashKey[Path]()
 LONGEST = (
     "test_lab_queue_flood", "test_lab_standby", "test_lab_queue", "test_limits",
     "test_matrix_*", "test_road", "test_history", "test_claims", "test_killed_consoles",
+    "test_meta_static",
     "test_probe", "test_operator_memory", "test_gang", "test_faults*", "test_layers_memory",
     "test_queue", "test_preflight_paddle", "test_training_memory", "test_agent", "test_slurm",
     "test_preemption", "test_lab_attacks", "test_measuring", "test_hostile", "test_notebook",
