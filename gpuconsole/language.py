@@ -67,7 +67,7 @@ class Language:
             if (names := _PLACE.findall(text)) and FIGURES.issuperset(names)
         ]
         self._shapes = {
-            letter: [one for one in shapes if one.text[0] in ("{", letter)]
+            letter: [shape for shape in shapes if shape.text[0] in ("{", letter)]
             for letter in {"", *(shape.text[0] for shape in shapes)}
         }
         """What a plain text may be like, by its first letter: with figures alone in it."""

@@ -237,7 +237,7 @@ def _handling(
     """Handle signals that nobody handles yet; who has handlers ends in good order by them."""
     taken = []
     if threading.current_thread() is threading.main_thread():
-        taken = [one for one in numbers if signal.getsignal(one) is signal.SIG_DFL]
+        taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     for number in taken:
         signal.signal(number, handler)
     try:

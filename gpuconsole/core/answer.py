@@ -61,7 +61,7 @@ def answer(report: Report, uuids: Sequence[str] = ()) -> Answer:
 
 def best(verdicts: Sequence[Verdict], uuids: Sequence[str] = ()) -> Verdict | None:
     """Return the best verdict of the named devices, else of all: by word, then by room."""
-    named = [one for one in verdicts if one.uuid and one.uuid in uuids]
+    named = [verdict for verdict in verdicts if verdict.uuid and verdict.uuid in uuids]
     return min(named or verdicts, key=goodness, default=None)
 
 

@@ -189,7 +189,7 @@ class _Track:
         figures = list(_of_host(host.facts))
         for device in host.devices:
             figures += _of_device(device)
-        self.fine.add(at, [math.nan if one is None else one for one in figures])
+        self.fine.add(at, [math.nan if figure is None else figure for figure in figures])
         self._bucket_from = max(0, self._bucket_from - self.fine.cut(int(FINE_S / every_s)))
 
     def _lay_out(self, uuids: tuple[str, ...]) -> None:

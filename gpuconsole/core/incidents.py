@@ -183,7 +183,7 @@ class Incident:
                 "count": self.times_before,
                 "last": [iso_utc(at) for at in self.before],
             },
-            "actions": [{"kind": one.kind, "label": one.label} for one in self.actions],
+            "actions": [{"kind": action.kind, "label": action.label} for action in self.actions],
         }
 
 

@@ -49,13 +49,13 @@ def tag(name: str, *children: str, style: str = "", title: str = "") -> Markup:
 def joined(children: Iterable[str]) -> Markup:
     """Return children side by side."""
     return Markup(
-        "".join(one if isinstance(one, Markup) else escape(clean(one)) for one in children)
+        "".join(child if isinstance(child, Markup) else escape(clean(child)) for child in children)
     )
 
 
 def lines(children: Iterable[str]) -> Markup:
     """Return lines of a log as one block that scrolls."""
-    text = "\n".join(escape(clean(one)) for one in children)
+    text = "\n".join(escape(clean(child)) for child in children)
     look = "max-height:24em;overflow:auto;white-space:pre-wrap;margin:4px 0"
     return tag("pre", Markup(text), style=look)
 

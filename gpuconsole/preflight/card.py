@@ -52,7 +52,9 @@ def context_of(cards: Sequence[Card], backend: Backend) -> float | None:
     That is the largest of a back end, 0 for cards that exist only in a question; None, for the
     assumed context with its spread, where some card's is not known and no other's is above that.
     """
-    contexts = [0.0 if one.exact else one.context_mib for one in cards if one.backend == backend]
+    contexts = [
+        0.0 if card.exact else card.context_mib for card in cards if card.backend == backend
+    ]
     known = [context for context in contexts if context is not None]
     own = terms(backend)
     if known and (len(known) == len(contexts)

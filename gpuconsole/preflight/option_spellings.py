@@ -60,7 +60,7 @@ def _declared(tree: ast.Module) -> Iterator[tuple[tuple[str, ...], frozenset[str
         if what not in _DECLARING:
             continue
         words = [one.value for one in node.args if isinstance(one, ast.Constant)]
-        flags = tuple(one for one in words if isinstance(one, str) and one.startswith("-"))
+        flags = tuple(word for word in words if isinstance(word, str) and word.startswith("-"))
         if flags:
             yield flags, frozenset({*map(_plain, flags), *_dest(node)})
 

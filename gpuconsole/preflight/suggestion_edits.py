@@ -89,7 +89,7 @@ def _flag(file: str, line: int, name: str) -> tuple[str, ...]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
             words = [one.value for one in node.args if isinstance(one, ast.Constant)]
-            flags = tuple(one for one in words if isinstance(one, str) and one.startswith("-"))
+            flags = tuple(word for word in words if isinstance(word, str) and word.startswith("-"))
             if flags:
                 return flags
         if (

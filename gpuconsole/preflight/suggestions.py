@@ -209,7 +209,7 @@ class _Asked:
     @property
     def roomiest(self) -> Card | None:
         """The card that lets a job take most."""
-        able = [one for one in self.cards if one.backend == self.estimate.backend]
+        able = [card for card in self.cards if card.backend == self.estimate.backend]
         return max(able, key=lambda one: one.limit_mib, default=None)
 
     def fits(self, memory: Memory) -> bool:
@@ -337,7 +337,7 @@ class _Asked:
     def sharding(self) -> Iterator[Suggestion]:
         """Spread states over the devices of one host: the fewest devices with which it fits."""
         memory = self.memory
-        widest = Counter((one.host, one.device) for one in self.cards if one.host)
+        widest = Counter((card.host, card.device) for card in self.cards if card.host)
         levels: tuple[ShardLevel, ...] = ("os_g", "p_g_os")
         for count in SHARD_COUNTS:
             hosts = [host for (host, _), devices in widest.items() if devices >= count]
@@ -389,12 +389,12 @@ class _Asked:
             return
         large = sorted(
             {
-                one.device
-                for one in self.cards
-                if one.capacity_mib >= need
-                and one.held_mib
-                and one.backend == self.estimate.backend
-                and not one.exact
+                card.device
+                for card in self.cards
+                if card.capacity_mib >= need
+                and card.held_mib
+                and card.backend == self.estimate.backend
+                and not card.exact
             }
         )
         names = f" ({', '.join(large[:3])}, once free)" if large else ""

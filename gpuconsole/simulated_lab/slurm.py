@@ -154,7 +154,11 @@ class SimulatedCluster(SimulatedEngine):
 
     def _live(self) -> list[SimulatedContainer]:
         now = self._host.time.now()
-        return [one for one in self._host.containers.values() if one.state_at(now) == "running"]
+        return [
+            container
+            for container in self._host.containers.values()
+            if container.state_at(now) == "running"
+        ]
 
     def _give(self, waiting: _Waiting, devices: list[str]) -> None:
         found = waiting.container
@@ -204,7 +208,8 @@ def _node(frame: Host, number: int) -> Host:
 def _seen_by_slurm(device: Device, index: int) -> Device:
     """Return what Slurm tells of a device: who has it, and nothing of how busy it is."""
     processes = tuple(
-        DeviceProcess(0, one.user, None, "Slurm job", one.container_id) for one in device.processes
+        DeviceProcess(0, process.user, None, "Slurm job", process.container_id)
+        for process in device.processes
     )
     return Device(
         uuid=device.uuid,

@@ -76,7 +76,7 @@ def _about_processes(incident: Incident, host: Host, jobs: Sequence[Job]) -> lis
         if job.state.active and job.attempt is not None
         for part in job.attempt.parts
     }
-    device = next((one for one in host.devices if one.uuid == incident.uuid), None)
+    device = next((device for device in host.devices if device.uuid == incident.uuid), None)
     strangers = [
         one
         for one in (device.processes if device is not None else ())

@@ -115,9 +115,12 @@ def devices_unread(scene: Scene) -> Finding | None:
     if not scene.host.error:
         return None
     unread = [
-        one
-        for one in scene.host.devices
-        if one.error and not one.lost and one.memory_used_mib is None and one.utilization is None
+        device
+        for device in scene.host.devices
+        if device.error
+        and not device.lost
+        and device.memory_used_mib is None
+        and device.utilization is None
     ]
     if not unread:
         return None

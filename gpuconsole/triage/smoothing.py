@@ -33,7 +33,9 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
         if device.processes is not known.processes:
             arrived = known.arrivals
             known.processes = device.processes
-            known.arrivals = {one.pid: arrived.get(one.pid, at) for one in device.processes}
+            known.arrivals = {
+                process.pid: arrived.get(process.pid, at) for process in device.processes
+            }
         if at <= known.at:
             continue
         if known.at != since:

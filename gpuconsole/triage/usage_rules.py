@@ -41,7 +41,11 @@ def idle_memory(scene: Scene, device: Device) -> Finding | None:
     load = scene.utilization(device)
     if load is None or load > scene.limits.idle_utilization or not device.processes:
         return None
-    held = [one for one in device.processes if (one.memory_mib or 0.0) >= scene.limits.idle_memory]
+    held = [
+        process
+        for process in device.processes
+        if (process.memory_mib or 0.0) >= scene.limits.idle_memory
+    ]
     if not held or scene.holders.get(device.uuid):
         # A job of the queue may load its data for long; what it wastes is another rule's.
         return None
@@ -90,14 +94,14 @@ def foreign_process(scene: Scene, device: Device) -> Finding | None:
             # Shared with another console's job: nobody can tell whose process is whose.
             return None
         own = {container for job in jobs for container in _containers(job)}
-        strangers = [one for one in device.processes if _is_stranger(one, own)]
+        strangers = [process for process in device.processes if _is_stranger(process, own)]
         holder, ids = f"{jobs[0].task.name} ({jobs[0].user})", tuple(job.id for job in jobs)
     else:
         users = {lease.user for lease in leases}
         strangers = [
-            one
-            for one in device.processes
-            if leases and one.user and not one.container_id and one.user not in users
+            process
+            for process in device.processes
+            if leases and process.user and not process.container_id and process.user not in users
         ]
         holder, ids = ", ".join(sorted(users)), ()
     if not strangers:
@@ -189,7 +193,7 @@ def _held(device: Device) -> str:
 
 
 def _processes(device: Device) -> tuple[Signal, ...]:
-    return tuple(("process", _words(one)) for one in device.processes[:MOST_PROCESSES])
+    return tuple(("process", _words(process)) for process in device.processes[:MOST_PROCESSES])
 
 
 def _words(process: DeviceProcess) -> str:

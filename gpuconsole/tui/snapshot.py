@@ -113,14 +113,18 @@ class Picture:
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
         """What is wrong and nobody has said anything of yet."""
-        return tuple(one for one in self.incidents if one.state(self.now) is IncidentState.OPEN)
+        return tuple(
+            incident
+            for incident in self.incidents
+            if incident.state(self.now) is IncidentState.OPEN
+        )
 
     @property
     def critical(self) -> int:
         """How many of them are critical and not about to end."""
         return sum(
-            one.severity is Severity.CRITICAL and not self.recovering(one)
-            for one in self.open_incidents
+            incident.severity is Severity.CRITICAL and not self.recovering(incident)
+            for incident in self.open_incidents
         )
 
     def recovering(self, incident: Incident) -> bool:

@@ -95,7 +95,8 @@ def values_of(task: Task) -> dict[str, str]:
         "labels": _typed(task.labels),
         "env": _variables(task),
         "mounts": shlex.join(
-            f"{one.source}:{one.target}{'' if one.read_only else ':rw'}" for one in task.mounts
+            f"{mount.source}:{mount.target}{'' if mount.read_only else ':rw'}"
+            for mount in task.mounts
         ),
     }
     # What nobody can type nobody can have typed.
@@ -143,7 +144,7 @@ class Recall:
 
 def applicable(suggestions: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
     """Return the suggestions that a key can apply; the others are for the script."""
-    return tuple(one for one in suggestions if one.is_applicable)
+    return tuple(suggestion for suggestion in suggestions if suggestion.is_applicable)
 
 
 def apply(values: Mapping[str, str], suggestion: Suggestion) -> dict[str, str] | None:

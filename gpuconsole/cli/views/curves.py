@@ -63,7 +63,7 @@ def comparison(
     parameters = list(rows[0].parameters) if rows else []
     heads = (f"LAST {metric}", f"BEST {metric}", "STEP", "PEAK") if metric else ("STEP", "PEAK")
     shown = table("", "JOB", *parameters, *heads, "STATE", right=heads)
-    plotted = [one for one in rows if metric in one.curves.curves][:MOST_PLOTTED]
+    plotted = [row for row in rows if metric in row.curves.curves][:MOST_PLOTTED]
     for one in rows:
         found = figures(one, metric)
         marked = plotted.index(one) if one in plotted else None

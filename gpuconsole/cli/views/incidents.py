@@ -23,7 +23,7 @@ _SHORTEST = 6
 def listed(incidents: Sequence[Incident], now: float) -> Iterator[RenderableType]:
     """Draw the incidents as a table, with ids that can be typed."""
     shown = table("ID", "SEVERITY", "STATE", "FOR", "WHERE", "WHAT", right=("FOR",))
-    ids = [one.id for one in incidents if one.ended_at is None]
+    ids = [incident.id for incident in incidents if incident.ended_at is None]
     for one in incidents:
         state = one.state(now)
         quiet = "" if state is IncidentState.OPEN else "dim"

@@ -314,7 +314,12 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     # Common cards are of no host; their names need the room.
     hosts = any(verdict.host for verdict in verdicts)
     # What devices need differs with their contexts and back ends: else the headline has said it.
-    needs = len({format_mib(one.needs_mib) for one in verdicts if one.needs_mib is not None}) > 1
+    needs = (
+        len(
+            {format_mib(verdict.needs_mib) for verdict in verdicts if verdict.needs_mib is not None}
+        )
+        > 1
+    )
     shown = table("VERDICT", *(["NEEDS"] * needs), "ROOM LEFT", "MAX BATCH", "OOM", "STEP",
                   *(["HOST"] * hosts), "DEVICE",
                   right=("NEEDS", "ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip

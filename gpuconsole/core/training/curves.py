@@ -253,7 +253,7 @@ def figures(one: Compared, metric: str) -> Figures:
 def chosen_metric(jobs: Sequence[Compared]) -> str:
     """Return the metric by which jobs are compared where none is named: the first that a person
     looks at, of an evaluation before others; "" where there is none."""
-    names = list(dict.fromkeys(name for one in jobs for name in one.curves.main()))
+    names = list(dict.fromkeys(name for job in jobs for name in job.curves.main()))
     judged = [name for name in names if is_higher_better(name) is not None and name != STEP_TIME]
     return next(
         (name for name in judged if name.startswith(VALIDATION)),

@@ -98,7 +98,7 @@ class _Shares:
     """The order of a queue in which users compete, as they get their shares."""
 
     def __init__(self, requests: Sequence[Request], policy: Policy, usage: Usage | None) -> None:
-        compete = len({(one.user, one.task.account) for one in requests}) > 1
+        compete = len({(request.user, request.task.account) for request in requests}) > 1
         weighs = bool(policy.fair_share or policy.front_after_s)
         self._policy = policy
         self._usage = usage.copy() if usage is not None and compete and weighs else None

@@ -101,18 +101,18 @@ def limits_of(settings: LabSettings) -> Limits:
     )
     windows = tuple(
         Window(
-            name=one.name,
-            begins_at=parse_time(one.begins),
-            ends_at=parse_time(one.ends),
-            repeat=one.repeat or "",
-            hosts=one.hosts,
-            models=one.models,
-            users=one.users,
-            accounts=one.accounts,
-            labels=one.labels,
-            clear_s=one.clear,
+            name=window.name,
+            begins_at=parse_time(window.begins),
+            ends_at=parse_time(window.ends),
+            repeat=window.repeat or "",
+            hosts=window.hosts,
+            models=window.models,
+            users=window.users,
+            accounts=window.accounts,
+            labels=window.labels,
+            clear_s=window.clear,
         )
-        for one in settings.windows
+        for window in settings.windows
     )
     return Limits(quotas, windows, settings.max_devices_per_host)
 

@@ -150,8 +150,15 @@ class _Run:
             self.policy.name,
             self.lab.devices,
             tuple(
-                Ran(one.job, one.started_s, one.ended_s, one.held_s, one.restarts, one.shared_s)
-                for one in self.records
+                Ran(
+                    record.job,
+                    record.started_s,
+                    record.ended_s,
+                    record.held_s,
+                    record.restarts,
+                    record.shared_s,
+                )
+                for record in self.records
             ),
             tuple(self.busy),
             self.workload.counted_from,

@@ -110,7 +110,7 @@ def _spec(document: Document[LabSection], number: int) -> Spec | None:
     catalogue = Catalogue.load()
     spec = catalogue.lookup(given.model, given.memory)
     if spec is None:
-        alike = (one for one in catalogue.specs if catalogue.matches(given.model, one.model))
+        alike = (spec for spec in catalogue.specs if catalogue.matches(given.model, spec.model))
         spec = next(alike, None)
     if spec is None and given.memory is None:
         raise document.error(

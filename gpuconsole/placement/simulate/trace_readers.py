@@ -268,7 +268,7 @@ def read_gavel(lines: Iterable[str], source: str, rates: Iterable[str], rates_so
 
 def _trace(source: str, rows: Rows, job: Callable[[Mapping[str, str]], TraceJob]) -> Trace:
     jobs = [job(row) for row in rows]
-    usable = [one for one in jobs if one.run_time_s > 0 and one.devices > 0]
+    usable = [job for job in jobs if job.run_time_s > 0 and job.devices > 0]
     usable.sort(key=lambda one: one.submitted_s)
     if not usable:
         raise UsageError(

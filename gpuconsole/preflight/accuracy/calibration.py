@@ -147,9 +147,9 @@ class Calibration:
     ) -> KnownPeak | None:
         """Return what this very script took with these arguments at this batch size."""
         found = [
-            one
-            for one in self.runs(digest, args, batch, backend)
-            if one.batch == batch and one.outcome == "ok"
+            run
+            for run in self.runs(digest, args, batch, backend)
+            if run.batch == batch and run.outcome == "ok"
         ]
         peaks = [peak for one in found if (peak := taken(one, self._contexts)) is not None]
         if not peaks:
@@ -179,9 +179,9 @@ class Calibration:
     ) -> float | None:
         """Return the observed time of a step on cards of this model, seconds."""
         times = [
-            one.step_s
-            for one in self.runs(digest, args, batch, backend)
-            if one.step_s is not None and one.batch == batch and one.device == device
+            run.step_s
+            for run in self.runs(digest, args, batch, backend)
+            if run.step_s is not None and run.batch == batch and run.device == device
         ]
         return median(times) if times else None
 
@@ -194,11 +194,11 @@ class Calibration:
         """
         runs = self.runs(digest, args, batch, backend)
         return tuple(
-            one
-            for one in runs
-            if one.outcome == "oom"
+            run
+            for run in runs
+            if run.outcome == "oom"
             and not any(
-                other.outcome == "ok" and other.at > one.at and reaches(other.batch, one.batch)
+                other.outcome == "ok" and other.at > run.at and reaches(other.batch, run.batch)
                 for other in runs
             )
         )

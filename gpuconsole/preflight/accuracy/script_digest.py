@@ -56,8 +56,8 @@ def task_digest(task: Task) -> str:
     digest = script_digest(Path(task.script), task.args, project)
     around = {
         "env": dict(task.env),
-        "mounts": [[one.source, one.target] for one in task.mounts],
-        "edits": [[one.file, one.line, one.new] for one in lasting_edits(task)],
+        "mounts": [[mount.source, mount.target] for mount in task.mounts],
+        "edits": [[edit.file, edit.line, edit.new] for edit in lasting_edits(task)],
     }
     if not digest or not any(around.values()):
         return digest

@@ -64,13 +64,13 @@ class Draft:
         indent = self.source.indent(statement)
         if statement.lineno != statement.end_lineno:
             raise DoubtError("a statement goes over several lines", self.source, statement)
-        self.made[statement.lineno] = [f"{indent}{one}" for one in lines]
+        self.made[statement.lineno] = [f"{indent}{line}" for line in lines]
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
         """Put statements before one, of its depth."""
         self.require_own_lines(statement)
         indent = self.source.indent(statement)
-        self.of(statement.lineno)[:0] = [f"{indent}{one}" for one in lines]
+        self.of(statement.lineno)[:0] = [f"{indent}{line}" for line in lines]
 
     def below(self, statements: Sequence[ast.stmt], head: str, step: str) -> None:
         """Put statements that follow one another below a head, `step` deeper than they are."""
@@ -121,7 +121,7 @@ class Draft:
     def require_python(self, edits: Sequence[Edit]) -> None:
         """Doubt edits after which the file is no Python."""
         text = "\n".join(self.source.lines) + "\n"
-        plain = [Edit(one.file, one.line, one.old, one.new) for one in edits]
+        plain = [Edit(edit.file, edit.line, edit.old, edit.new) for edit in edits]
         try:
             ast.parse(apply_edits(text, plain, str(self.source.path)))
         except (SyntaxError, ValueError, RecursionError):

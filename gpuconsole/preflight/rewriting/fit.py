@@ -56,9 +56,10 @@ def _is_model(source: Source, receiver: ast.expr) -> bool:
         node.value
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Assign)
-        and [last_name(one) for one in node.targets] == [receiver.id]
+        and [last_name(target) for target in node.targets] == [receiver.id]
     ]
     return bool(own and values) and all(
-        isinstance(one, ast.Call) and ast.unparse(one.func) in (f"{own}.Model", f"{own}.hapi.Model")
-        for one in values
+        isinstance(value, ast.Call)
+        and ast.unparse(value.func) in (f"{own}.Model", f"{own}.hapi.Model")
+        for value in values
     )

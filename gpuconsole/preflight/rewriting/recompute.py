@@ -81,7 +81,7 @@ def _loops(sources: tuple[Source, ...]) -> list[_Blocks]:
     found: list[_Blocks] = []
     for source in sources:
         blocks = (_blocks(source, node) for node in source.loops_over)
-        found += [one for one in blocks if one is not None]
+        found += [block for block in blocks if block is not None]
     return found
 
 
@@ -122,7 +122,7 @@ def _holds_layers(owner: ast.ClassDef, attribute: str) -> bool:
     """Tell whether a class gives its attribute a container of layers, and nothing else."""
     values = _values(owner, attribute)
     return bool(values) and all(
-        isinstance(one, ast.Call) and last_name(one.func) in _CONTAINERS for one in values
+        isinstance(value, ast.Call) and last_name(value.func) in _CONTAINERS for value in values
     )
 
 
@@ -192,8 +192,8 @@ def _values(owner: ast.ClassDef, attribute: str) -> list[ast.expr]:
         for node in ast.walk(owner)
         if isinstance(node, ast.Assign)
         and any(
-            isinstance(one, ast.Attribute) and last_name(one.value) == "self"
-            and one.attr == attribute
-            for one in node.targets
+            isinstance(target, ast.Attribute) and last_name(target.value) == "self"
+            and target.attr == attribute
+            for target in node.targets
         )
     ]  # fmt: skip

@@ -138,7 +138,7 @@ def _updates(node: ast.For, at: int) -> tuple[list[ast.stmt], bool]:
 
 
 def _has_step(statements: Iterable[ast.stmt]) -> bool:
-    found = (method_of(one) for one in statements)
+    found = (method_of(statement) for statement in statements)
     return any(one is not None and one[1] in ("step", "minimize", *CLEARS) for one in found)
 
 

@@ -117,7 +117,7 @@ def is_too_wide(report: Report) -> bool:
     estimate, memory = report.estimate, report.estimate.memory
     if memory is None or estimate.errors or estimate.tier in MEASURED_TIERS:
         return False
-    judged = [one for one in report.verdicts if one.backend == estimate.backend]
+    judged = [verdict for verdict in report.verdicts if verdict.backend == estimate.backend]
     if any(one.verdict in ("fits", "tight") for one in judged):
         return False
     low = 0.0 if "bound" in estimate.flags else memory.low_mib
@@ -132,7 +132,7 @@ def next_move(
     A tier that had its say at one site is not asked again at another; one that could not be tried
     is. `agreed` are the sites at which the user let this script run.
     """
-    measured = [one for one in trials if one.tier in MEASURED_TIERS]
+    measured = [trial for trial in trials if trial.tier in MEASURED_TIERS]
     if any(one.outcome in ("answered", "confirmed") for one in measured):
         return Stop()
     if WITHOUT_PADDLE in report.estimate.flags:
@@ -169,19 +169,21 @@ def is_fault_at(report: Report, file: str, line: int) -> bool:
 def concluded(report: Report, trials: Sequence[Trial]) -> Report:
     """Return a report with its trials. A fault that reading finds is certain where a run confirmed
     it, and where nothing could be run; where a run did not show it, the script may fail."""
-    tried = [one for one in trials if one.tier in MEASURED_TIERS and _was_run(one)]
+    tried = [trial for trial in trials if trial.tier in MEASURED_TIERS and _was_run(trial)]
     confirmed = any(one.outcome == "confirmed" for one in tried)
     if not report.estimate.errors or not tried or confirmed:
         return replace(report, trials=tuple(trials))
     estimate = _doubted(report.estimate)
     reason = estimate.unknowns[0].reason
     verdicts = [
-        replace(one, verdict="unknown", reason=reason) if one.verdict == "will-fail" else one
-        for one in report.verdicts
+        replace(verdict, verdict="unknown", reason=reason)
+        if verdict.verdict == "will-fail"
+        else verdict
+        for verdict in report.verdicts
     ]
     shown = [
-        replace(one, outcome="unknown", why=reason) if one.tier not in MEASURED_TIERS else one
-        for one in trials
+        replace(trial, outcome="unknown", why=reason) if trial.tier not in MEASURED_TIERS else trial
+        for trial in trials
     ]
     return replace(
         report, estimate=estimate, verdicts=tuple(verdicts), suggestions=(), trials=tuple(shown)
@@ -227,5 +229,5 @@ def left_out(
     trials: Sequence[Trial], why: str, tiers: Sequence[MeasuredTier] = CLIMBED
 ) -> tuple[Trial, ...]:
     """Return a trial for each tier that was not tried, with the reason."""
-    tried = {one.tier for one in trials}
+    tried = {trial.tier for trial in trials}
     return tuple(Trial(tier, "impossible", why) for tier in tiers if tier not in tried)

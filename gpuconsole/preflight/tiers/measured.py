@@ -165,7 +165,7 @@ class Measured:
                 sizes.update(SIMULATED)
             traces = [self._trace(size, backend) for size in sizes]
             own = terms(backend)
-            self._factors[backend] = max(allocator.fragmentation(one, own) for one in traces)
+            self._factors[backend] = max(allocator.fragmentation(trace, own) for trace in traces)
         return self._factors[backend]
 
     def _memory(
@@ -303,7 +303,7 @@ def load(
         # A loader that was seen to train knows better than what was read; a script that was run as
         # it is has its own batch size, though it may have no name.
         own = analysis.outcome(None, analysis.backend).batch or own
-    recording, refusal, flags = None, "", set().union(*(one.flags for one in runs))
+    recording, refusal, flags = None, "", set().union(*(run.flags for run in runs))
     try:
         recording = pieces(runs, exact=mode == "meta")
     except Unusable as why:
@@ -328,7 +328,7 @@ def load(
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
         reach=reach(document["runs"]),
-        notes=(*said, *(() if any(one.trained for one in runs) else (NO_STEP,))),
+        notes=(*said, *(() if any(run.trained for run in runs) else (NO_STEP,))),
     )
 
 
@@ -341,7 +341,7 @@ def _is_series(runs: Sequence[Run]) -> bool:
 
 def _least(runs: Sequence[Mapping[str, Any]]) -> float:
     """Return the smallest share of its peak that a run says may be left; 1 where none says so."""
-    told = [one["least"] for one in runs if isinstance(one.get("least"), (int, float))]
+    told = [run["least"] for run in runs if isinstance(run.get("least"), (int, float))]
     return min((float(one) for one in told if 0.0 <= one <= 1.0), default=1.0)
 
 

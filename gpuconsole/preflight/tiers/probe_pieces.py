@@ -115,7 +115,7 @@ def _stretch(few: Run, many: Run) -> Recording:
 
 def _slopes(runs: Sequence[Run]) -> list[float]:
     """Return by how many bytes a sample the peak grows, between each two runs."""
-    peaks = [_peak(constant(one), one.batch) for one in runs]
+    peaks = [_peak(constant(run), run.batch) for run in runs]
     return [
         (b - a) / (many.batch - few.batch)
         for (a, b), (few, many) in zip(pairwise(peaks), pairwise(runs), strict=True)

@@ -90,7 +90,7 @@ def read_run(data: Mapping[str, Any]) -> Run:
             events=tuple(map(int, data["events"])),
             cycles=tuple(map(int, data["cycles"])),
             sizes=tuple(_whole(size, MOST_BYTES) for size in data["sizes"]),
-            names=tuple(str(words[one]) for one in numbers),
+            names=tuple(str(words[number]) for number in numbers),
             kinds=tuple(_KINDS[one] for one in data["kind"]),
             inside=frozenset(map(int, data["inside"])),
             shapes=_shapes(data["shapes"]),
@@ -174,7 +174,7 @@ class Recording:
     @property
     def ends(self) -> bool:
         """Whether a reader may run out of batches to hold ready."""
-        return any(one is not None for one in self.samples)
+        return any(sample is not None for sample in self.samples)
 
     def trace(self, batch: int, waiting: int, *, kernels: bool) -> Trace:
         """Return the trace at a batch size.
@@ -356,7 +356,7 @@ def _partners(small: Run, large: Run) -> list[int | None]:
 def _stretches(run: Run) -> list[list[int]]:
     """Return the blocks born in each cycle."""
     ends = [0, *run.cycles, len(run.events)]
-    return [[one for one in run.events[a:b] if one >= 0] for a, b in pairwise(ends)]
+    return [[event for event in run.events[a:b] if event >= 0] for a, b in pairwise(ends)]
 
 
 def _aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:

@@ -89,7 +89,7 @@ class Analysis:
 
     def _given_up(self) -> Outcome | None:
         """Return a run that ended with its budget: another one would, and take as long again."""
-        blocked = (one for one in self._outcomes.values() if one.blocked)
+        blocked = (outcome for outcome in self._outcomes.values() if outcome.blocked)
         return next((one for one in blocked if self.once or one.steps >= MAX_STEPS), None)
 
     def brief(self) -> Analysis:
@@ -111,11 +111,13 @@ class Analysis:
     def files(self) -> frozenset[str]:
         """Return what was read beside the script, whose change makes this analysis old."""
         runs = (*self._first.values(), *self._outcomes.values())
-        return frozenset().union(*(one.files for one in runs))
+        return frozenset().union(*(run.files for run in runs))
 
     def mishaps(self) -> tuple[str, ...]:
         """Return the errors of the analysis itself, which users are told of as unknowns."""
-        return tuple(sorted({one.mishap for one in self._outcomes.values() if one.mishap}))
+        return tuple(
+            sorted({outcome.mishap for outcome in self._outcomes.values() if outcome.mishap})
+        )
 
     def _follow(self, setting: Setting) -> Outcome:
         with source.in_place_of(self.texts):
@@ -233,7 +235,7 @@ class Analysis:
         # alone takes other paths, so the line starts at two.
         first = max(2, batch)
         points = (first, 2 * first + 3)
-        runs = [(one, self._endless(one, backend)) for one in points]
+        runs = [(point, self._endless(point, backend)) for point in points]
         if any(run.blocked or run.faults for _, run in runs):
             return None
         return affine([(one, run.trace) for one, run in runs])
@@ -260,7 +262,9 @@ class Analysis:
             if line is not None and base.batch:
                 traces.append(line.at(4 * base.batch))
             own = terms(backend)
-            self._fragmentation[backend] = max(allocator.fragmentation(one, own) for one in traces)
+            self._fragmentation[backend] = max(
+                allocator.fragmentation(trace, own) for trace in traces
+            )
         return self._fragmentation[backend]
 
     def set_batch(self, size: int) -> Change:
@@ -292,7 +296,10 @@ class Analysis:
         texts = dict(self.texts)
         with source.in_place_of(self.texts):
             for file in dict.fromkeys(edit.file for edit in put.edits):
-                path, edits = Path(file).resolve(), [one for one in put.edits if one.file == file]
+                path, edits = (
+                    Path(file).resolve(),
+                    [edit for edit in put.edits if edit.file == file],
+                )
                 texts[path] = apply_edits(source.text_of(path), edits, file)
         with source.in_place_of(texts):
             made = rewrite("accumulate", self._modules(), steps)

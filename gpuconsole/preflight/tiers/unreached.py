@@ -93,11 +93,11 @@ class Reach:
     def gap(self, batch: int, *, alike: bool) -> Gap:
         """Return what was not reached at a batch size; `alike` where all runs are of one program,
         so that what the shorter one has not seen the other has."""
-        below = [one for one in self.runs if one["batch"] <= batch]
+        below = [run for run in self.runs if run["batch"] <= batch]
         runs = self.runs if alike else (below or self.runs[:1])[-1:]
-        unsaved = [bool(one["unsaved"]) for one in runs if "unsaved" in one]
+        unsaved = [bool(run["unsaved"]) for run in runs if "unsaved" in run]
         return Gap(
-            steps=bool(runs) and all(one.get("reached") == "steps" for one in runs),
+            steps=bool(runs) and all(run.get("reached") == "steps" for run in runs),
             unsaved=bool(unsaved) and all(unsaved),
             samples=self._samples(batch) if _awaits(runs) else None,
             **self._used(batch),
@@ -106,7 +106,7 @@ class Reach:
     def _used(self, batch: int) -> dict[str, float]:
         """Return the MiB of used batches that are left to Python's collector, as the run at the
         largest batch size up to this one told, in proportion; none where none told."""
-        told = [one for one in self.runs if one.get("uncollected")]
+        told = [run for run in self.runs if run.get("uncollected")]
         below = [one for one in told if one["batch"] <= batch] or told[:1]
         if not below:
             return {}
@@ -119,7 +119,7 @@ class Reach:
         """Return the samples of the batches that are awaited: a loader keeps its own size, or the
         proportion to the one that trains, as it did in the runs; 0 where nothing tells."""
         known: dict[int, int] = {
-            one["batch"]: one["awaits"] for one in self.runs if one.get("awaits")
+            run["batch"]: run["awaits"] for run in self.runs if run.get("awaits")
         }
         if not known or not batch:
             return 0
@@ -149,5 +149,5 @@ def _is_pair(value: object) -> bool:
 
 def _awaits(runs: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether an evaluation may come, by all that went on beyond their first steps."""
-    told = [one["awaits"] for one in runs if "awaits" in one]
+    told = [run["awaits"] for run in runs if "awaits" in run]
     return bool(told) and None not in told

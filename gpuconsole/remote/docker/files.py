@@ -106,7 +106,7 @@ def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[P
                     ),
                     "Mount it at a path that is none in the image.",
                 )
-    return {PurePosixPath(one["Destination"]) for one in mounts}
+    return {PurePosixPath(mount["Destination"]) for mount in mounts}
 
 
 def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> bool:

@@ -51,7 +51,9 @@ def tools() -> list[dict[str, Any]]:
                 {
                     "tool": way.tool,
                     "foreign": way.foreign,
-                    "commands": [[one.key, one.every, one.argv] for one in way.commands],
+                    "commands": [
+                        [command.key, command.every, command.argv] for command in way.commands
+                    ],
                 }
                 for way in family.ways
             ],

@@ -107,16 +107,16 @@ class Shelf:
 
     def pids(self) -> tuple[int, ...]:
         """Return the processes on the devices, which only the host can tell more of."""
-        found = {one.pid for device in self._devices() for one in device.processes}
+        found = {process.pid for device in self._devices() for process in device.processes}
         return tuple(sorted(found)[:MAX_PIDS])
 
     def devices(self, facts: Facts) -> tuple[Device, ...]:
         """Return the devices, family by family, with what is known of their processes."""
         return tuple(
-            replace(one, processes=tuple(_known(each, facts) for each in one.processes))
-            if one.processes
-            else one
-            for one in self._devices()
+            replace(device, processes=tuple(_known(each, facts) for each in device.processes))
+            if device.processes
+            else device
+            for device in self._devices()
         )
 
     def _devices(self) -> Iterable[Device]:

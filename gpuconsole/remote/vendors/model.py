@@ -120,12 +120,12 @@ def process(pid: str | int | None, memory_mib: float | None, name: str) -> Devic
 
 def whole(reading: Reading) -> Reading:
     """Return the reading, or say in a VendorError why it cannot be one."""
-    names = [one.uuid for one in reading.devices]
+    names = [device.uuid for device in reading.devices]
     if len(set(names)) != len(names):
         raise VendorError("two devices with one address")
     if len(names) > MAX_DEVICES:
         raise VendorError(f"more than {MAX_DEVICES} devices")
-    if any(len(one.processes) > MAX_PROCESSES for one in reading.devices):
+    if any(len(device.processes) > MAX_PROCESSES for device in reading.devices):
         raise VendorError(f"more than {MAX_PROCESSES} processes on one device")
     return reading
 
@@ -140,6 +140,6 @@ def attach(
 ) -> tuple[Device, ...]:
     """Return the devices with the processes of each index."""
     return tuple(
-        replace(one, processes=tuple(held[one.index])) if held.get(one.index) else one
-        for one in devices
+        replace(device, processes=tuple(held[device.index])) if held.get(device.index) else device
+        for device in devices
     )

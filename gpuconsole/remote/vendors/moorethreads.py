@@ -74,14 +74,14 @@ def _with_details(devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
     known = {json_output.leaf(card, "Index"): card for card in json_output.records(text, "GPU")}
     return tuple(
         replace(
-            one,
+            device,
             power_w=cells.watts(json_output.leaf(card, "Power Readings", "Power Draw")),
             sm_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Graphics")),
             memory_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Memory")),
         )
-        if (card := known.get(str(one.index))) is not None
-        else one
-        for one in devices
+        if (card := known.get(str(device.index))) is not None
+        else device
+        for device in devices
     )
 
 

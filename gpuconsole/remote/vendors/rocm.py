@@ -105,7 +105,7 @@ def _card(number: int, cells: _Cells) -> Device:
     local = f"uuid:{unique}" if _UNIQUE.fullmatch(unique) else bus if ":" in bus else f"{number}"
     names = ("card series", "device name", "card model")
     # Old versions print the chip's number where the name belongs.
-    model = next((cells.get(one) for one in names if not cells.get(one).startswith("0x")), "")
+    model = next((cells.get(name) for name in names if not cells.get(name).startswith("0x")), "")
     return device(
         VENDOR if hygon else amd.VENDOR,
         local,

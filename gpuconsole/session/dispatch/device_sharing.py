@@ -39,7 +39,7 @@ def share_of(job: Job, attempt: Attempt, settings: LabSettings, host: Host | Non
     if not settings.sharing or not single or not willing(job):
         return None
     devices = () if host is None else host.devices
-    device = next((one for one in devices if one.uuid in attempt.device_uuids), None)
+    device = next((device for device in devices if device.uuid in attempt.device_uuids), None)
     if device is None or device.memory_total_mib is None or not job.estimate_mib:
         return None
     limit = job.task.threshold(settings.memory_threshold) * device.memory_total_mib

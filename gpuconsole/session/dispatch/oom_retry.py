@@ -121,7 +121,9 @@ class Retrying:
             # The number stands in several places, say, of which one was changed.
             raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
         refuse_hopeless(smaller, fresh)
-        kinds = (one.costs for one in report.suggestions if one.kind == "batch-size")
+        kinds = (
+            suggestion.costs for suggestion in report.suggestions if suggestion.kind == "batch-size"
+        )
         return Offer(job, smaller, fresh, size, batch, why, next(kinds, ""))
 
     async def accept(self, offer: Offer) -> Job:

@@ -292,7 +292,7 @@ class Runner:
         """
         job, attempt = self._entry.present()
         ran = len(_unstarted(parts)) < len(parts)
-        before = sum(one.ended_by in ("gang", "lost-host") for one in job.attempts)
+        before = sum(attempt.ended_by in ("gang", "lost-host") for attempt in job.attempts)
         hosts = {part.attempt.host for part in parts}
         if error.blame is Blame.TASK or error.host not in hosts or cluster_of(job.task):
             return False

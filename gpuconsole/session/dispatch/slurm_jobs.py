@@ -62,7 +62,7 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
     UsageError for a cluster that is not there, and for what cannot be asked of one.
     """
     clusters = [host.name for host in snapshot.hosts if host.name == host.cluster]
-    if not cluster_of(task) and len(clusters) == 1 and all(one.cluster for one in snapshot.hosts):
+    if not cluster_of(task) and len(clusters) == 1 and all(host.cluster for host in snapshot.hosts):
         task = replace(task, labels={**task.labels, CLUSTER_LABEL: clusters[0]})
     name = cluster_of(task)
     if not name:

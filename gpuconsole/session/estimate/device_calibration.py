@@ -107,7 +107,7 @@ async def calibrate(
 def _host(context: Context, name: str) -> Host:
     host = context.hosts.snapshot().host(name)
     if host is None:
-        known = ", ".join(one.name for one in context.hosts.snapshot().hosts)
+        known = ", ".join(host.name for host in context.hosts.snapshot().hosts)
         raise UsageError(
             "No such host",
             msg("{name} is not in the inventory.", name=name),
@@ -141,9 +141,9 @@ def _device(host: Host, index: int | None) -> Device:
                 "Wait until one is idle: the figures would not be the probe's alone.",
             )
         return free[0]
-    device = next((one for one in host.devices if one.index == index), None)
+    device = next((device for device in host.devices if device.index == index), None)
     if device is None:
-        known = ", ".join(str(one.index) for one in host.devices)
+        known = ", ".join(str(device.index) for device in host.devices)
         raise UsageError(
             "No such device",
             msg("{name} has no device {given_index}.", name=host.name, given_index=index),

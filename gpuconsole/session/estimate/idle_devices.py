@@ -97,7 +97,7 @@ def taken_devices(jobs: Iterable[Job], leases: Mapping[str, Sequence[Lease]], pl
             taken |= {(part.host, uuid) for part in job.attempt.parts for uuid in part.device_uuids}
     for choice in plan.choices:
         taken |= {(choice.host, uuid) for uuid in choice.device_uuids}
-        taken |= {(place.host, one.uuid) for place in choice.others for one in place.devices}
+        taken |= {(place.host, device.uuid) for place in choice.others for device in place.devices}
     return frozenset(taken)
 
 

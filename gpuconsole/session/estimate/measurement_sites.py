@@ -92,7 +92,7 @@ def _is_able(task: Task, host: Host) -> bool:
         return False
     if not host.has_labels(task.labels, task.anti_labels) or not _has_room(host):
         return False
-    return task.backend == "cpu" or any(one.backend == task.backend for one in host.devices)
+    return task.backend == "cpu" or any(device.backend == task.backend for device in host.devices)
 
 
 def _has_room(host: Host) -> bool:

@@ -50,8 +50,8 @@ def _files(shown: Sequence[Path]) -> Iterator[Path]:
             left -= len(folders) + len(files)
             if left < 0:
                 return
-            folders[:] = sorted(one for one in folders if not one.startswith("."))
-            yield from (Path(folder, one) for one in sorted(files) if one.endswith(_SUFFIXES))
+            folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+            yield from (Path(folder, file) for file in sorted(files) if file.endswith(_SUFFIXES))
 
 
 def _text(file: Path) -> str:

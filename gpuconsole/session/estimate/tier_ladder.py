@@ -94,9 +94,9 @@ class Climb:
         if self._skipped:
             return tuple(Trial(tier, "unknown", CANCELLED) for tier in self._means.tiers)
         return tuple(
-            one
-            for one in trials
-            if one.tier in MEASURED_TIERS and one.outcome in ("unknown", "confirmed")
+            trial
+            for trial in trials
+            if trial.tier in MEASURED_TIERS and trial.outcome in ("unknown", "confirmed")
         )
 
     async def run(
@@ -141,7 +141,7 @@ class Climb:
     def _drop(self, site: Site, why: str) -> None:
         """Use a site no more."""
         sites = tuple(one for one in self._means.sites if one != site)
-        devices = tuple(one for one in self._means.devices if one.host != site.host)
+        devices = tuple(device for device in self._means.devices if device.host != site.host)
         absent = joined("; ", filter(None, (self._means.absent, why)))
         self._means = replace(self._means, sites=sites, devices=devices, absent=absent)
 

@@ -29,7 +29,7 @@ def batch_file(context: Context, jobs: Sequence[Job]) -> str:
     """
     scripts = [_script(context, job) for job in jobs]
     first = jobs[0]
-    if any(one.batch != scripts[0].batch for one in scripts):
+    if any(script.batch != scripts[0].batch for script in scripts):
         raise UsageError(
             "Not one array",
             msg("The jobs of {sweep} ask for different things.", sweep=first.task.sweep),

@@ -19,7 +19,7 @@ def moment_document(
         **status_document(snapshot, now),
         "at": iso_utc(now),
         "jobs": [job.as_json() for job in jobs],
-        "incidents": [one.as_json(now) for one in incidents],
+        "incidents": [incident.as_json(now) for incident in incidents],
     }
 
 

@@ -273,7 +273,8 @@ class Waking:
         def landing(picture: FleetSnapshot) -> Mapping[str, Collection[str]]:
             plan = self._planner.plan(Situation(jobs, picture, now, leases=leases))
             return {
-                one.job: (one.host, *(place.host for place in one.others)) for one in plan.choices
+                choice.job: (choice.host, *(place.host for place in choice.others))
+                for choice in plan.choices
             }
 
         picture = replace(snapshot, hosts=hosts)

@@ -36,7 +36,7 @@ class DrainMarks:
         if drain is not None:
             host = replace(host, drained=drain.text)
         elif faults and not host.drained:
-            aside = next((one for one in faults if not one.image and one.closed), None)
+            aside = next((fault for fault in faults if not fault.image and fault.closed), None)
             drained = "" if aside is None else aside.words(self.now())
             host = replace(host, drained=drained, faults=faults)
         return replace(host, engine_error=silent) if silent else host

@@ -167,7 +167,7 @@ def shunned(job: Job, failing: Collection[str], now: float) -> dict[str, Shun]:
     faults = faults_of(job)
     found = {}
     for host, attempt in {attempt.at_fault: attempt for attempt in faults}.items():
-        unfit = sum(one.at_fault == host and one.ended_by == "unfit" for one in faults)
+        unfit = sum(fault.at_fault == host and fault.ended_by == "unfit" for fault in faults)
         if not unfit and host not in failing:
             continue
         until = (attempt.ended_at or now) + pause_s(unfit)

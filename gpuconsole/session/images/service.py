@@ -350,7 +350,9 @@ def _can_tell(one: Host, host: str) -> bool:
 
 
 def _idle(host: Host) -> Device | None:
-    free = (one for one in host.devices if not (one.processes or one.lost or one.divided))
+    free = (
+        device for device in host.devices if not (device.processes or device.lost or device.divided)
+    )
     return next(free, None)
 
 

@@ -114,7 +114,7 @@ class Intake:
                 ),
             )
         self._require_room(caller.name, len(submission.jobs))
-        self._require_sweeps(caller, {one.task.sweep for one in submission.jobs} - {""})
+        self._require_sweeps(caller, {job.task.sweep for job in submission.jobs} - {""})
         for wanted in submission.jobs:
             self._require(caller, wanted, submission)
         self._groups(caller, submission)

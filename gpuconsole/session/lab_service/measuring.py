@@ -134,7 +134,10 @@ class Measuring:
         of it; RefusedError where the caller's quota is used up."""
         host = self._session.snapshot().host(wanted.host)
         device = next(
-            (one for one in host.devices if one.uuid == wanted.device) if host else iter(()), None
+            (device for device in host.devices if device.uuid == wanted.device)
+            if host
+            else iter(()),
+            None,
         )
         if device is not None:
             task = Task("measure", image=wanted.image, backend=device.backend, devices=1)

@@ -50,9 +50,11 @@ def public_incident(incident: Incident) -> Incident:
 
 
 def _public_device(device: Device) -> Device:
-    if all(_program(one.command) == one.command for one in device.processes):
+    if all(_program(process.command) == process.command for process in device.processes):
         return device
-    processes = tuple(replace(one, command=_program(one.command)) for one in device.processes)
+    processes = tuple(
+        replace(process, command=_program(process.command)) for process in device.processes
+    )
     return replace(device, processes=processes)
 
 

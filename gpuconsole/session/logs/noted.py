@@ -17,7 +17,7 @@ from gpuconsole.session.logs.line_index import Lines, Reader
 def warning_line(job: Job, attempt_number: int, lab_s: float | None) -> str:
     """Return the line that warns of an attempt's time limit, where the lab's is `lab_s` (s); ""
     where its user was not warned."""
-    attempt = next((one for one in job.attempts if one.number == attempt_number), None)
+    attempt = next((attempt for attempt in job.attempts if attempt.number == attempt_number), None)
     limit = time_limit(job.task, lab_s)
     if attempt is None or attempt.warned_at is None or attempt.started_at is None or limit is None:
         return ""

@@ -90,7 +90,7 @@ def families(picture: Picture) -> Iterator[Family]:
 
 
 def _incidents(picture: Picture) -> Iterator[Family]:
-    standing = [one for one in picture.incidents if _counts(one, picture.at)]
+    standing = [incident for incident in picture.incidents if _counts(incident, picture.at)]
     rules = Counter(
         (one.rule if one.rule in RULE_NAMES else OTHER, one.severity.value) for one in standing
     )

@@ -172,7 +172,7 @@ def families(picture: Picture) -> Iterator[Family]:
             if (value := reading.read(device)) is not None
         ]
         yield Family(reading.metric, samples)
-    yield Family(DEVICE_INFO, [_info(*one) for one in devices])
+    yield Family(DEVICE_INFO, [_info(*device) for device in devices])
     aged: list[Sample] = [
         ((name, number), max(0.0, picture.at - device.sampled_at))
         for name, number, _, device in devices
@@ -180,7 +180,9 @@ def families(picture: Picture) -> Iterator[Family]:
     ]
     yield Family(DEVICE_AGE, aged)
     jobs = picture.queue.on_device
-    held: list[Sample] = [((one[0], one[1]), float(jobs.get(one[3].uuid, 0))) for one in devices]
+    held: list[Sample] = [
+        ((device[0], device[1]), float(jobs.get(device[3].uuid, 0))) for device in devices
+    ]
     yield Family(DEVICE_JOBS, held)
     slowed: list[Sample] = [
         ((name, number, reason), 1.0)

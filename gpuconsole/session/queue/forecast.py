@@ -225,7 +225,9 @@ def _with_pauses(
             holder = held.get(device.uuid, pause)
             ends_at = None if holder.ends_at is None else max(holder.ends_at, until)
             held[device.uuid] = replace(holder, ends_at=ends_at)
-    hosts = tuple(replace(one, drained="") if one.name in paused else one for one in snapshot.hosts)
+    hosts = tuple(
+        replace(host, drained="") if host.name in paused else host for host in snapshot.hosts
+    )
     return replace(snapshot, hosts=hosts), held
 
 

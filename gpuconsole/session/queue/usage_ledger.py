@@ -276,10 +276,13 @@ def worked_s(job: Job, before: Attempt | None = None) -> float:
     went on; with `before` only the latter."""
     resumes = bool(job.task.checkpoint_dir)
     return sum(
-        max(0.0, one.ended_at - one.started_at)
-        for one in job.attempts
-        if one.ended_at is not None
-        and one.started_at is not None
-        and one is not before
-        and ((resumes and one.ended_by in _WENT_ON) or (one is job.attempt and job.state.ended))
+        max(0.0, attempt.ended_at - attempt.started_at)
+        for attempt in job.attempts
+        if attempt.ended_at is not None
+        and attempt.started_at is not None
+        and attempt is not before
+        and (
+            (resumes and attempt.ended_by in _WENT_ON)
+            or (attempt is job.attempt and job.state.ended)
+        )
     )

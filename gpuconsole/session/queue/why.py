@@ -146,7 +146,9 @@ def _options(job: Job) -> tuple[str, ...]:
         return (again,)
     suggestions = (job.estimate or {}).get("suggestions") or ()
     texts = tuple(
-        str(one["text"]) for one in suggestions if isinstance(one, Mapping) and "text" in one
+        str(suggestion["text"])
+        for suggestion in suggestions
+        if isinstance(suggestion, Mapping) and "text" in suggestion
     )
     return (*texts, "Submit it again with a smaller batch size.", again)
 

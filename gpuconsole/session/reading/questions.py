@@ -104,7 +104,7 @@ class Estimating:
     def _with_curve(self, report: Report, estimator: preflight.Estimator) -> Report:
         if not self.curve:
             return report
-        most = max((one.limit_mib for one in self.cards), default=0.0)
+        most = max((card.limit_mib for card in self.cards), default=0.0)
         return replace(report, curve=preflight.curve(estimator, report.estimate, most))
 
 

@@ -134,9 +134,11 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
         "env": {name: value for name, value in task.env.items() if name != PYTHON_PATH},
         "path": [_named(folder, root) for folder in python_path(task)],
         "cwd": folder or ".",
-        "mounts": [[one.source, one.target, one.read_only] for one in task.mounts],
+        "mounts": [[mount.source, mount.target, mount.read_only] for mount in task.mounts],
         "backend": task.backend,
-        "edits": [[_named(Path(one.file), root), one.line, one.new] for one in lasting_edits(task)],
+        "edits": [
+            [_named(Path(edit.file), root), edit.line, edit.new] for edit in lasting_edits(task)
+        ],
         "ship": [_named(Path(name).expanduser(), root) for name in task.ship],
     }
     return key_of(digest, settings, mode)

@@ -26,7 +26,7 @@ def plain(value: object) -> Any:
     if isinstance(value, Message):
         return {_MESSAGE: value.template, "values": plain(value.values)}
     if is_dataclass(value):
-        return [plain(getattr(value, one.name)) for one in fields(value)]
+        return [plain(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -79,7 +79,7 @@ def _record(kind: Any, value: Any) -> Any:
 @lru_cache(maxsize=64)
 def _hints(kind: Any) -> tuple[Any, ...]:
     hints = get_type_hints(kind)
-    return tuple(hints[one.name] for one in fields(kind))
+    return tuple(hints[field.name] for field in fields(kind))
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:

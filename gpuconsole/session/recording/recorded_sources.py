@@ -53,7 +53,7 @@ class RecordedHosts:
         if rows != self._rows:
             known = dict(zip(self._rows, self._snapshot.hosts, strict=True))
             start = stretch.frames.start
-            hosts = tuple(known.get(one) or one[0].record(one[1], start) for one in rows)
+            hosts = tuple(known.get(row) or row[0].record(row[1], start) for row in rows)
             self._rows = rows
             revision = self._snapshot.revision + 1
             self._snapshot = FleetSnapshot(revision, now, hosts, self._reel.header.simulated)

@@ -21,6 +21,10 @@ async def report(context: Context, query: Query, user: str = "") -> UsageReport:
     now, snapshot = context.clock.now(), context.hosts.snapshot()
     known = Known(
         {host.name: host.price_per_hour for host in snapshot.hosts},
-        {(host.name, one.uuid): one.model for host in snapshot.hosts for one in host.devices},
+        {
+            (host.name, device.uuid): device.model
+            for host in snapshot.hosts
+            for device in host.devices
+        },
     )
     return await asyncio.to_thread(made, context.journal, context.settings, query, known, now, user)

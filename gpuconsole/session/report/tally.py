@@ -172,7 +172,7 @@ class Tally:
         if common:
             alone = holding.devices - len({segment.uuid for segment in common})
             segments = (_Segment(begin, end, alone), *common)
-            whole_s = sum((one.end - one.begin) * one.devices for one in segments)
+            whole_s = sum((segment.end - segment.begin) * segment.devices for segment in segments)
             months = self._months(segments)
         else:
             whole_s = (end - begin) * holding.devices

@@ -103,7 +103,7 @@ def adopted(job: Job | None, found: Sequence[Found], now: float) -> Job | None:
     `job` is None when the journal does not have it. The latest attempt decides its state: the
     dispatcher then looks at the containers, as after every start of its own.
     """
-    attempts = {one.number: one for one in job.attempts} if job is not None else {}
+    attempts = {attempt.number: attempt for attempt in job.attempts} if job is not None else {}
     before = dict(attempts)
     for (number, nonce), parts in _by_attempt(found).items():
         old = attempts.get(number)
@@ -216,7 +216,7 @@ def started_unseen(job: Job, logs: Iterable[int], ended_at: float) -> Job | None
     `logs` are the numbers of attempts that have a log. Its container is on no host any more, so how
     it ended is not known; it is not started again by itself.
     """
-    begun = max((one.number for one in job.attempts if may_have_run(one)), default=0)
+    begun = max((attempt.number for attempt in job.attempts if may_have_run(attempt)), default=0)
     number = max(logs, default=0)
     if number <= begun:
         return None
@@ -224,7 +224,7 @@ def started_unseen(job: Job, logs: Iterable[int], ended_at: float) -> Job | None
         "It ran after the backup that was restored, and its container is gone: how it ended is not"
         f" known. Its log is kept; `gpuconsole retry {job.id}` runs it again."
     )
-    kept = tuple(one for one in job.attempts if one.number < number)
+    kept = tuple(attempt for attempt in job.attempts if attempt.number < number)
     attempt = Attempt(
         number, "", created_at=ended_at, starting_at=ended_at, ended_at=ended_at, cause=cause
     )

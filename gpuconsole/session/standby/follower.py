@@ -235,7 +235,9 @@ class Follower:
             if len(data) > LARGEST:
                 raise ValueError("secret values without end")
         values = json.loads(data or b"{}")
-        if not isinstance(values, dict) or not all(isinstance(one, str) for one in values.values()):
+        if not isinstance(values, dict) or not all(
+            isinstance(value, str) for value in values.values()
+        ):
             raise ValueError("secret values are damaged")
         self._secrets.put([job_id], values)
 

@@ -106,7 +106,10 @@ class Submitting:
         task = self._resolved(task)
         name = free_name(task.name, self._journal.jobs())
         options = await self._preflight.options(Path(task.script))
-        made = {one: task_of(task, one, name, options.flags) for one in combinations(axes)}
+        made = {
+            combination: task_of(task, combination, name, options.flags)
+            for combination in combinations(axes)
+        }
         report = self._reporter(user, force=force)
         reports = await self._reports(list(made.values()), axes, made, report)
         jobs = await self._queue(task, reports, user.sending, hold=hold)

@@ -109,7 +109,11 @@ class OwnMarks:
         if self._shared is None or any(
             one is not other for one, other in zip(key, self._shared[0], strict=True)
         ):
-            shown = tuple(self._as_all_see(one, marks) for one in incidents) if marks else incidents
+            shown = (
+                tuple(self._as_all_see(incident, marks) for incident in incidents)
+                if marks
+                else incidents
+            )
             if self._shared is not None and shown == self._shared[1]:
                 shown = self._shared[1]
             self._shared = (key, shown)
@@ -119,11 +123,11 @@ class OwnMarks:
         """Return those of the incidents that a user sees otherwise than all do."""
         marks = self._file.content()
         return tuple(
-            _with(one, own)
-            for one in incidents
-            if (own := marks.get((one.id, one.since), {}).get(user)) is not None
-            and one.ended_at is None
-            and (one.marked_at is None or own.at > one.marked_at)
+            _with(incident, own)
+            for incident in incidents
+            if (own := marks.get((incident.id, incident.since), {}).get(user)) is not None
+            and incident.ended_at is None
+            and (incident.marked_at is None or own.at > incident.marked_at)
         )
 
     def _as_all_see(self, incident: Incident, marks: Marks) -> Incident:
@@ -141,12 +145,16 @@ class OwnMarks:
 
     def _standing(self) -> list[OwnMark]:
         """Return the marks on incidents that are still open."""
-        stand = {(one.id, one.since) for one in self._journal.incidents() if one.ended_at is None}
+        stand = {
+            (incident.id, incident.since)
+            for incident in self._journal.incidents()
+            if incident.ended_at is None
+        }
         marks = self._file.content()
         return [mark for key, said in marks.items() if key in stand for mark in said.values()]
 
     def _write(self, marks: Iterable[OwnMark]) -> None:
-        content = json.dumps([asdict(one) for one in marks]).encode()
+        content = json.dumps([asdict(mark) for mark in marks]).encode()
         if len(content) > MAX_BYTES:
             raise RefusedError("Too many marks", "The lab has no room for more.")
         self._file.write(content)

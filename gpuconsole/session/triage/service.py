@@ -124,10 +124,10 @@ class Triage:
     def incident(self, reference: str) -> Incident:
         """Return the incident of an id, or of the beginning of one that stands, with what can be
         done about it. UsageError when there is none or there are several."""
-        found = {one.id: one for one in self.incidents()}
+        found = {incident.id: incident for incident in self.incidents()}
         exact = found.get(reference)
         if exact is None:
-            stand = [one for one in self.incidents() if one.ended_at is None]
+            stand = [incident for incident in self.incidents() if incident.ended_at is None]
             begun = [one for one in stand if one.id.startswith(reference)] if reference else []
             if len(begun) != 1:
                 raise _unclear(reference, begun)
@@ -187,7 +187,9 @@ class Triage:
     def _noted(self) -> tuple[Incident, ...]:
         """Return the incidents that stand in the journal."""
         try:
-            return tuple(one for one in self._journal.incidents() if one.ended_at is None)
+            return tuple(
+                incident for incident in self._journal.incidents() if incident.ended_at is None
+            )
         except JournalError:
             return ()
 

@@ -99,7 +99,11 @@ class Shelf:
         if not spans:
             raise nothing(self._source)
         candidates = [min(max(at, span.first), span.last) for span in spans]
-        ahead = [one for one in candidates if direction == 0 or (one - at) * direction >= 0]
+        ahead = [
+            candidate
+            for candidate in candidates
+            if direction == 0 or (candidate - at) * direction >= 0
+        ]
         return min(ahead or candidates, key=lambda one: abs(one - at))
 
     def stretch(self, at: float) -> Stretch:

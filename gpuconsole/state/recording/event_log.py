@@ -135,7 +135,7 @@ def _check_times(*records: Any) -> None:
 @cache
 def _times_of(kind: Any) -> tuple[str, ...]:
     words = ("at", "since", "until", "seen")
-    return tuple(one.name for one in fields(kind) if one.name.rpartition("_")[2] in words)
+    return tuple(field.name for field in fields(kind) if field.name.rpartition("_")[2] in words)
 
 
 # --- records and JSON -----------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def plain(value: Any) -> Any:
 
 @cache
 def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
-    return tuple((one.name, _default(one)) for one in fields(kind) if one.init)
+    return tuple((field.name, _default(field)) for field in fields(kind) if field.init)
 
 
 def _default(one: Field[Any]) -> Any:

@@ -83,11 +83,11 @@ class DeviceNote:
     nvlink_errors: int | None = None
 
 
-_HOST_NOTE = tuple(one.name for one in fields(HostNote))
-_DEVICE_NOTE = tuple(one.name for one in fields(DeviceNote))
+_HOST_NOTE = tuple(field.name for field in fields(HostNote))
+_DEVICE_NOTE = tuple(field.name for field in fields(DeviceNote))
 _host_note, _device_note = attrgetter(*_HOST_NOTE), attrgetter(*_DEVICE_NOTE)
 _BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
-    one.name: one.default for one in fields(DeviceNote)
+    field.name: field.default for field in fields(DeviceNote)
 }
 # A meter that never rests: the power that it sums up is in the columns.
 _BLANK_DEVICE["energy_j"] = None
@@ -147,15 +147,15 @@ def _quick(host: Host) -> tuple[object, ...]:
         (facts.memory_total_mib, facts.disk_total_mib, facts.driver_version, facts.source),
         *(
             (
-                one.uuid,
-                one.index,
-                one.model,
-                one.memory_total_mib,
-                one.power_limit_w,
-                one.peers,
-                one.mig,
+                device.uuid,
+                device.index,
+                device.model,
+                device.memory_total_mib,
+                device.power_limit_w,
+                device.peers,
+                device.mig,
             )
-            for one in host.devices
+            for device in host.devices
         ),
     )
 
@@ -226,7 +226,7 @@ def _notes(run: Sequence[Seen]) -> list[list[object]]:
 @cache
 def _blank_note(place: int) -> tuple[object, ...]:
     blank = HostNote() if place < 0 else DeviceNote()
-    return tuple(getattr(blank, one.name) for one in fields(blank))
+    return tuple(getattr(blank, field.name) for field in fields(blank))
 
 
 def _document(place: int, note: tuple[object, ...]) -> dict[str, object]:

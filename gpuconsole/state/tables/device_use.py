@@ -82,7 +82,7 @@ def read_holdings(
         account, project, devices, cluster = words_of(task)
         parts = [(host, uuids_of(uuids))]
         if members != "[]":
-            parts += [(one.host, one.device_uuids) for one in codec.load_members(members)]
+            parts += [(member.host, member.device_uuids) for member in codec.load_members(members)]
         count = 0
         if cluster and not any(held for _, held in parts):
             # Of a job on a cluster Slurm alone knows the devices: as many as it asked for.

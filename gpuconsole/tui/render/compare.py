@@ -40,7 +40,7 @@ def columns_for(jobs: Sequence[Compared], width: int) -> Columns:
     widths = {
         name: min(
             MOST_PARAMETER,
-            max(LEAST_PARAMETER, len(name), *(len(one.parameters[name]) for one in jobs)),
+            max(LEAST_PARAMETER, len(name), *(len(job.parameters[name]) for job in jobs)),
         )
         for name in names
     }
@@ -63,7 +63,9 @@ def heading(ink: Ink, columns: Columns) -> list[Piece]:
     if columns.name:
         words += fit(ink.say("job"), columns.name) + " " * _GAP
     words += "".join(fit(name, cells) + " " * _GAP for name, cells in columns.parameters)
-    words += "".join(fit(ink.say(one), FIGURES, "right") + " " * _GAP for one in columns.figures)
+    words += "".join(
+        fit(ink.say(figure), FIGURES, "right") + " " * _GAP for figure in columns.figures
+    )
     return [(words + ink.say("state"), ink.muted)]
 
 
@@ -103,4 +105,4 @@ def plot_lines(ink: Ink, jobs: Sequence[Compared], metric: str, width: int, heig
 
 def with_metric(jobs: Sequence[Compared], metric: str) -> list[Compared]:
     """Return the jobs whose curves are drawn: the first that report the metric."""
-    return [one for one in jobs if metric in one.curves.curves][:MOST_PLOTTED]
+    return [job for job in jobs if metric in job.curves.curves][:MOST_PLOTTED]

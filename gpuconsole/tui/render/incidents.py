@@ -136,7 +136,7 @@ def moment(at: float, now: float) -> str:
 
 def counts(ink: Ink, incidents: Sequence[Incident], now: float) -> str:
     """Say how many are open of each severity."""
-    open_now = [one for one in incidents if one.state(now) is IncidentState.OPEN]
+    open_now = [incident for incident in incidents if incident.state(now) is IncidentState.OPEN]
     words = [
         f"{number} {ink.say(severity.value)}"
         for severity in Severity
@@ -210,9 +210,9 @@ def _jobs_hit(ink: Ink, incident: Incident, jobs: Mapping[str, Job]) -> str:
 def who_is_hit(incident: Incident, jobs: Mapping[str, Job], host: Host | None) -> str:
     """Name the first of the jobs that are hit, or else of the users at work there; count the
     others."""
-    names = [clean(jobs[one].task.name, 40) if one in jobs else one for one in incident.jobs]
+    names = [clean(jobs[job].task.name, 40) if job in jobs else job for job in incident.jobs]
     if not names and host is not None and incident.ended_at is None:
-        devices = [one for one in host.devices if incident.uuid in ("", one.uuid)]
+        devices = [device for device in host.devices if incident.uuid in ("", device.uuid)]
         users = (process.user for device in devices for process in device.processes)
         names = list(dict.fromkeys(clean(user, 40) for user in users if user))
     return names[0] + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""

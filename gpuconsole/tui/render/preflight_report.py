@@ -202,7 +202,7 @@ def _place(file: str, line: int, script: str) -> str:
 
 def places_of(edits: Sequence[Edit], script: str) -> str:
     """Return the lines that edits change, as one names them."""
-    spans = sorted((one.file, one.line, one.line + one.old.count("\n")) for one in edits)
+    spans = sorted((edit.file, edit.line, edit.line + edit.old.count("\n")) for edit in edits)
     return ", ".join(
         f"{short_path(file, script)}:{first}" + (f"-{last}" if last > first else "")
         for file, first, last in dict.fromkeys(spans)

@@ -78,7 +78,7 @@ class CompareScreen(ConsoleScreen):
     def action_copy(self) -> None:
         """Copy the points of the metric as CSV."""
         written = (
-            Written(one.job.id, one.job.task.name, one.curves) for one in self._rows.values()
+            Written(row.job.id, row.job.task.name, row.curves) for row in self._rows.values()
         )
         self.app.copy_to_clipboard(csv_text(written, (self._metric,)))
         self.tell(msg("Copied the points of {name} as CSV.", name=self._metric))

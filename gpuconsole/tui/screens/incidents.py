@@ -224,7 +224,9 @@ class TriageScreen(ListScreen):
     def _list(self, picture: Picture) -> None:
         """Make the rows when incidents, jobs, the filter or the minute have changed."""
         minute = int(picture.now // 15)
-        back = frozenset(one.id for one in picture.incidents if picture.recovering(one))
+        back = frozenset(
+            incident.id for incident in picture.incidents if picture.recovering(incident)
+        )
         made = (picture.incidents, picture.jobs, self._filter, self._resolved, minute, back)
         if (
             len(made) == len(self._made)
@@ -345,7 +347,9 @@ class TriageScreen(ListScreen):
         reach = known.end - known.times[0] if known.times else 0.0
         span = min(PLOTTED_S, max(LEAST_PLOTTED_S, reach))
         host = self.picture.snapshot.host(incident.host)
-        device = next((one for one in host.devices if one.uuid == uuid), None) if host else None
+        device = (
+            next((device for device in host.devices if device.uuid == uuid), None) if host else None
+        )
         memory, power = (device.memory_total_mib, device.power_limit_w) if device else (None, None)
         return [
             Curve("util", history.device(uuid, "utilization", span), "{:.0f} %".format, 100.0),

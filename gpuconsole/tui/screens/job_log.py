@@ -44,7 +44,7 @@ class LogScreen(SearchedLogScreen):
 
     def shown_attempt(self, job: Job) -> Attempt | None:
         """Return the attempt whose log is shown."""
-        chosen = [one for one in job.attempts if one.number == self._chosen_attempt]
+        chosen = [attempt for attempt in job.attempts if attempt.number == self._chosen_attempt]
         return chosen[0] if chosen else job.attempt
 
     def follow_log(self, job: Job) -> None:
@@ -106,7 +106,7 @@ class LogScreen(SearchedLogScreen):
         if job is None or attempt is None or len(job.attempts) < 2:
             self.tell("There is no other attempt.")
             return
-        numbers = [one.number for one in job.attempts]
+        numbers = [attempt.number for attempt in job.attempts]
         at = numbers.index(attempt.number) - 1
         self._chosen_attempt = numbers[at] if at >= 0 else 0
         self.follow_log(job)

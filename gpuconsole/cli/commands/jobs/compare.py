@@ -44,10 +44,10 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
     metric = metric or chosen_metric(found)
     rows = ranked(found, metric)
     if csv_file is not None:
-        written = (Written(one.job.id, one.job.task.name, one.curves) for one in rows)
+        written = (Written(row.job.id, row.job.task.name, row.curves) for row in rows)
         write_csv(csv_file, csv_text(written, (metric,) if metric else ()))
     if options().as_json:
-        listed = [_row(one, metric) for one in rows]
+        listed = [_row(row, metric) for row in rows]
         print_document({"metric": metric or None, "simulated": simulated, "jobs": listed})
     elif csv_file is None:
         from gpuconsole.cli.views import curves as curve_views

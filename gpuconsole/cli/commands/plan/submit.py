@@ -219,7 +219,7 @@ def submit(
 def _note_edits(task: Task) -> None:
     """Say where the shipped copy differs from the script."""
     if task.edits:
-        places = ", ".join(f"{Path(one.file).name}:{one.line}" for one in task.edits)
+        places = ", ".join(f"{Path(edit.file).name}:{edit.line}" for edit in task.edits)
         words = "The shipped copy is changed at {places}; your file stays as it is."
         note(msg(words, places=places))
 

@@ -124,7 +124,7 @@ async def _work(
     def tell(event: Event) -> None:
         nonlocal told
         told += 1
-        job = next((one.task.name for one in session.jobs() if one.id == event.subject), "")
+        job = next((job.task.name for job in session.jobs() if job.id == event.subject), "")
         note(joined(": ", (event.severity, name(event.subject), worded(event, job))))
         if session.lost is not None:
             stop.set()

@@ -30,7 +30,7 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
     The position that picks is never the item: only a list of whole numbers gives a number.
     `whole` says that these are all there are, so that the largest of them is a bound.
     """
-    found = [one for one in values[: _looked_at(values)] if not isinstance(one, More)]
+    found = [value for value in values[: _looked_at(values)] if not isinstance(value, More)]
     whole = whole and len(found) == len(values)
     if not found:
         return Unknown(run.file, run.line, REASON, why.root)
@@ -150,12 +150,12 @@ def _sequence(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
     """Merge place by place; lists that differ in length become one of unknown length."""
     first = found[0]
     sizes = [lengths.length_of(one) for one in found]
-    if all(isinstance(one, int) and one == sizes[0] for one in sizes):
+    if all(isinstance(size, int) and size == sizes[0] for size in sizes):
         columns = zip(*found, strict=True)
         return type(first)(item(run, list(column), why, whole) for column in columns)
     if isinstance(first, tuple) or 0 in sizes:
         return Unknown(run.file, run.line, REASON, why.root)
-    known = [one for one in sizes if isinstance(one, int)]
+    known = [size for size in sizes if isinstance(size, int)]
     high = max(known) if whole and len(known) == len(sizes) else None
     one = item(run, [inner for outer in found for inner in outer], why, whole)
     return lengths.opened(one, lengths.some(run, REASON, high, why))

@@ -227,7 +227,7 @@ def extreme(run: Run, smallest: bool, values: list[Value]) -> Value:
     """Return the least or the greatest of lengths and whole numbers; None where it is neither."""
     if not values or not all(map(_whole, values)):
         return None
-    lengths = [one for one in values if isinstance(one, Length)]
+    lengths = [value for value in values if isinstance(value, Length)]
     if not lengths:
         return None
     for one in values:
@@ -235,7 +235,7 @@ def extreme(run: Run, smallest: bool, values: list[Value]) -> Value:
         beyond = ast.LtE if smallest else ast.GtE
         if all(one is other or compare(beyond, one, other) for other in values):
             return one
-    highs = [one.high if isinstance(one, Length) else int(one) for one in values]
+    highs = [value.high if isinstance(value, Length) else int(value) for value in values]
     known = [one for one in highs if one is not None]
     if smallest:
         high = min(known) if known else None
@@ -341,7 +341,7 @@ def fewer(run: Run, more: More | None) -> More:
 def looked_up(run: Run, mapping: dict[Value, Value], why: Unknown) -> Unknown:
     """Return the value of a key that is not known: a number where all values are numbers."""
     values = [one for one in list(mapping.values())[:64] if not isinstance(one, More)]
-    if values and all(isinstance(one, (int, SomeInt)) for one in values):
+    if values and all(isinstance(value, (int, SomeInt)) for value in values):
         return SomeInt(run.file, run.line, "a number that is looked up by data", why.root)
     return why
 

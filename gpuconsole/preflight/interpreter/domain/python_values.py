@@ -199,7 +199,7 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
 
 def going_over(interp: Interpreter, *values: Value) -> None:
     """Count the work of an operation that goes over the items or letters of values once."""
-    longest = max((len(one) for one in values if isinstance(one, _LONG)), default=0)
+    longest = max((len(value) for value in values if isinstance(value, _LONG)), default=0)
     if longest >= _ITEMS_PER_STEP:
         interp.tick(longest // _ITEMS_PER_STEP)
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def in_order(interp: Interpreter, items: list[Value], options: dict[str, Value]) -> Value:
     """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
     key = options.get("key")
-    keys = items if key is None else [interp.call(key, [one], {}) for one in items]
+    keys = items if key is None else [interp.call(key, [item], {}) for item in items]
     unknown = first_unknown(keys, options.get("reverse")) or interp.too_much(keys)
     if unknown is not None:
         return unknown
-    if any(getattr(one, "cls", None) is not None for one in keys):
-        keys = [cmp_to_key(lambda a, b: _three_way(interp, a, b))(one) for one in keys]
+    if any(getattr(key, "cls", None) is not None for key in keys):
+        keys = [cmp_to_key(lambda a, b: _three_way(interp, a, b))(key) for key in keys]
     try:
         places = sorted(range(len(items)), key=keys.__getitem__,
                         reverse=bool(options.get("reverse")))  # fmt: skip

@@ -81,7 +81,7 @@ def joined(run: Run, between: str, parts: list[Value]) -> Value:
 def mapped(run: Run, text: DrawnText, change: Callable[[str], Value]) -> Value:
     """Return the text with each word changed."""
     run.interp.tick(len(text.words))
-    made = [change(one) for one in text.words]
+    made = [change(word) for word in text.words]
     if not all(isinstance(one, str) for one in made):
         return plain(replace(text))
     return one_of(run, made, text.between)

@@ -89,7 +89,7 @@ def _listed(value: Sequence[Value]) -> str | None:
 
 
 def _is_simple(values: Sequence[Value]) -> bool:
-    return all(isinstance(one, (int, float, str)) for one in values)
+    return all(isinstance(value, (int, float, str)) for value in values)
 
 
 def _made(interp: Interpreter, text: str) -> str:
@@ -100,7 +100,7 @@ def _made(interp: Interpreter, text: str) -> str:
 
 def _long(fields: int, values: Sequence[Value]) -> bool:
     """Whether fields filled with these values could make a long text."""
-    longest = max((len(one) for one in values if isinstance(one, str)), default=0)
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
     return fields > MAX_FIELDS or max(1, fields) * longest > MAX_LENGTH
 
 
@@ -116,7 +116,7 @@ def _wide(template: str) -> bool:
 
 def searched(interp: Interpreter, text: Value, *parts: Value) -> Unknown | None:
     """Count the work of looking for parts in a text; why not, where that could take long."""
-    longest = max((len(one) for one in parts if isinstance(one, (str, bytes))), default=0)
+    longest = max((len(part) for part in parts if isinstance(part, (str, bytes))), default=0)
     if len(text) * longest > MAX_SEARCHED:
         return interp.run.unknown("a text too long to search")
     interp.tick(len(text) // _LETTERS_PER_STEP + len(text) * longest // _COMPARED_PER_STEP)
@@ -146,11 +146,11 @@ def padded(run: Run, value: str, name: str, args: Any) -> Value:
 def joined_or_replaced(interp: Interpreter, value: str, name: str, args: Any) -> Value:
     if name == "join":
         parts = list(interp.iterate(args[0]))
-        if any(isinstance(one, string_sets.DrawnText) for one in parts):
+        if any(isinstance(part, string_sets.DrawnText) for part in parts):
             made = string_sets.joined(interp.run, value, parts)
             return interp.run.unknown("text made from a value that is not known") if (
                 made is None) else made  # fmt: skip
-        if not all(isinstance(one, str) for one in parts):
+        if not all(isinstance(part, str) for part in parts):
             return interp.run.unknown("text made from a value that is not known")
         if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:
             return interp.run.unknown("text too long to follow")

@@ -191,7 +191,7 @@ class Scope:
         """Drop the names at the end of a call; as in Python a closure holds only what it reads."""
         if not self.captured:
             kept = self.wanted | {"class?", "self?"} if self.wanted else self.wanted
-            for name in [one for one in self.names if one not in kept]:
+            for name in [name for name in self.names if name not in kept]:
                 del self.names[name]
 
     def module(self) -> Scope:

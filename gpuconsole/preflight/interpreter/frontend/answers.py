@@ -183,10 +183,10 @@ def decided(interp: Interpreter, written: ast.expr, test: Value) -> bool | None:
 
 def weightless(*values: Value) -> bool:
     """Whether what differs cannot be a size: a figure of a metric, or not known at all."""
-    figures = (isinstance(one, SomeNumber) and not isinstance(one, SomeInt) for one in values)
-    if any(figures) or any(isinstance(one, float) for one in values):
+    figures = (isinstance(value, SomeNumber) and not isinstance(value, SomeInt) for value in values)
+    if any(figures) or any(isinstance(value, float) for value in values):
         return True
-    return all(isinstance(one, Unknown) or one is None for one in values)
+    return all(isinstance(value, Unknown) or value is None for value in values)
 
 
 def _numeric(name: str) -> bool:

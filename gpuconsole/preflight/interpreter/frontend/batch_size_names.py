@@ -38,7 +38,7 @@ def _constants(tree: ast.Module) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
         pairs: list[tuple[str, ast.expr | None]] = []
         if isinstance(node, ast.Assign):
-            pairs = [(_name(one), node.value) for one in node.targets]
+            pairs = [(_name(target), node.value) for target in node.targets]
         elif isinstance(node, ast.AnnAssign):
             pairs = [(_name(node.target), node.value)]
         elif isinstance(node, ast.keyword):

@@ -85,7 +85,7 @@ class Parser(Native):
             made.required = True
         if not self.taken.isdisjoint(flags):
             run.interp.tick(len(self.options) // 4)
-            self.options = [one for one in self.options if not set(one.flags) & set(flags)]
+            self.options = [option for option in self.options if not set(option.flags) & set(flags)]
         self.taken.update(flags)
         self.options.append(made)
 
@@ -114,7 +114,7 @@ class Parser(Native):
     def do_get_default(self, run: Run, dest: Value) -> Value:
         """Give a default."""
         run.interp.tick(len(self.options) // 8)
-        found = next((one for one in self.options if one.dest == dest), None)
+        found = next((option for option in self.options if option.dest == dest), None)
         return self.defaults.get(dest, None if found is None else initial(run, found))
 
     @exposed.method("parse_known_args")
@@ -261,7 +261,7 @@ class Reader:
             self._command(option, words)
             return
         # Places that come later need a word each, too.
-        later = sum(1 for one in self.places if one.required)
+        later = sum(1 for place in self.places if place.required)
         free = list(self._free(words))
         if option.most > 1 and option.nargs != "...":
             kept = free[: max(0, len(free) - later)]

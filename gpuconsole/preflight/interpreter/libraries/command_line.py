@@ -133,7 +133,7 @@ def check_choices(run: Run, option: Option, text: str, value: Value) -> None:
         choices = list(choices)
     if not isinstance(choices, (list, tuple)) or isinstance(value, Unknown):
         return
-    if any(isinstance(one, Unknown) for one in choices):
+    if any(isinstance(choice, Unknown) for choice in choices):
         return
     if run.setting.batch is not None and value == run.setting.batch:
         # Asked for by preflight, not by the command line.

@@ -44,4 +44,4 @@ class Module(Namespace):
 
 
 def _networks(values: Iterable[Value]) -> bool:
-    return any(isinstance(one, Layer) for one in values)
+    return any(isinstance(value, Layer) for value in values)

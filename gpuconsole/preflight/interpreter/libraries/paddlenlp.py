@@ -226,7 +226,7 @@ class TextData(Library):
     @exposed.prop("label_list")
     def get_label_list(self, run: Run) -> Value:
         """Give the classes."""
-        count = next((CLASSES[one] for one in self.names if one in CLASSES), None)
+        count = next((CLASSES[name] for name in self.names if name in CLASSES), None)
         if count is None:
             return run.unknown("the classes of the data set")
         return [str(place) for place in range(count)]

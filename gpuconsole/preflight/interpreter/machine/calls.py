@@ -88,7 +88,7 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
         tensors = [one for one in args if isinstance(one, Tensor)]
         if tensors and interp.run.findings.lost is None:
             interp.run.findings.lost = target
-        if any(one.needs_grad for one in tensors):
+        if any(tensor.needs_grad for tensor in tensors):
             interp.run.block(target)
         else:
             interp.run.note_unknown(target)

@@ -97,7 +97,7 @@ def _others(
     left = turns.left()
     turns.finish(interp, (), Scope(None))
     each, rest = divmod(len(made), turns.count)
-    even = not rest and not any(one.ifs for one in parts)
+    even = not rest and not any(part.ifs for part in parts)
     if even and left is not None and each * left <= lengths.MAX_KNOWN:
         made.extend(made[-each:] * left if each else [])
     elif even and left is not None:

@@ -66,8 +66,8 @@ def is_general(wanted: Value) -> bool:
     """Whether a handler takes any error, so that nothing tells what it was written for."""
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     return any(
-        isinstance(one, NativeClass) and one.name in ("Exception", "BaseException")
-        for one in kinds
+        isinstance(kind, NativeClass) and kind.name in ("Exception", "BaseException")
+        for kind in kinds
     ) or wanted is None  # fmt: skip
 
 

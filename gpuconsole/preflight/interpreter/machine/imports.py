@@ -169,7 +169,7 @@ class Importer:
         for folder in [*self.project.parents][:MAX_UPWARD] if part.isidentifier() else ():
             inner = "/".join(name.split("."))
             names = (f"{part}.py", f"{part}/__init__.py", f"{inner}.py", f"{inner}/__init__.py")
-            if any((folder / one).exists() for one in names):
+            if any((folder / name).exists() for name in names):
                 return msg(
                     "; it lies outside the project folder: give --project {folder}", folder=folder
                 )
@@ -373,7 +373,7 @@ def _import_all(interp: Interpreter, owner: Value, scope: Scope) -> None:
     if isinstance(public, (list, tuple)):
         chosen = [one for one in public if isinstance(one, str)]
     else:
-        chosen = [one for one in names if not one.startswith("_")]
+        chosen = [name for name in names if not name.startswith("_")]
     for name in chosen:
         found = names[name] if name in names else interp.imports.inside(owner, name)
         if found is not None:

@@ -228,7 +228,7 @@ def _own_keys(loop: ast.For) -> bool:
         for one in ast.walk(statement)
         if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)
     ]
-    return bool(keys) and all(_counts(one, counter.id) for one in keys)
+    return bool(keys) and all(_counts(key, counter.id) for key in keys)
 
 
 def _counts(key: ast.expr, counter: str) -> bool:
@@ -247,7 +247,7 @@ def _counts(key: ast.expr, counter: str) -> bool:
             _counts(one, counter) for one in sides
         )
     if isinstance(key, ast.JoinedStr):
-        values = [one.value for one in key.values if isinstance(one, ast.FormattedValue)]
+        values = [value.value for value in key.values if isinstance(value, ast.FormattedValue)]
         return len(values) == 1 and _counts(values[0], counter)
     return False
 
@@ -293,7 +293,7 @@ def containers(scope: Scope) -> list[tuple[Value, int]]:
     pending: list[tuple[Value, int]] = []
     at: Scope | None = scope
     while at is not None:
-        pending.extend((one, 0) for one in list(at.names.values()))
+        pending.extend((name, 0) for name in list(at.names.values()))
         at = at.parent
     met: set[int] = set()
     for value, depth in pending:

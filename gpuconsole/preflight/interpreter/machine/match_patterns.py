@@ -82,14 +82,14 @@ def _mapping(
 ) -> bool | None:
     if not isinstance(value, dict):
         return False
-    keys = [machine.eval(one, scope) for one in pattern.keys]
-    if any(isinstance(one, Unknown) for one in keys):
+    keys = [machine.eval(key, scope) for key in pattern.keys]
+    if any(isinstance(key, Unknown) for key in keys):
         return None
-    if any(one not in value for one in keys):
+    if any(key not in value for key in keys):
         return False
     if pattern.rest is not None:
         scope.names[pattern.rest] = {k: v for k, v in value.items() if k not in keys}
-    pairs = zip(pattern.patterns, (value[one] for one in keys), strict=True)
+    pairs = zip(pattern.patterns, (value[key] for key in keys), strict=True)
     return _all(matches(machine, p, v, scope) for p, v in pairs)
 
 

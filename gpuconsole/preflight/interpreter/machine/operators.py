@@ -197,7 +197,7 @@ def plain_key(run: Run, key: Value) -> Value:
 def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
     """Return the value of a key that is not known: what all values are, or a number as they."""
     values = [one for one in list(target.values())[:64] if not isinstance(one, More)]
-    same = all(equality.same(values[0], one) for one in values[1:])
+    same = all(equality.same(values[0], value) for value in values[1:])
     if values and same and not isinstance(values[0], (int, float)):
         return values[0]
     why = why or run.unknown("a value that is looked up by data")

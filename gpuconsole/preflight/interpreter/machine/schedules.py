@@ -163,7 +163,7 @@ def _truth(interp: Interpreter, test: ast.expr, scope: Scope, name: str, value: 
     before = scope.names.get(name)
     scope.names[name] = value
     try:
-        if any(scope.find(one) is None for one in _names(test)):
+        if any(scope.find(name) is None for name in _names(test)):
             return None
         return interp.truth(interp.eval(test, scope))
     finally:

@@ -199,7 +199,7 @@ def _decorate(interp: Interpreter, made: Value, decorators: list[ast.expr], scop
 
 def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> Any:
     # `Generic[T]` is a base like `Generic`.
-    named = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
+    named = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     bases = tuple(introspection.class_bases([interp.eval(one, scope) for one in named]))
     made = UserClass(node.name, bases, node.lineno)
     for base in bases:

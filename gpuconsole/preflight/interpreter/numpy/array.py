@@ -134,11 +134,11 @@ def with_scalar(dtype: str, scalar: Value) -> str:
 def spread(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the broadcast shape; ShapeFault where there is none."""
     out: list[int] = []
-    for extents in zip_longest(*(reversed(one) for one in shapes), fillvalue=1):
+    for extents in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
         wide = [one for one in extents if one != 1]
         known = [one for one in wide if type(one) is not Bound]
         if any(one != known[0] for one in known):
-            words = " and ".join(str(list(one)) for one in shapes)
+            words = " and ".join(str(list(shape)) for shape in shapes)
             raise ShapeFault(f"arrays of {words} do not broadcast", *shapes)
         out.append(known[0] if known else wide[0] if wide else 1)
     return tuple(reversed(out))
@@ -258,7 +258,7 @@ def known_data(value: Value) -> Value:
             return list(value)
         if all(isinstance(one, (list, tuple)) for one in value):
             rows = [known_data(one) for one in value]
-            return rows if all(isinstance(one, list) for one in rows) else None
+            return rows if all(isinstance(row, list) for row in rows) else None
     return None
 
 
@@ -340,9 +340,9 @@ def reduced(array: Array, axis: Value, keepdims: Value, dtype: str) -> Array:
 def picked(run: Run, array: Array, key: Value) -> Value:
     """Return `array[key]`; a mask or an open slice picks at most as many as there are."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    if any(one is Ellipsis for one in keys):
+    if any(key is Ellipsis for key in keys):
         at = next(place for place, one in enumerate(keys) if one is Ellipsis)
-        used = sum(_axes(one) for one in keys if one is not None and one is not Ellipsis)
+        used = sum(_axes(key) for key in keys if key is not None and key is not Ellipsis)
         keys[at : at + 1] = [slice(None)] * (len(array.shape) - used)
     exact = isinstance(keys[0], int) and not isinstance(keys[0], (bool, Bound)) if keys else False
     written = isinstance(array.data, list) and len(keys) == 1 and exact

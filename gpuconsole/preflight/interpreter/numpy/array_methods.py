@@ -105,7 +105,7 @@ def transposed(run: Run, x: Array, *order: Value) -> Value:
         return x.viewed(x.shape[::-1])
     if len(axes) != len(x.shape):
         raise ShapeFault(f"transpose of {list(x.shape)} by {list(axes)}", x.shape, tuple(axes))
-    return x.viewed(tuple(x.shape[one] for one in axes))
+    return x.viewed(tuple(x.shape[axis] for axis in axes))
 
 
 def swapped(run: Run, x: Array, first: int, second: int) -> Value:

@@ -85,12 +85,12 @@ def stored(
 def held(numbers: Sequence[Number], dtype: str) -> list[Number] | None:
     """Return numbers as an array of a type holds them; None where it might not."""
     if dtype in _WHOLE:
-        whole = [one for one in numbers if isinstance(one, int) and abs(one) < LARGEST]
+        whole = [number for number in numbers if isinstance(number, int) and abs(number) < LARGEST]
         return list(whole) if len(whole) == len(numbers) else None
     if dtype != "float64" and dtype not in _PACKED:
         return None
     try:
-        found = [float(one) for one in numbers]
+        found = [float(number) for number in numbers]
         if dtype in _PACKED:
             found = [struct.unpack(_PACKED[dtype], struct.pack(_PACKED[dtype], one))[0]
                      for one in found]  # fmt: skip
@@ -116,7 +116,7 @@ def cast(value: Value, dtype: str) -> Value:
 
 def counts(numbers: Sequence[Number]) -> list[int]:
     """Return how often each different number occurs, in their order."""
-    return [list(numbers).count(one) for one in sorted(set(numbers))]
+    return [list(numbers).count(number) for number in sorted(set(numbers))]
 
 
 def _first(row: list[Number] | None) -> Value:

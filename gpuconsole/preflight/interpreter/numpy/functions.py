@@ -192,7 +192,7 @@ def _pairwise(kind: str = "", name: str = "") -> Call:
 
 
 def _kind_of(name: str, *numbers: Value) -> str:
-    whole = name != "divide" and all(isinstance(one, int) for one in numbers)
+    whole = name != "divide" and all(isinstance(number, int) for number in numbers)
     return "int64" if whole else "float64"
 
 

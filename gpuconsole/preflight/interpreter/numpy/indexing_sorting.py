@@ -75,8 +75,8 @@ def _histogram(run: Run, value: Value, bins: Value = 10, *_: Value, density: Val
 
 def _histogram2d(run: Run, x: Value, y: Value, bins: Value = 10, *_: Value, **__: Value) -> Value:
     parts = bins if isinstance(bins, (list, tuple)) and len(bins) == 2 else (bins, bins)
-    sizes = [one if isinstance(one, int) else shape_of(one)[0][0] - 1 for one in parts]
-    return (Array(tuple(sizes), "float64"), *(Array((one + 1,), "float64") for one in sizes))
+    sizes = [part if isinstance(part, int) else shape_of(part)[0][0] - 1 for part in parts]
+    return (Array(tuple(sizes), "float64"), *(Array((size + 1,), "float64") for size in sizes))
 
 
 def _partition(run: Run, x: Array, *_: Value, axis: Value = -1, **__: Value) -> Value:
@@ -174,7 +174,7 @@ def _ravelled(run: Run, where: Value, *_: Value, **__: Value) -> Value:
 
 
 def _broadcast(run: Run, *parts: Value) -> Value:
-    made = [make(run, one) for one in parts]
+    made = [make(run, part) for part in parts]
     unknown = first_unknown(*made)
     if unknown is not None:
         return unknown
@@ -333,7 +333,7 @@ class Joined(Native):
             parts.append(Array(wide, made.dtype))
         axis = -1 if self.columns else 0
         shape = list(parts[0].shape)
-        shape[axis] = sum(one.shape[axis] for one in parts)
+        shape[axis] = sum(part.shape[axis] for part in parts)
         kind = parts[0].dtype
         for one in parts[1:]:
             kind = promote(kind, one.dtype)

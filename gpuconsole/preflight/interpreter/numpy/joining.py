@@ -39,9 +39,9 @@ def _parts(run: Run, parts: Value) -> list[tuple[tuple[int, ...], str]] | Unknow
         known = lengths.items_of(items)
         items = known[:1] * count.high
     unknown = first_unknown(*items)
-    if unknown is not None and any(isinstance(one, Unknown) for one in items):
+    if unknown is not None and any(isinstance(item, Unknown) for item in items):
         return plain(unknown)
-    return [shape_of(one) for one in items]
+    return [shape_of(item) for item in items]
 
 
 def _joined_type(parts: Sequence[tuple[tuple[int, ...], str]]) -> str:
@@ -225,7 +225,7 @@ def broadcast_to(run: Run, value: Value, shape: Value, **_: Value) -> Value:
 
 def meshgrid(run: Run, *parts: Value, indexing: Value = "xy", **_: Value) -> Value:
     """Make a grid for each axis."""
-    found = [shape_of(one) for one in parts]
+    found = [shape_of(part) for part in parts]
     sizes = [shape[0] for shape, _ in found]
     if indexing == "xy" and len(sizes) > 1:
         sizes[:2] = sizes[1::-1]

@@ -180,7 +180,7 @@ def fft() -> Namespace:
 
 
 def _einsum(run: Run, rule: Value, *parts: Value, **_: Value) -> Value:
-    made = [make(run, one) for one in parts]
+    made = [make(run, part) for part in parts]
     unknown = first_unknown(rule, *made)
     if unknown is not None:
         return unknown
@@ -198,7 +198,7 @@ def _einsum(run: Run, rule: Value, *parts: Value, **_: Value) -> Value:
                                  *(each.shape for each in made))  # fmt: skip
     if not arrow:
         letters = inputs.replace(",", "")
-        output = "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
+        output = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     kind = made[0].dtype
     for one in made[1:]:
         kind = promote(kind, one.dtype)
@@ -280,7 +280,7 @@ def _dtype_kept(run: Run, x: Array, *args: Value, **kwargs: Value) -> Value:
 
 
 def _result_type(run: Run, *parts: Value) -> Value:
-    kinds = [getattr(one, "dtype", None) or dtype_name(one, "float64") for one in parts]
+    kinds = [getattr(part, "dtype", None) or dtype_name(part, "float64") for part in parts]
     kind = kinds[0]
     for one in kinds[1:]:
         kind = promote(kind, one)

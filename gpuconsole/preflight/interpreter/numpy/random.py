@@ -271,7 +271,7 @@ def _weighted(run: Run, items: Value, weights: Value = None, *_: Value, k: Value
               **__: Value) -> Value:  # fmt: skip
     """`random.choices`: what has no weight is never drawn."""
     known = isinstance(items, (list, tuple)) and isinstance(weights, (list, tuple))
-    if known and len(items) == len(weights) and any(one != 0 for one in weights):
+    if known and len(items) == len(weights) and any(weight != 0 for weight in weights):
         pairs = zip(items, weights, strict=True)
         items = [one for one, weight in pairs if isinstance(weight, Unknown) or weight != 0]
     return _sample(run, items, k)

@@ -128,7 +128,7 @@ def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
             made[key] = run.interp.binary(ast.Add, made[key], run.interp.binary(
                 ast.Mult, times, sign))  # fmt: skip
         return None
-    if isinstance(items, (str, list, tuple)) and all(type(one) is str for one in items):
+    if isinstance(items, (str, list, tuple)) and all(type(item) is str for item in items):
         found = Count(items)
         run.interp.tick(len(items) // 16)
         if len(found) <= MAX_PLAIN and all(type(made[one]) is int for one in found):
@@ -183,7 +183,7 @@ def _lazy(make: Callable[..., Iterator[Value]]) -> Callable[..., Value]:
 
 
 def _listed(run: Run, parts: tuple[Value, ...]) -> list[list[Value]]:
-    return [list(run.interp.iterate(one)) for one in parts]
+    return [list(run.interp.iterate(part)) for part in parts]
 
 
 def _chain(run: Run, *parts: Value) -> Iterator[Value]:

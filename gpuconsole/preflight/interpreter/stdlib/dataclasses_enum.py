@@ -118,7 +118,7 @@ def equal(interp: Interpreter, left: Value, right: Value) -> bool:
     if not isinstance(kind, UserClass) or getattr(right, "cls", None) is not kind:
         return False
     names = list(fields_of(kind))
-    pairs = ((left.attrs.get(one), right.attrs.get(one)) for one in names)
+    pairs = ((left.attrs.get(name), right.attrs.get(name)) for name in names)
     return all(interp.truth(interp.compare(ast.Eq, a, b)) is True for a, b in pairs)
 
 
@@ -327,7 +327,7 @@ def namedtuple(run: Run, name: Value, fields: Value, *_: Value, defaults: Value 
     if isinstance(fields, str):
         names = fields.replace(",", " ").split()
     elif isinstance(fields, (list, tuple)):
-        names = [one if isinstance(one, str) else one[0] for one in fields]
+        names = [field if isinstance(field, str) else field[0] for field in fields]
     else:
         return run.unknown("a named tuple whose fields are not known")
     cls = UserClass(str(name), (NativeClass(Record, "tuple"),), run.line)

@@ -91,7 +91,7 @@ class Stream(Native):
         begin, self.at = self.at, len(text)
         lines = text[begin:].splitlines(keepends=True)
         run.interp.tick(len(lines) // 16)
-        return [self.given(one) for one in lines]
+        return [self.given(line) for line in lines]
 
     @exposed.method("readline")
     def do_readline(self, run: Run, *_: Value) -> Value:

@@ -72,8 +72,8 @@ def walked(run: Run, name: Value = ".", *_: Value, **__: Value) -> Value:
     while pending and len(made) < MAX_NAMES:
         place, shown, depth = pending.pop(0)
         names = names_in(run, place) or []
-        inner = [one for one in names if (place / one).is_dir()]
-        made.append((shown, list(inner), [one for one in names if one not in inner]))
+        inner = [name for name in names if (place / name).is_dir()]
+        made.append((shown, list(inner), [name for name in names if name not in inner]))
         if depth < MAX_DEPTH:
             pending.extend((place / one, os.path.join(shown, one), depth + 1) for one in inner)
     return made

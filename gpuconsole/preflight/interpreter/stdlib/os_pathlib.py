@@ -146,7 +146,7 @@ class Place(Native):
         names = os_listing.listed(run, self.text)
         if isinstance(names, Unknown):
             return names
-        return [Place(os.path.join(self.text, one)) for one in names]
+        return [Place(os.path.join(self.text, name)) for name in names]
 
     @exposed.method("is_dir")
     def do_is_dir(self, run: Run) -> Value:
@@ -196,16 +196,16 @@ class Place(Native):
 
 
 def _as_places(names: Value) -> Value:
-    return [Place(one) for one in names] if isinstance(names, list) else names
+    return [Place(name) for name in names] if isinstance(names, list) else names
 
 
 def joined(run: Run, *parts: Value) -> Value:
     """Join path names."""
     unknown = first_unknown(*parts)
-    texts = [json_yaml.path_text(one) for one in parts]
-    if unknown is not None or not texts or not all(isinstance(one, str) for one in texts):
+    texts = [json_yaml.path_text(part) for part in parts]
+    if unknown is not None or not texts or not all(isinstance(text, str) for text in texts):
         return unknown or run.unknown("a path that is not known")
-    return os.path.join(*[one for one in texts if one is not None])
+    return os.path.join(*[text for text in texts if text is not None])
 
 
 def absolute(run: Run, text: str) -> str:

@@ -95,7 +95,7 @@ def _math() -> Namespace:
             numbers = [operators.plain_key(run, one) for one in args]
             if first_unknown(*args) is None and first_unknown(*numbers) is not None:
                 return run.number("a number out of data")
-            if sum(one.bit_length() for one in numbers if isinstance(one, int)) > MAX_BITS:
+            if sum(number.bit_length() for number in numbers if isinstance(number, int)) > MAX_BITS:
                 return run.unknown("numbers too large to follow")
             return first_unknown(*args) or function(*numbers)
 

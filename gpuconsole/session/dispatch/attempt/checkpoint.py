@@ -38,7 +38,7 @@ def holder_of(job: Job, snapshot: FleetSnapshot) -> str:
     if not job.task.checkpoint_dir:
         return ""
     hosts = {host.name for host in snapshot.hosts}
-    ran = (one.host for one in reversed(job.attempts) if may_have_run(one))
+    ran = (attempt.host for attempt in reversed(job.attempts) if may_have_run(attempt))
     return next((host for host in ran if host in hosts), "")
 
 

@@ -405,7 +405,7 @@ def _whereto(
     if outcome.state is JobState.OOM:
         return outcome.state, "oom", outcome.cause
     if away:
-        before = sum(one.ended_by == "lost-host" for one in job.attempts)
+        before = sum(attempt.ended_by == "lost-host" for attempt in job.attempts)
         state = JobState.QUEUED if before < job.task.retries else JobState.FAILED
         return state, "lost-host", f"{away} went away while it ran there. {outcome.cause}"
     return outcome.state, "own", outcome.cause

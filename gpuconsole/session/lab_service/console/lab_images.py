@@ -71,7 +71,7 @@ class LabImaging(Imaging):
         )  # fmt: skip
         if check.id:
             self.notes.keep(check)
-        return check, [clean(one, 2000) for one in said.faults[:_MOST_FAULTS]]
+        return check, [clean(fault, 2000) for fault in said.faults[:_MOST_FAULTS]]
 
     async def copy(
         self,

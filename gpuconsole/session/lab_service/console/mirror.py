@@ -158,14 +158,15 @@ class Mirror:
         if told.jobs:
             self._jobs = None
         if told.incidents is not None:
-            self._marked = {(one.id, one.since): one for one in told.incidents}
+            self._marked = {(incident.id, incident.since): incident for incident in told.incidents}
             self._show_incidents()
         self._add_events(told.events)
 
     def _show_incidents(self) -> None:
         """Put the user's own marks on what everybody sees."""
         self.incidents = tuple(
-            _with_mark_of(one, self._marked.get((one.id, one.since))) for one in self._incidents
+            _with_mark_of(incident, self._marked.get((incident.id, incident.since)))
+            for incident in self._incidents
         )
 
     def _add_events(self, events: tuple[tuple[int, Event], ...]) -> None:
@@ -326,7 +327,7 @@ class LabJournal(ShownJournal):
 
     def events_after(self, number: int) -> list[tuple[int, Event]]:
         """Return the events after that number that this user may see, oldest first."""
-        return [one for one in self._mirror.events if one[0] > number and one[1].kind]
+        return [event for event in self._mirror.events if event[0] > number and event[1].kind]
 
     def observations(self) -> tuple[Observation, ...]:
         """Return what was seen of the user's own runs, oldest first."""

@@ -101,7 +101,7 @@ class _Pass:
         around, run.tape.moment = (run.tape.moment, run.tape.layer), "backward"
         degrees = in_degrees(roots, reachable(roots))
         needed = self._needed(roots)
-        ready = deque(one for one in roots if not degrees[id(one)])
+        ready = deque(root for root in roots if not degrees[id(root)])
         del roots
         while ready:
             run.steps += 6
@@ -243,7 +243,7 @@ class _Pass:
         if self.run.mode.kept is not None and id(leaf) not in self.run.mode.kept:
             # It travels to the process that owns it once the buffer is full.
             self.groups.append(grad.storage)
-            if sum(one.nbytes for one in self.groups) > TRAVELLING:
+            if sum(group.nbytes for group in self.groups) > TRAVELLING:
                 self.groups.clear()
             return
         kept = leaf.grad

@@ -52,11 +52,11 @@ def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value
             run.tape.flops = flops + (run.tape.flops - flops) / 3
             run.mode.amp = around
             moment = run.tape.moment
-            outputs = [one for one in _tensors(again) if one.node is not None]
+            outputs = [tensor for tensor in _tensors(again) if tensor.node is not None]
             backward_all(run, outputs, [None] * len(outputs))
             run.tape.moment = moment
-            given = [one for one in _tensors([*again_args, *again_kwargs.values()])
-                     if one.needs_grad]  # fmt: skip
+            given = [tensor for tensor in _tensors([*again_args, *again_kwargs.values()])
+                     if tensor.needs_grad]  # fmt: skip
             return [one.grad.storage if one.grad is not None else None for one in given]
 
         node.replay = replay
@@ -79,7 +79,7 @@ def _hooked(run: Run, function: Value, args: list[Value], kwargs: dict[str, Valu
     made, run.mode.nodes = run.mode.nodes, before
     if isinstance(out, Unknown) or not made:
         return out
-    held = [one.storage for one in _tensors([*args, *kwargs.values()])]
+    held = [tensor.storage for tensor in _tensors([*args, *kwargs.values()])]
     waiting = [(node, len(node.saved)) for node in made]
     for node in made:
         node.saved = []

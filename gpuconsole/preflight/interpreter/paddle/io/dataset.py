@@ -75,12 +75,12 @@ class TensorDataset(Library):
     def init(self, run: Run, tensors: Value) -> None:
         """Keep the tensors."""
         self.tensors = list(tensors)
-        if any(not isinstance(one, (Tensor, Array)) for one in self.tensors):
+        if any(not isinstance(tensor, (Tensor, Array)) for tensor in self.tensors):
             raise TypeError("a TensorDataset of something else than tensors")
 
     def sample(self, interp: Interpreter) -> Value:
         """Give one row of each."""
-        return tuple(Array(one.shape[1:], one.dtype) for one in self.tensors)
+        return tuple(Array(tensor.shape[1:], tensor.dtype) for tensor in self.tensors)
 
     def count(self, interp: Interpreter) -> Value:
         """Number of rows."""

@@ -44,7 +44,7 @@ def batch(run: Run, reader: Value, batch_size: Value, drop_last: Value = False) 
         if unknown is not None:
             raise Blocked(unknown)
         run.found_batch(size)
-        samples = list(islice((lengths.likeness(one) for one in _items(run, reader)), 1))
+        samples = list(islice((lengths.likeness(item) for item in _items(run, reader)), 1))
         before = run.progress.backwards
         for count in range(MAX_BATCHES if samples else 0):
             if count >= MAX_UNUSED and run.progress.optimizers and run.progress.backwards == before:

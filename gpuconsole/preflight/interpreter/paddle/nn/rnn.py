@@ -73,9 +73,9 @@ class Recurrent(Layer):
         """Lay all weights side by side, in a block beside their own, which a program keeps."""
         weights = [one for _, one in self.parameters()]
         if run.program.drafting is not None:
-            run.parameter((sum(one.size for one in weights),), trainable=False)
+            run.parameter((sum(weight.size for weight in weights),), trainable=False)
         else:
-            run.scratch(sum(one.nbytes for one in weights))
+            run.scratch(sum(weight.nbytes for weight in weights))
 
     def forward(self, run: Run, x: Tensor, initial_states: Value = None,
                 sequence_length: Value = None) -> Value:  # fmt: skip

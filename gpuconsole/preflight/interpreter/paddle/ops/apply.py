@@ -264,7 +264,7 @@ def concat(run: Run, parts: Sequence[Tensor], axis: int) -> Tensor:
                 one.shape,
             )
     shape = list(first.shape)
-    shape[axis] = sum(one.shape[axis] for one in parts)
+    shape[axis] = sum(part.shape[axis] for part in parts)
     return apply(run, "concat", parts, shape)
 
 
@@ -354,8 +354,8 @@ def transpose(run: Run, x: Tensor, order: Sequence[int]) -> Tensor:
     axes = [check_axis(one, len(x.shape)) for one in order]
     if sorted(axes) != list(range(len(x.shape))):
         raise ShapeFault(f"transpose of {list(x.shape)} by {list(order)}", x.shape, tuple(order))
-    shape = [x.shape[one] for one in axes]
-    moved = [one for one in axes if x.shape[one] > 1]
+    shape = [x.shape[axis] for axis in axes]
+    moved = [axis for axis in axes if x.shape[axis] > 1]
     same = moved == sorted(moved)
     return view(run, x, shape, strided=x.strided or not same, order=not same)
 

@@ -118,7 +118,7 @@ def cast(run: Run, x: Tensor, dtype: Value) -> Tensor:
 
 
 def _needing(values: Value) -> bool:
-    return any(isinstance(one, Tensor) and one.needs_grad for one in values)
+    return any(isinstance(value, Tensor) and value.needs_grad for value in values)
 
 
 def _before(x: Tensor) -> Tensor:

@@ -209,7 +209,7 @@ def unflatten(run: Run, x: Tensor, axis: Value, shape: Value, *_: Value) -> Valu
     """`paddle.unflatten`."""
     place = ops.check_axis(axis, len(x.shape))
     parts = list(as_shape(shape))
-    known = prod(one for one in parts if one != -1)
+    known = prod(part for part in parts if part != -1)
     if -1 in parts and known:
         parts[parts.index(-1)] = x.shape[place] // known
     return ops.reshape(run, x, [*x.shape[:place], *parts, *x.shape[place + 1 :]])
@@ -255,9 +255,9 @@ def broadcast_tensors(run: Run, inputs: Value, *_: Value) -> Value:
 def meshgrid(run: Run, *inputs: Value, **_: Value) -> Value:
     """`paddle.meshgrid`."""
     parts = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
-    shape = tuple(one.size for one in parts)
-    outs = [run.tensor(shape, one.dtype) for one in parts]
-    ops.attach(run, list(parts), outs, [one.storage for one in parts], "fill")
+    shape = tuple(part.size for part in parts)
+    outs = [run.tensor(shape, part.dtype) for part in parts]
+    ops.attach(run, list(parts), outs, [part.storage for part in parts], "fill")
     return outs
 
 

@@ -161,7 +161,7 @@ def store(run: Run, target: Tensor, key: Value, value: Value) -> None:
 def picked(shape: tuple[int, ...], key: Value) -> Pick:
     """Return what `x[key]` picks of a tensor of `shape`."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    wide = sum(_width(one) for one in keys)
+    wide = sum(_width(key) for key in keys)
     at = next((place for place, one in enumerate(keys) if one is Ellipsis), None)
     if at is not None:
         keys[at : at + 1] = [slice(None)] * (len(shape) - wide)

@@ -128,7 +128,7 @@ def _matrix_norm(run: Run, x: Tensor, p: Value, axes: list[Value], kept: bool) -
     """Norm over two axes: 2 (which stands for no order too) and -2 are of the singular values."""
     if len(axes) != 2 or p not in (1, -1, 2, -2, inf, -inf, "nuc"):
         raise TypeError(f"a norm of order {p} over the axes {axes}")
-    first, second = (ops.check_axis(one, len(x.shape)) for one in axes)
+    first, second = (ops.check_axis(axis, len(x.shape)) for axis in axes)
     pick = "sum" if p == "nuc" else "max" if p > 0 else "min"
     if p in (1, -1, inf, -inf):
         if abs(p) == inf:

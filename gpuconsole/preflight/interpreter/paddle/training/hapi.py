@@ -168,7 +168,7 @@ class Model(Native):
 
     def _train(self, run: Run, inputs: list[Value], labels: list[Value], update: bool) -> None:
         self.network.do_train(run)
-        labels = [_copied(run, one) for one in labels]
+        labels = [_copied(run, label) for label in labels]
         leave = self.cast.enter(run) if self.cast is not None else None
         outputs = _listed(run.interp.call(
             self.network, [_copied(run, one) for one in inputs], {}
@@ -263,7 +263,7 @@ def _saves(callbacks: Value, save_dir: Value) -> bool:
     the folder that `fit` is given."""
     checkpoints = [one for one in _listed(callbacks) if isinstance(one, Checkpoint)]
     folders = [one.attrs["save_dir"] for one in checkpoints] if checkpoints else [save_dir]
-    return any(isinstance(one, Unknown) or bool(one) for one in folders)
+    return any(isinstance(folder, Unknown) or bool(folder) for folder in folders)
 
 
 def _clear(network: Value) -> None:

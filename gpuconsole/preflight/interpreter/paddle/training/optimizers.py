@@ -165,7 +165,11 @@ class Optimizer(Native):
         """Return those whose decayed gradients are new tensors."""
         fused = KINDS[self.name].fused_decay
         strength = {id(one): decay for group, decay in self.groups() for one in group}
-        return [one for one in parameters if decays(strength.get(id(one), self.decay), fused)]
+        return [
+            parameter
+            for parameter in parameters
+            if decays(strength.get(id(parameter), self.decay), fused)
+        ]
 
     def _decayed(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> list[Storage]:
         touched = {id(one) for one in self.decaying([one for one, _ in pairs])}
@@ -202,7 +206,7 @@ class Optimizer(Native):
                 run.mode.kept = (run.mode.kept or set()) | self.mine
             return
         self.slices, self.segment = shards, segment
-        cut = [one for one in parameters if one.size > segment]
+        cut = [parameter for parameter in parameters if parameter.size > segment]
         for one in cut:
             one.storage = run.storage(-(-one.nbytes // shards), "parameters")
         largest = max((one.nbytes for one in cut), default=0)
@@ -231,7 +235,11 @@ class Optimizer(Native):
     @exposed.method("backward")
     def do_backward(self, run: Run, loss: Value, *_: Value, **__: Value) -> Value:
         """Give the gradients there are: in dynamic mode nothing is run backward here."""
-        return [(one, one.grad) for one in self.parameters() if one.grad is not None]
+        return [
+            (parameter, parameter.grad)
+            for parameter in self.parameters()
+            if parameter.grad is not None
+        ]
 
     @exposed.method("apply_gradients")
     def do_apply_gradients(self, run: Run, params_grads: Value) -> None:

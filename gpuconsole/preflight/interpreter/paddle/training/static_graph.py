@@ -287,12 +287,12 @@ class _Replay:
         """Hold what is fetched, with a copy, in place of what was; cards copy it to their host."""
         if self.run.on_cpu:
             before = self.here.fetched.pop(id(self.program), [])
-            copies = before[len(blocks) :] or [self.run.storage(one.nbytes) for one in blocks]
+            copies = before[len(blocks) :] or [self.run.storage(block.nbytes) for block in blocks]
             self.here.fetched[id(self.program)] = [*blocks, *copies]
 
     def _events(self) -> list[int]:
         events = self.here.ledger.events
-        return [one for begin, end in self.program.spans for one in events[begin:end]]
+        return [event for begin, end in self.program.spans for event in events[begin:end]]
 
     def _forward(self, inputs: set[int], kept: set[int]) -> None:
         """Replay births and deaths; what a name alone keeps goes when the next two are there."""

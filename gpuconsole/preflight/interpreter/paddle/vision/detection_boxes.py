@@ -144,6 +144,6 @@ def names() -> dict[str, Value]:
     """Return these names of `paddle.vision.ops`."""
     functions = (yolo_loss, yolo_box, prior_box, box_coder, psroi_pool, distribute_fpn_proposals,
                  generate_proposals, matrix_nms)  # fmt: skip
-    found: dict[str, Value] = {one.__name__: NativeFunction(one, one.__name__)
-                               for one in functions}  # fmt: skip
+    found: dict[str, Value] = {function.__name__: NativeFunction(function, function.__name__)
+                               for function in functions}  # fmt: skip
     return {**found, "PSRoIPool": NativeClass(PSRoIPool, "PSRoIPool")}
