@@ -54,7 +54,7 @@ from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.events import News
-from gpuconsole.session.export.render import rendered, unqueued
+from gpuconsole.session.export.render import rendered, require_renderable, unqueued
 from gpuconsole.session.export.slurm_script import batch_file
 from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.fleet.drain import Drains
@@ -714,6 +714,8 @@ class Session:
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal of a job for another engine: a command, or a cluster's objects."""
         if target == "slurm":
+            for job in self.group(reference):
+                require_renderable(job.task, target)
             return batch_file(self._context, self.group(reference))
         return rendered(self._context, self.job(reference), target)
 

@@ -48,6 +48,16 @@ def docker_lines(attempt: Attempt, specs: Sequence[ContainerSpec]) -> str:
     )
 
 
+def require_renderable(task: Task, target: str) -> None:
+    """Raise UsageError for a service where a target would run it once to its end."""
+    if task.service is not None and target != "docker":
+        raise UsageError(
+            "A service is not rendered",
+            msg("What {target} would get of it is a job that is not kept running.", target=target),
+            "Render it for docker: one replica.",
+        )
+
+
 def rendered(context: Context, job: Job, target: str, on: Sequence[Place] = ()) -> str:
     """Return what runs a job with `target`, a name of TARGETS.
 
@@ -59,6 +69,7 @@ def rendered(context: Context, job: Job, target: str, on: Sequence[Place] = ()) 
             msg("Cannot render for {target}.", target=f"{target!r}"),
             msg("Use {names}.", names=", ".join(TARGETS)),
         )
+    require_renderable(job.task, target)
     return TARGETS[target](context, job, on)
 
 

@@ -156,13 +156,14 @@ class ServiceController:
         forget(self._context, self._context.journal.save(job, ended, epoch=epoch))
 
     def _add(self, like: Job, now: float) -> None:
-        """Queue one more replica, of the same task, project and secrets."""
+        """Queue one more replica, of the same task, project and secrets; held as `like` is."""
         context = self._context
         taken = (job.task.name for job in context.journal.jobs() if job.user == like.user)
         job_id = new_job_id(now)
         task = replace(like.task, name=replica_name(like.task.sweep, taken), after=())
+        state = JobState.HELD if like.state is JobState.HELD else JobState.QUEUED
         made = Job(
-            id=job_id, task=task, user=like.user, state=JobState.QUEUED, submitted_at=now,
+            id=job_id, task=task, user=like.user, state=state, submitted_at=now,
             queued_at=now, estimate_mib=like.estimate_mib, estimate=like.estimate,
             run_as=like.run_as,
         )  # fmt: skip

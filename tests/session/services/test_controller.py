@@ -174,3 +174,21 @@ async def test_what_cannot_be_kept_running_is_refused(
         with pytest.raises(UsageError):
             await session.queue.serve(replace(task(room), **changes))  # type: ignore[arg-type]
         assert not session.jobs()
+
+
+async def test_it_is_rendered_as_a_container_and_not_as_a_job_of_another_engine(room: Room) -> None:
+    async with opened(room) as session:
+        (job,) = await session.queue.serve(task(room))
+        await well(room, session, job)
+        assert "docker run" in session.render(job.id)
+        for target in ("kubernetes", "slurm"):
+            with pytest.raises(UsageError, match="not kept running"):
+                session.render(job.id, target)
+
+
+async def test_of_a_held_service_more_replicas_are_held(room: Room) -> None:
+    async with opened(room) as session:
+        await session.queue.serve(task(room), hold=True)
+        await session.scale("ocr", 2)
+        await room.until(lambda: len(session.jobs()) == 2)
+        assert [one.state for one in session.jobs()] == [JobState.HELD] * 2
