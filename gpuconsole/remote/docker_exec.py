@@ -1,6 +1,6 @@
 """A command in a running container, through the engine's exec: terminal, streams, exit code.
 
-The engine hands over the connection on which it was asked to start (`Upgrade: tcp`): with a
+The engine hands over the connection on which it was asked to start (`exec_start`): with a
 terminal the bytes of it, without one frames that say which output they are of.
 """
 
@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import docker
 
 from gpuconsole.core.engines.processes import Said
-from gpuconsole.core.text import clean
-from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, EngineError
-from gpuconsole.remote.docker.errors import translated, unreachable
+from gpuconsole.remote.docker.exec_start import Made, started
 from gpuconsole.remote.docker.logs import HEADER
-from gpuconsole.remote.docker.thread_pool import CALL_TIMEOUT_S, DockerCalls
-from gpuconsole.remote.docker.transport import ERROR_BYTES
-from gpuconsole.waiting import within
+from gpuconsole.remote.docker.thread_pool import DockerCalls
 
 CHUNK = 32 * 1024
 LEAVE = "ctrl-^,ctrl-^"
@@ -33,15 +27,6 @@ _STDERR = 2
 _SETTLE_TRIES, _SETTLE_S = 50, 0.1
 """How often, and after which pause, an engine is asked again that does not know yet how a command
 ended whose output has ended, or of a terminal that is not there yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A command that an engine has made ready."""
-
-    id: str
-    version: str
-    """Of the engine's API."""
 
 
 def made(
@@ -74,26 +59,9 @@ class DockerCommand:
 
     async def start(self, size: tuple[int, int] | None = None) -> None:
         """Begin; with a terminal, of so many columns and rows."""
-        reader, writer = await self._calls.connection(self._doing)
-        try:
-            writer.write(self._request(size))
-            head = await within(CALL_TIMEOUT_S, reader.readuntil(b"\r\n\r\n"))
-            if int(head.split(b" ", 2)[1]) not in (101, 200):
-                said = await within(CALL_TIMEOUT_S, reader.read(ERROR_BYTES))
-                raise translated(_reason(said), self._calls.host, self._doing)
-        except (EngineError, asyncio.CancelledError):
-            writer.close()
-            raise
-        except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError) as error:
-            writer.close()
-            raise unreachable(self._calls.host, self._doing, error) from error
-        except (ValueError, IndexError) as error:
-            writer.close()
-            raise EngineError(
-                "Docker's answer cannot be read",
-                msg("{host}, while {doing}.", host=self._calls.host, doing=self._doing),
-            ) from error
-        self._reader, self._writer = reader, writer
+        self._reader, self._writer = await started(
+            self._calls, self._doing, self._made, tty=self._terminal, size=size
+        )
         if size is not None:
             # Before any input: what is typed ahead runs in a window of the right size.
             await self.resize(*size)
@@ -167,21 +135,6 @@ class DockerCommand:
         except ConsoleError:
             return True
 
-    def _request(self, size: tuple[int, int] | None) -> bytes:
-        wanted: dict[str, object] = {"Detach": False, "Tty": self._terminal}
-        if self._terminal and size is not None:
-            wanted["ConsoleSize"] = [size[1], size[0]]
-        body = json.dumps(wanted).encode()
-        lines = (
-            f"POST /v{self._made.version}/exec/{self._made.id}/start HTTP/1.1",
-            "Host: docker",
-            "Content-Type: application/json",
-            "Connection: Upgrade",
-            "Upgrade: tcp",
-            f"Content-Length: {len(body)}",
-        )
-        return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-
 
 class _Frames:
     """Takes framed output apart; holds no more than a header, whatever that claims."""
@@ -218,13 +171,3 @@ def _code(client: docker.APIClient, command: str) -> int | None:
     found: Mapping[str, Any] = client.exec_inspect(command)
     code = found.get("ExitCode")
     return code if isinstance(code, int) and not found.get("Running") else None
-
-
-def _reason(body: bytes) -> str:
-    """Return an engine's reason."""
-    try:
-        found = json.loads(body)
-    except ValueError:
-        found = None
-    reason = found.get("message") if isinstance(found, Mapping) else None
-    return clean(str(reason or body.decode(errors="replace")), 500)

@@ -1,27 +1,20 @@
-"""Byte streams both ways through an engine: one connection of its own for each, taken over from
-HTTP as the engine's API has it (`Upgrade: tcp`).
-
-The bounds are those of `docker.transport`: of the head in bytes and in time; what follows is read
-no faster than it is taken.
-"""
+"""Byte streams both ways through an engine: one connection of its own for each (`exec_start`)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import docker
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import EngineError, NotHereError, RefusedError, UnreachableError
-from gpuconsole.remote.docker.errors import translated, unreachable
+from gpuconsole.errors import NotHereError, RefusedError
+from gpuconsole.remote.docker.errors import unreachable
+from gpuconsole.remote.docker.exec_start import Made, started
 from gpuconsole.remote.docker.logs import Demultiplexer
 from gpuconsole.remote.docker.thread_pool import CALL_TIMEOUT_S, DockerCalls
-from gpuconsole.remote.docker.transport import ERROR_BYTES
 from gpuconsole.remote.inside import PYTHONS, source
 from gpuconsole.remote.inside.dial import CONNECTED
 from gpuconsole.waiting import within
@@ -103,15 +96,6 @@ class DialedStream:
         await self._raw.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A command that an engine has made ready inside a container."""
-
-    id: str
-    version: str
-    """Of the engine's API."""
-
-
 async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     """Connect to a port or unix socket inside a running container.
 
@@ -122,8 +106,8 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     for python in PYTHONS:
         # -I and -S: nothing of the job's own Python takes part, and none of its modules.
         command = (python, "-IS", "-c", source("dial.py"), target)
-        started = await calls.run(doing, _made, container, command)
-        raw = await opened(calls, doing, started)
+        made = await calls.run(doing, _made, container, command)
+        raw = await opened(calls, doing, made)
         try:
             head = await within(CALL_TIMEOUT_S, raw.read())
         except asyncio.TimeoutError as error:
@@ -135,7 +119,7 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
         if head[:1] == CONNECTED:
             return DialedStream(raw, head[1:])
         await raw.close()
-        status = await calls.run(doing, _status, started.id)
+        status = await calls.run(doing, _status, made.id)
         if status not in NO_PROGRAM:
             raise _refused(calls.host, target, head)
     raise NotHereError(
@@ -149,68 +133,20 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     )
 
 
-async def opened(
-    calls: DockerCalls, doing: str, started: Started, *, tty: bool = False
-) -> RawStream:
+async def opened(calls: DockerCalls, doing: str, made: Made, *, tty: bool = False) -> RawStream:
     """Start a command that was made ready, and return what it reads and writes."""
-    reader, writer = await calls.connection(doing)
-    try:
-        body = json.dumps({"Detach": False, "Tty": tty}).encode()
-        writer.write(_request(f"/v{started.version}/exec/{started.id}/start", body))
-        head = await within(CALL_TIMEOUT_S, reader.readuntil(b"\r\n\r\n"))
-        status = int(head.split(b" ", 2)[1])
-        if status not in (101, 200):
-            said = await within(CALL_TIMEOUT_S, reader.read(ERROR_BYTES))
-            raise translated(_message(said), calls.host, doing)
-    except (EngineError, UnreachableError):
-        writer.close()
-        raise
-    except (
-        asyncio.TimeoutError,
-        asyncio.IncompleteReadError,
-        asyncio.LimitOverrunError,
-        OSError,
-        ValueError,
-        IndexError,
-    ) as error:
-        writer.close()
-        raise unreachable(calls.host, doing, error) from error
-    except BaseException:
-        writer.close()
-        raise
+    reader, writer = await started(calls, doing, made, tty=tty)
     return RawStream(reader, writer, framed=not tty)
 
 
-def _request(path: str, body: bytes) -> bytes:
-    lines = (
-        f"POST {path} HTTP/1.1",
-        "Host: docker",
-        "Content-Type: application/json",
-        "Connection: Upgrade",
-        "Upgrade: tcp",
-        f"Content-Length: {len(body)}",
-    )
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-
-
-def _message(body: bytes) -> str:
-    """Return an engine's reason."""
-    try:
-        found = json.loads(body)
-    except ValueError:
-        found = None
-    reason = found.get("message") if isinstance(found, Mapping) else None
-    return clean(str(reason or body.decode(errors="replace")), 500)
-
-
-def _made(client: docker.APIClient, container: str, command: Sequence[str]) -> Started:
+def _made(client: docker.APIClient, container: str, command: Sequence[str]) -> Made:
     # Errors of the command are not asked for: they would come between what it gives.
     made = client.exec_create(container, list(command), stdin=True, stdout=True, stderr=False)
-    return Started(str(made["Id"]), str(client.api_version))
+    return Made(str(made["Id"]), str(client.api_version))
 
 
-def _status(client: docker.APIClient, started: str) -> int | None:
-    found: int | None = client.exec_inspect(started).get("ExitCode")
+def _status(client: docker.APIClient, command: str) -> int | None:
+    found: int | None = client.exec_inspect(command).get("ExitCode")
     return found
 
 
