@@ -179,7 +179,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change that would help, estimated anew with the change made.
+    """A change that would help, estimated again with the change made.
 
     `kind`: batch-size, accumulate, amp, recompute, device, sharding, fix-script.
     """

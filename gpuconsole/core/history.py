@@ -300,7 +300,7 @@ class History:
             return
         track = self._tracks.get(host.name)
         if track is None or at < track.newest - self.every_s * 5:
-            # A clock that was set back begins anew.
+            # A clock that was set back begins again.
             track = self._tracks[host.name] = _Track()
             if self.every_s > 1.0:
                 track.turn = self._turn(at, place)

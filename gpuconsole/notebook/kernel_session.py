@@ -102,7 +102,7 @@ class Desk:
         folder.mkdir(exist_ok=True)
         script = folder / f"{plain}.py"
         content = f"# a cell of a notebook\n{source}".encode()
-        # What is asked again as it was is known; a file that is written anew is not.
+        # What is asked again as it was is known; a file that is written again is not.
         if not script.exists() or script.read_bytes() != content:
             script.write_bytes(content)
         return script

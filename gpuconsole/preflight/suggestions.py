@@ -1,4 +1,4 @@
-"""What would help a job that no device takes as it is. Each change is estimated anew."""
+"""What would help a job that no device takes as it is. Each change is estimated again."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class _Asked:
         card = self.roomiest
         return None if card is None else 0.0 if card.exact else card.context_mib
 
-    def anew(self, batch: int | None = None, variant: Variant | None = None) -> Memory | None:
+    def again(self, batch: int | None = None, variant: Variant | None = None) -> Memory | None:
         """Return the memory with a change made, as it is held against the roomiest card."""
         card = self.roomiest
         changed = self.estimator.estimate(
@@ -239,7 +239,7 @@ class _Asked:
     @property
     def memory(self) -> Memory:
         """The memory of the job as it is, on the same card as with a change made."""
-        written = self.anew()
+        written = self.again()
         assert written is not None
         return written
 
@@ -265,7 +265,7 @@ class _Asked:
         if batch is None or not 0 < self.best_batch < batch:
             return
         size = rounded_batch(self.best_batch)
-        smaller = self.anew(size)
+        smaller = self.again(size)
         if smaller is None:
             return
         change = self.set_batch(size) if self.set_batch is not None else Change()
@@ -286,7 +286,7 @@ class _Asked:
             ceil(batch / self.best_batch),
         )
         size = ceil(batch / steps)
-        smaller = self.anew(size)
+        smaller = self.again(size)
         if smaller is None:
             return
         text = (
@@ -314,7 +314,7 @@ class _Asked:
                 continue
             if not self.tries.take():
                 return
-            changed = self.anew(variant=way.variant)
+            changed = self.again(variant=way.variant)
             saves = 0.0 if changed is None else memory.high_mib - changed.high_mib
             # A way that costs more than those before it has to save more, too.
             least = best if way.more else 0.0
@@ -348,7 +348,7 @@ class _Asked:
                     continue
                 if not self.tries.take():
                     return
-                changed = self.anew(variant=Variant(shard_level=level, shards=count))
+                changed = self.again(variant=Variant(shard_level=level, shards=count))
                 if changed is None or changed.total_mib >= memory.total_mib * (1 - _WORTH):
                     continue
                 if self.fits(changed):

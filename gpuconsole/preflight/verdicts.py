@@ -219,7 +219,7 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
 def _bracket(fits: Callable[[int], bool], start: int) -> tuple[int, int]:
     """Return a batch that fits, 0 when not even one sample does, and a larger one that does not.
 
-    Begun at the script's own batch: a script that is followed anew for each is followed least.
+    Begun at the script's own batch: a script that is followed again for each is followed least.
     """
     low = min(max(1, start), MAX_BATCH)
     if fits(low):

@@ -252,7 +252,7 @@ def _nearest(board: Board, kind: int) -> float:
 
 
 def _closest(cell: Cell, count: int) -> tuple[tuple[Spot, ...], float]:
-    """Return the closest devices of a cell, worked out anew only where it has changed."""
+    """Return the closest devices of a cell, worked out again only where it has changed."""
     if count not in cell.closest:
         cell.closest[count] = closest(cell.spots, count)
     return cell.closest[count]

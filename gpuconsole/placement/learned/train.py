@@ -113,7 +113,7 @@ def play(lab: Lab, window: Workload, policy: Policy, dice: Dice) -> Play:
 
 
 class _Course:
-    """Judges populations by windows drawn anew for each round."""
+    """Judges populations by windows drawn again for each round."""
 
     def __init__(
         self, lab: Lab, windows: Sequence[Workload], base: Policy, dice: Dice, going_on: Going

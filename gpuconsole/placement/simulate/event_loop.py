@@ -1,7 +1,7 @@
 """The clock of a simulation: jobs come, start where the engine says, end; hosts fail and return.
 
 All decisions are the engine's. Jobs are never stopped for others. A failed host ends the attempts
-that use it; their jobs queue again and begin anew, for a trace tells of no checkpoints.
+that use it; their jobs queue again and begin again, for a trace tells of no checkpoints.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from gpuconsole.placement.model import Policy, Request
 _LONGEST = 1e12
 """Stands for the length (s) of a job of which nothing is predicted."""
 ORDER_S = 2.0
-"""Where the order changes with time, the line is put into order anew so often (s) for each job in
+"""Where the order changes with time, the line is put into order again so often (s) for each job in
 it: a line of ten as good as always, one of a thousand every half hour."""
 
 
@@ -233,7 +233,7 @@ class Line(Sequence[Request]):
         )
 
     def _sort(self) -> None:
-        """Put all groups into order anew."""
+        """Put all groups into order again."""
         self._sorted_at = self._now
         for group in self._groups.values():
             keyed = (

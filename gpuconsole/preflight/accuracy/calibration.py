@@ -26,7 +26,7 @@ from gpuconsole.preflight.memory.backends import terms
 from gpuconsole.preflight.memory.footprint import MARGINS
 
 LEAST_MARGIN = 0.03
-"""No range is narrower: kernels, and with them workspaces, are chosen anew in each run."""
+"""No range is narrower: kernels, and with them workspaces, are chosen again in each run."""
 HISTORY_MARGIN = 0.05
 """Range around a peak that was seen, until repeats say how far they lie apart."""
 LEAST_SPREAD_MIB = 16.0
@@ -241,7 +241,7 @@ class Calibration:
         found = assumed(point)
         errors = self.residuals(estimate.tier, estimate.backend)
         if errors:
-            # Kernels are chosen anew in each run on a device; on a CPU tensors alone count.
+            # Kernels are chosen again in each run on a device; on a CPU tensors alone count.
             alone = estimate.backend == "cpu"
             most = out_of_memory_chance.CLOSE_SIGMA if alone else log(1.0 + LEAST_MARGIN)
             least = out_of_memory_chance.EXACT_SIGMA if alone else conformal.LEAST_BLUR

@@ -1,4 +1,4 @@
-"""A change to how a script trains, tried by estimating it anew."""
+"""A change to how a script trains, tried by estimating it again."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _wrapper(gym: Any) -> Any:
         """An environment whose methods give what they gave before 0.26."""
 
         def reset(self, **options: Any) -> Any:
-            """Begin anew; return the observation."""
+            """Begin again; return the observation."""
             return self.env.reset(**options)[0]
 
         def step(self, action: Any) -> Any:
@@ -69,7 +69,7 @@ def _wrapper(gym: Any) -> Any:
             return seen, reward, bool(over or cut), known
 
         def seed(self, seed: Any = None) -> Any:
-            """Begin anew with a seed."""
+            """Begin again with a seed."""
             self.env.reset(seed=seed)
             return [seed]
 

@@ -342,7 +342,7 @@ class Analysis:
         return self._by_search(backend, factor)
 
     def _by_search(self, backend: Backend, factor: float) -> Callable[[int], float | None]:
-        """Return reserved MiB by following the script anew at each batch that is asked for."""
+        """Return reserved MiB by following the script again at each batch that is asked for."""
         known: dict[int, float | None] = {}
         spent = 0
 

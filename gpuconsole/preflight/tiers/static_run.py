@@ -25,7 +25,7 @@ from gpuconsole.preflight.interpreter.paddle.training import static_graph
 from gpuconsole.preflight.memory.trace import Trace
 
 MAX_DRAFTS = 3
-"""Times a static program is written anew for the shapes that it turns out to be fed with."""
+"""Times a static program is written again for the shapes that it turns out to be fed with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ def main(options: Values) -> None:
 
 
 def start_again() -> None:
-    """End the agent so that the console starts it anew."""
+    """End the agent so that the console starts it again."""
     os._exit(CHANGED)
 
 

@@ -33,7 +33,7 @@ MOST_BYTES = 1 << 20
 KEPT = 256 * 1024
 """Bytes of what was written that are shown to those who come."""
 BEHIND = 1 << 20
-"""Bytes that may wait for one who looks; whoever is further behind is shown the last anew."""
+"""Bytes that may wait for one who looks; whoever is further behind is shown the last again."""
 LOOK_S = 0.5
 LAST_WORDS_S = 2.0
 """How long those who look are waited for once the shell has ended."""
@@ -273,7 +273,7 @@ class Terminal:
         before, self.typing = self.typing, viewer
         if before is not None and before is not viewer:
             before.tell(NOTICE, ("%s types now; you watch." % viewer.user).encode())
-        # A program that fills the window draws it anew when that changes.
+        # A program that fills the window draws it again when that changes.
         columns, rows = viewer.size
         self.resize((columns, max(1, rows - 1)))
         self.resize(viewer.size)

@@ -1,7 +1,7 @@
 """One active job, driven from wherever it stands to its end.
 
 A runner looks at the job's containers, asks `recovery` what to do, does it, and looks again. It
-keeps nothing that matters in memory, so it may be killed anywhere and begun anew.
+keeps nothing that matters in memory, so it may be killed anywhere and begun again.
 """
 
 from __future__ import annotations

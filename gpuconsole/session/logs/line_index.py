@@ -39,7 +39,7 @@ class Lines(Protocol):
     """A log as numbered lines, from 0."""
 
     epoch: int
-    """Grows when the log begins anew: no line is what it was."""
+    """Grows when the log begins again: no line is what it was."""
     version: int
     """Grows with every change."""
 
@@ -90,7 +90,7 @@ class _News:
     known: _Known
     starts: array[int]
     """Where lines begin that were not known."""
-    anew: bool
+    again: bool
     """Whether nothing that was known holds any more."""
     more: bool = False
     """Whether the file goes on."""
@@ -133,7 +133,7 @@ class LogIndex:
         self.trouble = ""
         if news is None:
             return False
-        if news.anew:
+        if news.again:
             self.epoch += 1
             self._starts = array("Q", [0])
         self.version += 1
@@ -203,22 +203,22 @@ def _read_on(path: Path, known: _Known, chunk: int) -> _News | None:
     try:
         status = path.stat()
     except FileNotFoundError:
-        return _News(_Known(), array("Q"), anew=True) if known.size else None
+        return _News(_Known(), array("Q"), again=True) if known.size else None
     mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if mark == known.mark and known.size == status.st_size:
         return None
     with path.open("rb", buffering=0) as file:
-        anew = not _is_known(file.fileno(), known)
-        if anew:
+        again = not _is_known(file.fileno(), known)
+        if again:
             known = _Known()
         block = os.pread(file.fileno(), chunk, known.size)
-    if not (anew or block):
+    if not (again or block):
         return None
     starts = array("Q", (known.size + found.end() for found in _BREAK.finditer(block)))
     head = (known.head + block[:_ANCHOR])[:_ANCHOR]
     anchor = (known.anchor + block[-_ANCHOR:])[-_ANCHOR:]
     size = known.size + len(block)
-    return _News(_Known(size, head, anchor, mark), starts, anew, size < status.st_size)
+    return _News(_Known(size, head, anchor, mark), starts, again, size < status.st_size)
 
 
 def _is_known(file: int, known: _Known) -> bool:

@@ -70,7 +70,7 @@ class NotedLog:
         """Read on; True while there is more to be read at once."""
         more = await self.log.grow()
         if self._note and self.log.epoch != self._since:
-            # The log has begun anew, and may be shorter.
+            # The log has begun again, and may be shorter.
             self._place, self._since = min(self._place, self.log.whole), self.log.epoch
         self._follow()
         return more

@@ -64,7 +64,7 @@ class Search:
         return at + 1 if at < len(self.matches) and self.matches[at] == line else 0
 
     def _go_back(self, log: Lines) -> None:
-        """Forget what does not hold any more: all of a log that began anew, and a last line that
+        """Forget what does not hold any more: all of a log that began again, and a last line that
         had no end."""
         if self._seen == (log.epoch, log.version):
             return

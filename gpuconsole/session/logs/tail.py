@@ -44,7 +44,7 @@ async def tail(
 ) -> AsyncIterator[str]:
     """Give the lines of a growing file until `ended` says so and all is read.
 
-    A new attempt has another path: reading begins there anew. A file that is replaced by one with
+    A new attempt has another path: reading begins there again. A file that is replaced by one with
     the same beginning is read on from where the reader was. Once `note` says something, it is
     given as a line after those that are there by then.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuconsole.placement.forecast.what_if import Comparison
 
 FRESH_S = 10.0
-"""A forecast is made anew at most so often while only figures of the fleet move."""
+"""A forecast is made again at most so often while only figures of the fleet move."""
 FELT_S = 0.1
 """Processor time of a forecast below which it is made whenever the queue changes."""
 REST = 19.0

@@ -1,4 +1,4 @@
-"""The plan for the queue, made anew only when something changed, and never felt on the screen."""
+"""The plan for the queue, made again only when something changed, and never felt on the screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW_DEVICES = 100
 REST = 7.0
 """A large plan rests for so many times as long as it took: it costs an eighth of a core at most."""
 STALE_S = 5.0
-"""After so long a plan is made anew although nothing moved: waiting for a preference ends."""
+"""After so long a plan is made again although nothing moved: waiting for a preference ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ HOSTS_A_SECOND = 100
 """The hosts of a large fleet take turns, so that looking costs about a hundredth of a core. One
 that is lost, comes back, or whose jobs change is looked at at once."""
 REFRESH_EVERY_S = 20.0
-"""How often figures in evidence are shown anew: whoever records incidents writes each change."""
+"""How often figures in evidence are shown again: whoever records incidents writes each change."""
 RENEW_EVERY_S = 60.0
 """How often the journal hears that an incident still stands, unless it became another."""
 SLICE = 64

@@ -16,7 +16,7 @@ Content = TypeVar("Content")
 
 
 class KeptFile(Generic[Content]):
-    """One such file; read anew when it changed, as other consoles write too."""
+    """One such file; read again when it changed, as other consoles write too."""
 
     def __init__(self, path: Path, decode: Callable[[bytes], Content], most: int) -> None:
         """`decode` reads the file, of which no more than `most` bytes, or b"" where there is

@@ -21,7 +21,7 @@ class Pace:
         self._of: tuple[object, ...] = ()
 
     def note(self, key: object, progress: Progress | None, now: float) -> None:
-        """Take note of how far a job is; another `key` begins anew."""
+        """Take note of how far a job is; another `key` begins again."""
         if progress is None:
             return
         of = (key, progress.word, progress.end, progress.epochs)

@@ -61,7 +61,7 @@ class HelpScreen(Dialog[None]):
         self._write()
 
     def on_resize(self) -> None:
-        """Break the lines anew, once the box has its width."""
+        """Break the lines again, once the box has its width."""
         self.call_after_refresh(self._write)
 
     def _write(self) -> None:

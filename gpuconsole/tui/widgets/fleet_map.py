@@ -300,7 +300,7 @@ class FleetMap(ScrollView, can_focus=True):
     # -- watching ---------------------------------------------------------------------------
 
     def on_resize(self) -> None:
-        """Lay out anew and keep the cursor in view."""
+        """Lay out again and keep the cursor in view."""
         self._renew()
 
     def watch_metric(self) -> None:

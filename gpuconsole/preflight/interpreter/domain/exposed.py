@@ -82,7 +82,7 @@ def _made(cls: type) -> Table:
                 getattr(table, kind)[name] = call
         for kind, name, call in _added.get(base, ()):
             getattr(table, kind)[name] = call
-    # Kept by the class itself, so that it goes with it: some are made anew for each run.
+    # Kept by the class itself, so that it goes with it: some are made again for each run.
     setattr(cls, _TABLE, table)
     return table
 

@@ -80,7 +80,7 @@ def fields_of(cls: UserClass) -> dict[str, Value]:
 
 
 def default_of(interp: Interpreter, value: Value) -> Value:
-    """Return a field's default, made anew where the field says how."""
+    """Return a field's default, made again where the field says how."""
     if isinstance(value, Field):
         return interp.call(value.factory, [], {}) if value.factory is not MISSING else value.default
     return value

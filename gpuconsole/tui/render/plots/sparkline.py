@@ -47,7 +47,7 @@ def drawn(dots: Sequence[int | None], *, ascii_only: bool) -> str:
 
 
 class Sparks:
-    """Sparklines of the devices in sight; one is drawn anew when it would look different."""
+    """Sparklines of the devices in sight; one is drawn again when it would look different."""
 
     def __init__(self, past: Past) -> None:
         self._past = past

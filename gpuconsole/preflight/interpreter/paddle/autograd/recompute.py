@@ -73,7 +73,7 @@ def _apart(one: Value) -> Value:
 
 
 def _hooked(run: Run, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """`use_reentrant=False`: the graph stays, what it saved is made anew at its first use."""
+    """`use_reentrant=False`: the graph stays, what it saved is made again at its first use."""
     before, run.mode.nodes = run.mode.nodes, []
     out = run.interp.call(function, args, dict(kwargs))
     made, run.mode.nodes = run.mode.nodes, before

@@ -180,7 +180,7 @@ def binary(run: Run, name: str, x: Tensor, y: Tensor) -> Tensor:
     x, y = (cast(run, one, dtype) for one in (x, y))
     work, mode = 0.0, ""
     if run.on_cpu and crossed(x.shape, y.shape):
-        # Both gradients are made anew, each with a copy of its size.
+        # Both gradients are made again, each with a copy of its size.
         work = float(sum(one.nbytes for one in (x, y) if one.needs_grad))
         mode = "new"
     return apply(run, name, (x, y), shape, dtype, work=work, mode=mode, flops=prod(shape))

@@ -1,6 +1,6 @@
 """Functions that change a tensor in place: `x.add_(y)`, `F.relu_(x)`.
 
-Where the backward node needs what is overwritten, Paddle computes anew and the old block stays
+Where the backward node needs what is overwritten, Paddle computes again and the old block stays
 with the node; otherwise the tensor keeps its block.
 """
 

@@ -44,7 +44,7 @@ class Metric(Native):
 
     @exposed.method("reset")
     def do_reset(self, run: Run) -> None:
-        """Begin anew."""
+        """Begin again."""
 
     @exposed.method("name")
     def do_name(self, run: Run) -> Value:
