@@ -217,9 +217,12 @@ class ServiceController:
         known = after_check(before, service, said, failed, ran_s, now)
         known = replace(known, container=container)
         words = health_words(known, service)
-        if known != job.replica or job.detail != words:
+        # What others say of it stays, but for what a check before this one has said.
+        said_before = job.detail == health_words(before, service)
+        detail = words if words or said_before else job.detail
+        if known != job.replica or job.detail != detail:
             with contextlib.suppress(JobMovedError):
-                job = journal.save(job, replace(job, replica=known, detail=words), epoch=epoch)
+                job = journal.save(job, replace(job, replica=known, detail=detail), epoch=epoch)
         if known.health != before.health:
             self._tell(job, known)
         if is_to_restart(known, service, now):
