@@ -91,3 +91,23 @@ def test_a_shell_on_a_real_host_has_the_size_of_the_window_and_the_console_goes_
     found = subprocess.run(desk.command("audit"), capture_output=True, check=True, env=os.environ)
     assert b"exec" in found.stdout
     assert b"theirs" in found.stdout
+
+
+def test_a_session_is_opened_and_entered_with_one_key_and_the_console_is_back_after_it(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-m", "gpuconsole", "demo", "--state", str(tmp_path / "state")]
+    with Terminal(tmp_path, ["env", "GPUCONSOLE_NO_TOUR=1", *command], (120, 36)) as console:
+        console.shows("SIMULATED", "C containers")
+        console.press("B")
+        console.shows("Open a session?", "JupyterLab")
+        console.press("Enter")
+        console.shows("B session")
+        console.press("B")
+        console.shows("leaves it running, `exit` ends it.", "(simulated) $")
+        console.type("exit")
+        console.press("Enter")
+        console.shows("r retry")
+        assert "B session" not in console.text
+        console.press("q")
+        assert console.ended() == 0
