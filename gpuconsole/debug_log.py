@@ -38,9 +38,9 @@ _IN_ADDRESS = re.compile(r"(://)[^/?#\s@:]*:[^/?#\s@]+@")
 
 def without_secrets(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return a text without what looks like a secret in it: values of names such as `HF_TOKEN`,
-    passwords in addresses, what stands after `Bearer`, and secret values of this environment."""
-    known = [value for name, value in environ.items() if len(value) >= 8 and looks_secret(name)]
-    text = _IN_ADDRESS.sub(rf"\1{HIDDEN}@", masked(text, known))
+    passwords in addresses, what follows `Bearer`, and secret values of this environment."""
+    secrets = [value for name, value in environ.items() if len(value) >= 8 and looks_secret(name)]
+    text = _IN_ADDRESS.sub(rf"\1{HIDDEN}@", masked(text, secrets))
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     return "".join(_without_values(text))
 
@@ -74,7 +74,7 @@ class _Formatter(logging.Formatter):
         if not record.exc_info:
             return line
         trace = self.formatException(record.exc_info).splitlines()[-TRACE_LINES:]
-        return "\n".join([line, *(f"  {_shown(one)}" for one in trace)])
+        return "\n".join([line, *(f"  {_shown(row)}" for row in trace)])
 
 
 class _Private(logging.handlers.RotatingFileHandler):
@@ -89,8 +89,8 @@ def begin(folder: Path, argv: Sequence[str], version: str) -> Path:
     """Write to a file in a folder from now on, and return its path. OSError where it cannot
     be written."""
     # The folder above may be the state folder, which must be for its owner alone.
-    for one in (folder.parent, folder):
-        one.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for missing in (folder.parent, folder):
+        missing.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / NAME
     handler = _Private(path, maxBytes=MOST_BYTES, backupCount=KEPT, encoding="utf-8")
     handler.setFormatter(_Formatter())

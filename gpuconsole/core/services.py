@@ -38,7 +38,7 @@ class HealthCheck:
 
     kind: CheckKind = "tcp"
     port: int = 0
-    """Of `http` and `tcp`; 0 stands for the service's own."""
+    """Of `http` and `tcp`; 0 is the service's own."""
     path: str = "/"
     """Of `http`: what is asked for; an answer of 200 to 399 is a good one."""
     command: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Replica:
 
 
 def after_check(
-    known: Replica, service: Service, said: str, failed: int, ran_s: float, now: float
+    replica: Replica, service: Service, said: str, failed: int, ran_s: float, now: float
 ) -> Replica:
     """Return what is known of a replica after a check that said what is wrong, or "".
 
@@ -105,39 +105,41 @@ def after_check(
     container has run. One that was healthy becomes unhealthy after `failures` bad checks, one that
     never was after `start_s`.
     """
-    health: Health = known.health
+    health: Health = replica.health
     if not said:
         health = "healthy"
-    elif known.was_healthy:
+    elif replica.was_healthy:
         health = "unhealthy" if failed >= service.check.failures else health
     else:
         health = "unhealthy" if ran_s >= service.check.start_s else "starting"
-    since = known.since if health == known.health and known.since else now
-    ever = known.was_healthy or not said
-    return replace(known, health=health, since=since, said=said, was_healthy=ever)
+    since = replica.since if health == replica.health and replica.since else now
+    ever = replica.was_healthy or not said
+    return replace(replica, health=health, since=since, said=said, was_healthy=ever)
 
 
-def is_to_restart(known: Replica, service: Service, now: float) -> bool:
+def is_to_restart(replica: Replica, service: Service, now: float) -> bool:
     """Tell whether a replica has been unhealthy for so long that it is begun again."""
     check = service.check
     patience = UNHEALTHY_CHECKS * check.failures * check.interval_s
     return (
-        service.restart != "never" and known.health == "unhealthy" and now - known.since >= patience
+        service.restart != "never"
+        and replica.health == "unhealthy"
+        and now - replica.since >= patience
     )
 
 
-def health_words(known: Replica, service: Service) -> str:
+def health_words(replica: Replica, service: Service) -> str:
     """Return how a replica is that is not healthy, with what its last check said; ""."""
-    if not known.said:
+    if not replica.said:
         return ""
-    if known.health == "starting":
-        return msg("It starts. The last health check: {said_text}", said_text=known.said)
-    if known.was_healthy:
-        return msg("The last health check: {said_text}", said_text=known.said)
+    if replica.health == "starting":
+        return msg("It starts. The last health check: {said_text}", said_text=replica.said)
+    if replica.was_healthy:
+        return msg("The last health check: {said_text}", said_text=replica.said)
     return msg(
         "It has never been healthy, {time} or more after its start. The last health check:"
         " {said_text}",
-        time=format_duration(service.check.start_s), said_text=known.said,
+        time=format_duration(service.check.start_s), said_text=replica.said,
     )  # fmt: skip
 
 
