@@ -68,10 +68,12 @@ class Terminal:
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 500, 500, 0, 0))
         self.before = termios.tcgetattr(self._theirs)
         self.written = b""
+        # Sizes that the tests' own runner has put there would go before the terminal's.
+        env = {name: os.environ[name] for name in os.environ if name not in ("COLUMNS", "LINES")}
         self.child = subprocess.Popen(
             [sys.executable, "-c", *words],
             stdin=self._theirs, stdout=self._theirs, stderr=self._theirs,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            env={**env, "PYTHONPATH": str(Path(__file__).parents[2])},
         )  # fmt: skip
 
     def read_until(self, condition: Callable[[], object]) -> None:

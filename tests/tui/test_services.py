@@ -37,8 +37,8 @@ async def test_a_key_changes_how_many_there_are() -> None:
     session = FakeSession(jobs_now=(HEALTHY, WAITING))
     async with opened(session) as console:
         await console.press("2")
-        await console.shows("R replicas")
-        await console.press("R")
+        await console.shows("Z replicas")
+        await console.press("Z")
         await console.shows("Replicas of ocr", "finish their connections first")
         await console.press("backspace")
         await console.type("4")
@@ -51,8 +51,8 @@ async def test_of_another_job_the_key_says_that_it_is_no_service() -> None:
     session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
     async with opened(session, NARROW) as console:
         await console.press("2")
-        assert "R replicas" not in console.text
-        await console.press("R")
+        assert "Z replicas" not in console.text
+        await console.press("Z")
         await console.shows("resnet is no replica of a service that runs.")
 
 

@@ -38,6 +38,7 @@ def main(trail: int, memory_mib: int, cpu_s: int) -> None:
     asked, answers = _pipes()
     # What the first question needs is imported before it comes, and before no files may be
     # written: else what Python compiles is lost, and compiled again by every process.
+    from gpuconsole.preflight import report_builder  # noqa: F401
 
     # What is imported stays, and need not be walked over again and again.
     gc.freeze()

@@ -238,7 +238,7 @@ SCREENS: tuple[Key, ...] = (
     ),
     Key(
         "queue.scale",
-        "R",
+        "Z",
         "scale",
         "replicas",
         "Change how many replicas the service has",

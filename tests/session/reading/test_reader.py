@@ -201,7 +201,7 @@ def test_what_reads_scripts_is_compiled_once(
     with AsyncReader(Limits(cpu_s=3)) as reader:
         process_of(reader)
     compiled = {file.name.partition(".")[0] for file in tmp_path.rglob("*.pyc")}
-    assert {"child", "reporting", "registry"} <= compiled
+    assert {"child", "report_builder", "registry"} <= compiled
 
 
 def test_a_script_that_is_not_followed_to_its_end_has_an_answer() -> None:

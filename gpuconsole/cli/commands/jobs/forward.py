@@ -38,7 +38,9 @@ _LOOK_S = 0.5
 )
 @common
 def forward(job: str, port: int | None, local_port: int | None, rank: int) -> int:
-    """Reach a port of a running job or a service: TensorBoard, a web page, an API.
+    """Reach a port of a running job or a service from this machine.
+
+    It may be TensorBoard's, a web page's or that of an API.
 
     A port of this machine, on 127.0.0.1 alone, leads through SSH and the host's engine into the
     job's container; nothing is published on the host, and the container's network may be `none`.
