@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,21 @@ def case(function: Callable[..., Any]) -> Callable[..., Any]:
     for a batch size, with an executor."""
     CASES[function.__name__] = function
     return function
+
+
+@case
+def saved_after_each_run(paddle: Any) -> Any:
+    x = paddle.static.data("x", [-1, 64])
+    hidden = paddle.static.nn.fc(x, 256, activation="relu")
+    out = paddle.static.nn.fc(hidden, 10)
+    step = trained(paddle, out, paddle.optimizer.Adam(0.001), ("x", "float32", 64))
+    program, folder = paddle.static.default_main_program(), tempfile.mkdtemp()
+
+    def run(executor: Any, batch: int) -> None:
+        step(executor, batch)
+        paddle.static.save(program, f"{folder}/model")
+
+    return run
 
 
 def floats(*shape: int) -> Any:

@@ -272,11 +272,12 @@ def install(paddle: Any) -> None:
     for name in ("train_from_dataset", "infer_from_dataset"):
         setattr(executor, name, _refused(f"`Executor.{name}`, whose batches C++ reads, is not "
                                          "followed"))  # fmt: skip
-    for name in ("save", "save_inference_model", "save_vars"):
-        setattr(static, name, _saved)
+    writers = {"save": _saved_program, "save_inference_model": _saved, "save_vars": _saved}
+    for name, writer in writers.items():
+        setattr(static, name, writer)
         for module in (static.io, static.pir_io):
             if hasattr(module, name):
-                setattr(module, name, _saved)
+                setattr(module, name, writer)
     for name in ("load_inference_model", "load_program_state", "load_vars"):
         setattr(static, name, _loaded(getattr(static, name)))
     static.load = _loaded(_into_scope(static.load))
@@ -352,6 +353,21 @@ def _nothing(*_: Any, **__: Any) -> None:
 def _saved(*_: Any, **__: Any) -> None:
     """Leave out what would be written: files of a run are thrown away."""
     SAVED.append(True)
+
+
+def _saved_program(program: Any, *_: Any, **__: Any) -> None:
+    """Stand for `static.save`, which holds a copy of each parameter and state at once, in memory of
+    the host (measured with Paddle 3.3.1). Where programs run on a device, nothing is taken there."""
+    SAVED.append(True)
+    pir: Any = importlib.import_module("paddle.pir")
+    if STATE.backend != "cpu" or not isinstance(program, pir.Program):
+        return
+    lasting = scope_of(None).lasting
+    copies = []
+    for values in STATE.paddle.static.pir_io.get_pir_parameters(program):
+        for value in values:
+            if value.persistable and value.name in lasting:
+                copies.append(Block(STATE.ledger, lasting[value.name].nbytes, "save"))
 
 
 def _into_scope(own: Any) -> Any:
