@@ -96,6 +96,9 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert corpus.held_out >= {"suites-7", "third-party-12"}
     assert sum(one.has_truth for one in corpus.of("third-party-12")) >= 25
     assert sum(one.has_truth for one in corpus.of("suites-7")) >= 10
+    assert corpus.held_out >= {"suites-8", "third-party-13"}
+    assert sum(one.has_truth for one in corpus.of("third-party-13")) >= 14
+    assert sum(one.has_truth for one in corpus.of("suites-8")) >= 11
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
