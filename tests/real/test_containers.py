@@ -175,6 +175,7 @@ def test_keys_leave_a_command_that_runs_on(site: Site) -> None:
     command = site.desk.command("exec", f"{site.host.name}:theirs", "-it", "--", "sleep", "598")
     with Teletype(command, os.environ) as terminal:
         wait_until(lambda: b"sleep 598" in processes(site), what="the command")
+        terminal.until_raw()
         terminal.press(b"\x10\x11")
         assert terminal.ended() == 0
         assert terminal.unrestored() == {}

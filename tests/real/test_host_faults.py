@@ -145,7 +145,11 @@ async def test_a_registry_that_does_not_resolve_holds_back_its_image_alone(
         await ended_well(session, [near], tmp_path / "out")
         waiting = session.job(far.id)
         assert waiting.state in (JobState.QUEUED, JobState.LAUNCHING)
-        assert "registry.invalid" in session.why_now(far.id).reason
+        # While it is tried again, the reason is what is done now.
+        await until(
+            lambda: "registry.invalid" in session.why_now(far.id).reason,
+            what="its registry as the reason",
+        )
         found = session.snapshot().hosts[0]
         assert found.aside is None, "other images start there"
         assert [streak.image for streak in found.faults] == [image]

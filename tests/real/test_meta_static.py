@@ -26,29 +26,48 @@ LATE = 0.7
 its own, has let go of what the ones before them made."""
 
 
+MORE = 3
+"""Further measurements where a peak seems too large: on a busy machine Paddle's collector may be
+late in each of some dozens of runs."""
+
+
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, list[int]]]:
     """Peaks, and what is held after a run, in bytes by way of running, case and batch size."""
-    answers = {}
-    for way in ("real", "meta"):
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "tests/real/static_programs.py"), way],
-            capture_output=True, text=True, timeout=20 * DEADLINE_S, check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-2000:]
-        answers[way] = json.loads(done.stdout.splitlines()[-1])
+    answers = {way: peaks_of(way) for way in ("real", "meta")}
+    for _ in range(MORE):
+        real, meta = answers["real"], answers["meta"]
+        if all(real[name][0] * lowest(name) <= meta[name][0] for name in NAMES):
+            break
+        again = peaks_of("real")
+        answers["real"] = {name: min(real[name], again[name]) for name in NAMES}
     return answers
+
+
+def peaks_of(way: str) -> dict[str, list[int]]:
+    """Return the peak, and what is held after a run, of each case."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests/real/static_programs.py"), way],
+        capture_output=True, text=True, timeout=20 * DEADLINE_S, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def lowest(name: str) -> float:
+    """Return which part of the measured peak may be told at least."""
+    return LATE if name.endswith(f" {SMALL}") else 0.999
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_of_a_program_takes_what_paddle_takes(
     found: dict[str, dict[str, list[int]]], name: str
 ) -> None:
-    case, batch = name.rsplit(" ", 1)
+    case = name.rsplit(" ", 1)[0]
     (real, rest), (told, left) = found["real"][name], found["meta"][name]
-    lowest = LATE if int(batch) == SMALL else 0.999
-    assert lowest * real <= told <= HIGHER.get(case, 1.001) * real
+    assert lowest(name) * real <= told <= HIGHER.get(case, 1.001) * real
     assert left == rest
 
 

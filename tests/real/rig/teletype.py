@@ -79,6 +79,15 @@ class Teletype:
         """Wait until all the words were written."""
         self.until(lambda _: all(word in self.text for word in words))
 
+    def until_raw(self, within_s: float = PATIENCE_S) -> None:
+        """Wait until the program takes keys one by one: until then the terminal takes some, such as
+        Ctrl-Q, for itself."""
+        deadline = time.monotonic() + within_s
+        while termios.tcgetattr(self._slave)[3] & termios.ICANON:
+            assert self.process.poll() is None, f"it has ended: {self.text[-2000:]}"
+            assert time.monotonic() < deadline, "the terminal stays as it was"
+            time.sleep(0.01)
+
     def press(self, keys: bytes) -> None:
         """Send keys."""
         os.write(self._master, keys)
