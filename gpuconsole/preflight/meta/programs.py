@@ -363,11 +363,14 @@ def _saved_program(program: Any, *_: Any, **__: Any) -> None:
     if STATE.backend != "cpu" or not isinstance(program, pir.Program):
         return
     lasting = scope_of(None).lasting
-    copies = []
-    for values in STATE.paddle.static.pir_io.get_pir_parameters(program):
-        for value in values:
-            if value.persistable and value.name in lasting:
-                copies.append(Block(STATE.ledger, lasting[value.name].nbytes, "save"))
+    parameters, states = STATE.paddle.static.pir_io.get_pir_parameters(program)
+    lasts = [
+        value.name
+        for value in (*parameters, *states)
+        if value.persistable and value.name in lasting
+    ]
+    copies = [Block(STATE.ledger, lasting[name].nbytes, "save") for name in lasts]
+    copies.clear()
 
 
 def _into_scope(own: Any) -> Any:
