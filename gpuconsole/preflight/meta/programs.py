@@ -356,20 +356,18 @@ def _saved(*_: Any, **__: Any) -> None:
 
 
 def _saved_program(program: Any, *_: Any, **__: Any) -> None:
-    """Stand for `static.save`, which holds a copy of each parameter and state at once, in memory of
-    the host (measured with Paddle 3.3.1). Where programs run on a device, nothing is taken there."""
+    """Stand for `static.save`, which holds a copy of each parameter and state at once, in the host's
+    memory (measured with Paddle 3.3.1). Where programs run on a device, nothing is taken there."""
     SAVED.append(True)
     pir: Any = importlib.import_module("paddle.pir")
     if STATE.backend != "cpu" or not isinstance(program, pir.Program):
         return
     lasting = scope_of(None).lasting
     parameters, states = STATE.paddle.static.pir_io.get_pir_parameters(program)
-    lasts = [
-        value.name
-        for value in (*parameters, *states)
-        if value.persistable and value.name in lasting
+    saved = (value.name for value in (*parameters, *states) if value.persistable)
+    copies = [
+        Block(STATE.ledger, lasting[name].nbytes, "save") for name in saved if name in lasting
     ]
-    copies = [Block(STATE.ledger, lasting[name].nbytes, "save") for name in lasts]
     copies.clear()
 
 
