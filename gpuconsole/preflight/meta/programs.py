@@ -356,8 +356,8 @@ def _saved(*_: Any, **__: Any) -> None:
 
 
 def _saved_program(program: Any, *_: Any, **__: Any) -> None:
-    """Stand for `static.save`, which holds a copy of each parameter and state at once, in the host's
-    memory (measured with Paddle 3.3.1). Where programs run on a device, nothing is taken there."""
+    """Stand for `static.save`: copies of all parameters and states at once, in memory of the host
+    (measured with Paddle 3.3.1). Where programs run on a device, it takes none there."""
     SAVED.append(True)
     pir: Any = importlib.import_module("paddle.pir")
     if STATE.backend != "cpu" or not isinstance(program, pir.Program):
