@@ -346,20 +346,20 @@ def _refused(words: str) -> Any:
     return refuse
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     """Do nothing: parameters stay as large as they are."""
 
 
-def _saved(*_: Any, **__: Any) -> None:
+def _saved(*_: object, **__: object) -> None:
     """Leave out what would be written: files of a run are thrown away."""
     SAVED.append(True)
 
 
-def _saved_program(program: Any, *_: Any, **__: Any) -> None:
+def _saved_program(program: object, *_: object, **__: object) -> None:
     """Stand for `static.save`: copies of all parameters and states at once, in memory of the host
     (measured with Paddle 3.3.1). Where programs run on a device, it takes none there."""
     SAVED.append(True)
-    pir: Any = importlib.import_module("paddle.pir")
+    pir = importlib.import_module("paddle.pir")
     if STATE.backend != "cpu" or not isinstance(program, pir.Program):
         return
     lasting = scope_of(None).lasting
