@@ -164,10 +164,12 @@ def _is_open(words: list[str], port: int) -> bool:
 
 def replica_name(service: str, taken: Iterable[str]) -> str:
     """Return the name of a service's next replica: `NAME[N]`, a number that none has had."""
+    numbers = [replica_number(service, name) for name in taken]
+    return f"{service}[{max(numbers, default=0) + 1}]"
+
+
+def replica_number(service: str, name: str) -> int:
+    """Return N of a replica called `NAME[N]`: the higher, the younger; 0 of another name."""
     start = f"{service}["
-    numbers = [
-        int(name[len(start) : -1])
-        for name in taken
-        if name.startswith(start) and name.endswith("]") and name[len(start) : -1].isdigit()
-    ]
-    return f"{start}{max(numbers, default=0) + 1}]"
+    number = name[len(start) : -1]
+    return int(number) if name.startswith(start) and name[-1:] == "]" and number.isdecimal() else 0

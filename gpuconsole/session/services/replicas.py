@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuconsole.core.jobs import ENDED, Job, JobState
-from gpuconsole.core.services import SERVICE
+from gpuconsole.core.services import SERVICE, replica_number
 from gpuconsole.core.wording import msg
 
 _OVER = ENDED - {JobState.CANCELLED}
@@ -83,6 +83,7 @@ def _leaves(job: Job, drained: Callable[[str], str]) -> str:
     return next(filter(None, map(drained, (part.host for part in job.attempt.parts))), "")
 
 
-def _keeps_last(job: Job) -> tuple[bool, bool, tuple[int, ...]]:
+def _keeps_last(job: Job) -> tuple[bool, bool, int]:
     """Order replicas: what does not run goes first, then what is not healthy, then the youngest."""
-    return job.state.active, job.is_healthy, tuple(-ord(letter) for letter in job.id)
+    number = replica_number(job.task.sweep or "", job.task.name)
+    return job.state.active, job.is_healthy, -number

@@ -77,6 +77,12 @@ def test_fewer_are_wanted_as_was_said_last() -> None:
     assert left([*jobs, replica(3, wanted=3, healthy=False)]) == ["job3", "job2"]
 
 
+def test_the_youngest_goes_by_its_number_also_among_those_of_one_moment() -> None:
+    ids = {1: "job7", 2: "job9", 10: "job8"}
+    jobs = [replace(replica(number, wanted=1), id=ids[number]) for number in ids]
+    assert left(jobs) == ["job8", "job9"]
+
+
 def test_one_that_ended_for_good_is_not_begun_again_and_the_others_still_move() -> None:
     jobs = [replica(1), replica(2, state=JobState.FAILED)]
     assert changes_of(jobs, calm).add == 0
