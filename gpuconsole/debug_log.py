@@ -11,7 +11,6 @@ import logging.handlers
 import os
 import platform
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -108,8 +107,3 @@ def begin(folder: Path, argv: Sequence[str], version: str) -> Path:
         " ".join(argv),
     )
     return path
-
-
-def begun() -> bool:
-    """Return whether anything is written."""
-    return "logging" in sys.modules and bool(LOG.handlers)
