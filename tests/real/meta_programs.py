@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tests.real.memory_meter import Meter
+
 CASES: dict[str, Callable[..., Any]] = {}
 STEPS = {"real": 60, "meta": 4}
 FIRST = 2
@@ -118,44 +120,17 @@ def evaluated(paddle: Any) -> Any:
 def main() -> None:
     """Run every case and print its peak above what was held before."""
     way = sys.argv[1]
-    if way == "meta":
-        from gpuconsole.preflight.meta import hook
-        from gpuconsole.preflight.meta.state import STATE
-        from gpuconsole.preflight.tiers.probe_request import operators
-
-        hook.install()
-        import paddle
-
-        hook.ready(paddle, operators(), "cpu")
-    else:
-        import paddle
-
-    core: Any = paddle.base.core
-    stat = "Allocated", 0
-
-    def held() -> int:
-        return int(
-            STATE.ledger.live if way == "meta" else core.host_memory_stat_current_value(*stat)
-        )
-
-    def peak() -> int:
-        return int(STATE.ledger.peak if way == "meta" else core.host_memory_stat_peak_value(*stat))
-
-    def reset() -> None:
-        if way == "meta":
-            STATE.ledger.peak = STATE.ledger.live
-        else:
-            core.host_memory_stat_reset_peak_value(*stat)
-
+    meter = Meter(way)
+    paddle = meter.paddle
     found: dict[str, int] = {}
     for name in sys.argv[2:] or CASES:
         gc.collect()
-        before, peaks = held(), []
+        before, peaks = meter.held(), []
         step = CASES[name](paddle)
         for _ in range(STEPS[way]):
-            reset()
+            meter.reset()
             step()
-            peaks.append(peak() - before)
+            peaks.append(meter.peak() - before)
         found[name] = min(peaks[FIRST:])
         del step
     print(json.dumps(found))

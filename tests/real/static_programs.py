@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.real.memory_meter import Meter
+
 CASES: dict[str, Callable[..., Any]] = {}
 BATCHES = (7, 256)
 STEPS = {"real": 30, "meta": 4}
@@ -356,42 +358,15 @@ def rates_that_change(paddle: Any) -> Any:
 def main() -> None:
     """Run every case and print its peaks and what is held after a run, by batch size."""
     way = sys.argv[1]
-    if way == "meta":
-        from gpuconsole.preflight.meta import hook
-        from gpuconsole.preflight.meta.state import STATE
-        from gpuconsole.preflight.tiers.probe_request import operators
-
-        hook.install()
-        import paddle
-
-        hook.ready(paddle, operators(), "cpu")
-    else:
-        import paddle
-
-    core: Any = paddle.base.core
-    stat = "Allocated", 0
-
-    def held() -> int:
-        return int(
-            STATE.ledger.live if way == "meta" else core.host_memory_stat_current_value(*stat)
-        )
-
-    def peak() -> int:
-        return int(STATE.ledger.peak if way == "meta" else core.host_memory_stat_peak_value(*stat))
-
-    def reset() -> None:
-        if way == "meta":
-            STATE.ledger.peak = STATE.ledger.live
-        else:
-            core.host_memory_stat_reset_peak_value(*stat)
-
+    meter = Meter(way)
+    paddle = meter.paddle
     paddle.enable_static()
     static = paddle.static
     found: dict[str, list[int]] = {}
     for name in sys.argv[2:] or CASES:
         for batch in BATCHES:
             gc.collect()
-            before = held()
+            before = meter.held()
             with (
                 static.scope_guard(static.Scope()),
                 static.program_guard(static.Program(), static.Program()),
@@ -402,10 +377,10 @@ def main() -> None:
                 executor.run(static.default_startup_program())
                 peaks, rests = [], []
                 for _ in range(STEPS[way]):
-                    reset()
+                    meter.reset()
                     run(executor, batch)
-                    peaks.append(peak() - before)
-                    rests.append(held() - before)
+                    peaks.append(meter.peak() - before)
+                    rests.append(meter.held() - before)
             found[f"{name} {batch}"] = [
                 min(peaks[FIRST:]), Counter(rests[FIRST:]).most_common(1)[0][0]
             ]  # fmt: skip
