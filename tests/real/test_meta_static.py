@@ -26,6 +26,12 @@ LATE = 0.7
 its own, has let go of what the ones before them made."""
 
 
+BY_CHANCE = 0.05
+"""Which part of a peak depends on which of the ready operators Paddle's threads take first: of one
+program, from process to process, the smallest was 58,476 or 60,464 bytes."""
+BESIDE = {"several_optimizers": 0.8}
+"""By case: what may be told at least where parts of a program run beside each other. The smallest
+peak was 379,972 bytes, as told, in most processes, and up to 445,508 in others."""
 MORE = 3
 """Further measurements where a peak seems too large: on a busy machine Paddle's collector may be
 late in each of some dozens of runs."""
@@ -58,16 +64,18 @@ def peaks_of(way: str) -> dict[str, list[int]]:
 
 def lowest(name: str) -> float:
     """Return which part of the measured peak may be told at least."""
-    return LATE if name.endswith(f" {SMALL}") else 0.999
+    case, batch = name.rsplit(" ", 1)
+    return LATE if int(batch) == SMALL else BESIDE.get(case, 1 - BY_CHANCE)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_of_a_program_takes_what_paddle_takes(
     found: dict[str, dict[str, list[int]]], name: str
 ) -> None:
-    case = name.rsplit(" ", 1)[0]
+    case, batch = name.rsplit(" ", 1)
     (real, rest), (told, left) = found["real"][name], found["meta"][name]
-    assert lowest(name) * real <= told <= HIGHER.get(case, 1.001) * real
+    highest = 1 + BY_CHANCE if int(batch) == SMALL else HIGHER.get(case, 1.001)
+    assert lowest(name) * real <= told <= highest * real
     assert left == rest
 
 
