@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuconsole.core.estimate import WITHOUT_PADDLE, Estimate, Report, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.submission.script_edits import edited_texts
 from gpuconsole.preflight import verdicts as advice
 from gpuconsole.preflight.accuracy.calibration import Calibration
@@ -48,7 +49,7 @@ def report(
     if analysis is None and task.script:
         analysis = analyse(
             Path(task.script), task.args, assumptions=task.assumptions, project=_project(task),
-            texts=edited_texts(task.edits),
+            texts=edited_texts(task.edits), start=_start(task),
         )  # fmt: skip
     estimator = measured or analysis or Formula(task)
     digest = task_digest(task) if task.script else ""
@@ -95,6 +96,11 @@ def _without_paddle(estimate: Estimate, task: Task) -> Estimate:
     if may_use_paddle(Path(task.script), _project(task)):
         return estimate
     return replace(estimate, flags=tuple(sorted({*estimate.flags, WITHOUT_PADDLE})))
+
+
+def _start(task: Task) -> Path | None:
+    project = _project(task)
+    return None if project is None else project / start_folder(project, task.folder, Path.cwd())
 
 
 def _project(task: Task) -> Path | None:

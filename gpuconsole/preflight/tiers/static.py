@@ -59,6 +59,8 @@ class Analysis:
     """Whether the script is followed once only, and no further where that came to no end."""
     texts: Mapping[Path, str] = field(default_factory=dict)
     """Files with the text that is read in their place: that of the shipped copy."""
+    start: Path | None = None
+    """The folder that the script is started in; the project's own when None."""
     _first: dict[Backend, Outcome] = field(default_factory=dict)
     """The script as it is, conditions that are not known taken one way."""
     _outcomes: dict[_Key, Outcome] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Analysis:
             return self
         return Analysis(
             self.script, self.args, self.assumptions, self.project, self.trail, self.backend,
-            once=True, texts=self.texts, _first=self._first,
+            once=True, texts=self.texts, start=self.start, _first=self._first,
         )  # fmt: skip
 
     def _begun(self, backend: Backend) -> Outcome:
@@ -122,8 +124,9 @@ class Analysis:
     def _follow(self, setting: Setting) -> Outcome:
         with source.in_place_of(self.texts):
             found = follow(
-                self.script, self.args, setting, self.assumptions, self.project, self.trail
-            )
+                self.script, self.args, setting, self.assumptions, self.project, self.trail,
+                self.start,
+            )  # fmt: skip
         if self._rows > 1 and found.batch and found.batch % self._rows == 0:
             return replace(found, batch=found.batch // self._rows)
         return found
@@ -484,9 +487,11 @@ def analyse(
     trail: Trail | None = None,
     backend: Backend = "gpu",
     texts: Mapping[Path, str] = MappingProxyType({}),
+    start: Path | None = None,
 ) -> Analysis:
     """Read a script or notebook, and what it imports from its project (else its own folder).
 
+    It is started in the folder `start`, the project's own when None.
     `texts` are read in place of files, as the shipped copy has them. `trail` is told where each run
     is, statement by statement. It is followed at once for `backend`,
     for others when they are asked about.
@@ -495,7 +500,14 @@ def analyse(
     with source.in_place_of(texts):
         source.read(script)
     analysis = Analysis(
-        script, tuple(args), dict(assumptions), project, trail, backend, texts=dict(texts)
+        script,
+        tuple(args),
+        dict(assumptions),
+        project,
+        trail,
+        backend,
+        texts=dict(texts),
+        start=start,
     )
     analysis.brief()
     return analysis

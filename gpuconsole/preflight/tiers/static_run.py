@@ -88,6 +88,7 @@ def follow(
     assumptions: Mapping[str, str] = MappingProxyType({}),
     project: Path | None = None,
     trail: Trail | None = None,
+    start: Path | None = None,
 ) -> Outcome:
     """Run a script's syntax tree once; again where a static program is fed other shapes."""
     read = source.read(script)
@@ -96,7 +97,7 @@ def follow(
         try:
             run = Run(setting, tuple(args), assumptions, trail)
             run.program.fed = fed
-            return _once(read, script, run, project)
+            return _once(read, script, run, (project, start))
         except static_graph.OtherShapes as other:
             fed = other.shapes
     changing = Run(setting)
@@ -104,9 +105,12 @@ def follow(
     return _outcome(changing, changing.tape.ledger.close(), frozenset(), ())
 
 
-def _once(read: source.Script, script: Path, run: Run, project: Path | None) -> Outcome:
+def _once(
+    read: source.Script, script: Path, run: Run, folders: tuple[Path | None, Path | None]
+) -> Outcome:
     apply_variant.begin(run)
-    machine = Interpreter(run, script, project or script.parent, library(run))
+    project, start = folders
+    machine = Interpreter(run, script, project or script.parent, library(run), start)
     collecting = gc.isenabled()
     # Reference counts decide lifetimes; a collection in between would make them depend on luck.
     gc.disable()

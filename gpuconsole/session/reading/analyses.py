@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from gpuconsole import preflight
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
-from gpuconsole.core.submission.projects import project_of
+from gpuconsole.core.submission.projects import project_of, start_folder
 from gpuconsole.core.submission.script_edits import edited_texts
 
 if TYPE_CHECKING:
@@ -41,12 +41,14 @@ class Analyses:
         project = _project(task)
         answers = tuple(sorted(task.assumptions.items()))
         texts = edited_texts(task.edits)
-        key = (script, project, _stamp(script), task.args, answers, *texts.items())
+        start = _start(task, project)
+        key = (script, project, start, _stamp(script), task.args, answers, *texts.items())
         known, then = self._known.pop(key, (None, frozenset()))
         if known is None or _versions(known.files()) != then:
             known = preflight.analyse(
                 script, task.args, assumptions=task.assumptions, project=project,
                 trail=self._trail, backend=cast(Backend, task.backend), texts=texts,
+                start=start,
             )  # fmt: skip
         self._known[key] = known, _versions(known.files())
         while len(self._known) > REMEMBERED:
@@ -70,6 +72,11 @@ def _project(task: Task) -> Path | None:
     if task.project:
         return Path(task.project)
     return project_of(Path(task.script), task.args, Path.cwd())
+
+
+def _start(task: Task, project: Path | None) -> Path | None:
+    """Return the folder that a script is started in, as its job is."""
+    return None if project is None else project / start_folder(project, task.folder, Path.cwd())
 
 
 def _stamp(script: Path) -> Versions:

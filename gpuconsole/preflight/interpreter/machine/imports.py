@@ -71,9 +71,12 @@ class Importer:
         script: Path,
         project: Path,
         library: Callable[[str], Namespace | None],
+        start: Path | None = None,
     ) -> None:
         self.interp = interp
         self.project = project.resolve()
+        self.start = self.project if start is None else start.resolve()
+        """The working folder: what relative names are relative to."""
         self.library = library
         self.loaded: dict[Path, UserModule] = {}
         self._files = source.Lookup(self.project)
@@ -230,15 +233,23 @@ class Importer:
         return tuple(found)
 
     def _inside(self, name: str) -> Path | None:
-        """Return a folder of `sys.path`; a relative one is below the project, or the script."""
+        """Return a folder of `sys.path` that lies inside the project, wherever it is relative to."""
         key = (name, self.search_start)
         if key not in self._folders:
-            starts = (self.project, Path(self.search_start))
+            starts = self.starts()
             relative = not Path(name).is_absolute()
             tries = [start / name for start in starts] if relative else [Path(name)]
             inside = (one for one in tries if self._files.folder(one) is not None)
             self._folders[key] = next(inside, None)
         return self._folders[key]
+
+    def starts(self) -> tuple[Path, ...]:
+        """Return the folders that relative names may be relative to, the likeliest first.
+
+        A job starts in the working folder; people often start a script in the project's folder or
+        in its own.
+        """
+        return tuple(dict.fromkeys((self.start, self.project, Path(self.search_start))))
 
     @property
     def search_start(self) -> str:

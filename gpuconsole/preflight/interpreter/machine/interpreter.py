@@ -51,7 +51,12 @@ class Interpreter:
     """
 
     def __init__(
-        self, run: Run, script: Path, project: Path, library: Callable[[str], Namespace | None]
+        self,
+        run: Run,
+        script: Path,
+        project: Path,
+        library: Callable[[str], Namespace | None],
+        start: Path | None = None,
     ) -> None:
         self.run = run
         run.interp = self
@@ -75,7 +80,7 @@ class Interpreter:
         """Whether the loop that is run may have been left under a condition that is not known."""
         self.turn_maybe_last = False
         """Whether that is so of the turn that ended last."""
-        self.imports = imports.Importer(self, script, project, library)
+        self.imports = imports.Importer(self, script, project, library, start)
 
     eval = expressions.evaluate
     truth = expressions.truth

@@ -44,7 +44,7 @@ def path_of(run: Run, name: Value) -> Path | Unknown:
     if not isinstance(name, str):
         return run.unknown("a file whose name is not known")
     root: Path = run.interp.imports.project
-    for base in dict.fromkeys((root, Path(run.file).parent)):
+    for base in dict.fromkeys((*run.interp.imports.starts(), Path(run.file).parent)):
         try:
             found = within(root, base / name)
             if found is not None and found.is_file():

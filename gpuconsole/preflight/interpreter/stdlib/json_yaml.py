@@ -43,17 +43,14 @@ def path_text(value: Value) -> str | None:
 
 
 def locate(run: Run, name: Value) -> Path | Unknown:
-    """Return a file of the project that a script names.
-
-    A job starts in the project's folder; people often start a script in its own.
-    """
+    """Return a file of the project that a script names."""
     if isinstance(name, Unknown):
         return name
     text = path_text(name)
     if text is None:
         return run.unknown("a file whose name is not known")
     root: Path = run.interp.imports.project
-    for start in (root, Path(run.interp.imports.search_start)):
+    for start in run.interp.imports.starts():
         try:
             found = source.within(root, start / text)
             if found is not None and found.is_file():

@@ -29,7 +29,7 @@ def folder_of(run: Run, name: Value) -> Path | None:
     if text is None:
         return None
     root: Path = run.interp.imports.project
-    for start in dict.fromkeys((root, Path(run.interp.imports.search_start))):
+    for start in run.interp.imports.starts():
         try:
             found = source.within(root, start / text)
             if found is not None and found.is_dir():

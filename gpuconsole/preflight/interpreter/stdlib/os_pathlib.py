@@ -186,7 +186,7 @@ class Place(Native):
     @exposed.static("cwd")
     def static_cwd(run: Run) -> Value:
         """Give the folder that a job starts in."""
-        return Place(str(run.interp.imports.project))
+        return Place(str(run.interp.imports.start))
 
     @staticmethod
     @exposed.static("home")
@@ -210,7 +210,7 @@ def joined(run: Run, *parts: Value) -> Value:
 
 def absolute(run: Run, text: str) -> str:
     """Return a path below the folder that a job starts in; no disk is asked."""
-    return os.path.normpath(os.path.join(str(run.interp.imports.project), text))
+    return os.path.normpath(os.path.join(str(run.interp.imports.start), text))
 
 
 def exists(run: Run, path: Value) -> Value:
@@ -302,7 +302,7 @@ def os_module() -> Namespace:
     table: dict[str, Any] = {
         **dict.fromkeys(quiet, nothing), **dict.fromkeys(asking, unknown),
         "getenv": environ.do_get, "listdir": os_listing.listed, "walk": os_listing.walked,
-        "getcwd": lambda run: str(run.interp.imports.project),
+        "getcwd": lambda run: str(run.interp.imports.start),
         "fspath": lambda run, one: json_yaml.path_text(one) or run.unknown(ELSEWHERE),
     }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.{k}") for k, v in table.items()}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, analyse
+from gpuconsole.session.reading.analyses import Analyses
 from tests.preflight.forms import DATA, HEAD, LOOP, NET, WHOLE, key
 
 Scan = Callable[..., Analysis]
@@ -195,3 +198,31 @@ def test_a_module_of_a_package_has_its_full_name_however_it_is_imported(
     })  # fmt: skip
     found = analyse(work / "train.py", project=work).estimate()
     assert key(found) == key(analyse(work / "whole.py", project=work).estimate())
+
+
+def test_names_are_relative_to_the_folder_that_the_script_is_started_in(
+    project: Callable[..., Path], scan: Scan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trainer for many models, started as documented: `cd models/small; python ../../run.py`."""
+    text = (
+        "import argparse, os, sys, yaml\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('-m')\nargs = parser.parse_args()\n"
+        "assert os.path.isfile(args.m)\n"
+        "sys.path.append(os.path.dirname(os.path.abspath(args.m)))\n"
+        "from net import Net, fit\nfit(Net(), yaml.safe_load(open(args.m))['batch'])\n"
+    )
+    root = project({
+        "run.py": text, "models/small/net.py": MODEL, "models/small/config.yaml": "batch: 32\n",
+        "models/other/net.py": "Net = fit = None\n", "config.yaml": "batch: 7\n",
+    })  # fmt: skip
+    script, start = root / "run.py", root / "models/small"
+    expected = key(scan(WHOLE + "fit(Net(), 32)\n").estimate())
+    found = analyse(script, ["-m", "config.yaml"], project=root, start=start)
+    assert key(found.estimate()) == expected
+    task = Task(name="small", script=str(script), args=("-m", "config.yaml"), project=str(root))
+    analyses = Analyses()
+    monkeypatch.chdir(start)
+    assert key(analyses.of(task).estimate()) == expected
+    monkeypatch.chdir(root)
+    assert analyses.of(task).estimate().memory is None
+    assert key(analyses.of(replace(task, folder="models/small")).estimate()) == expected
