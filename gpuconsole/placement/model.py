@@ -181,6 +181,9 @@ class Waiting:
     options: tuple[str, ...]
     possible: bool
     """False when no device of the fleet could ever do it."""
+    undated: str = ""
+    """The reason without when devices come free, for callers with a better forecast; "" where the
+    reason names no time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,7 @@ def test_reasons_carry_their_numbers_and_add_up() -> None:
         "No process uses it.",
         "Leaves 10.2 GiB unused.",
         "1 of 2 devices of h in use.",
-        "Leaves none of its kind free on the host.",
+        "Leaves none free on the host.",
         "Number 2 of 2 preferred devices.",
         "71.2 TFLOPS where the fastest choice has 71.2.",
         "Costs 2 per device and hour, the cheapest 1.",

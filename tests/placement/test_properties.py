@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.units import format_duration
 from gpuconsole.placement import POLICIES, Holder, Request, decide, named_policy, plan
-from gpuconsole.placement.engine.device_state import is_empty
+from gpuconsole.placement.engine.device_state import health_fault, is_empty
+from gpuconsole.placement.model import Candidate, Waiting
+from tests.placement import states
+from tests.placement.states import State
 
 NOW = 5_000.0
 MODELS = [("NVIDIA A100-SXM4-40GB", 40960.0), ("NVIDIA GeForce RTX 3090", 24576.0), ("910A", None)]
@@ -122,3 +130,59 @@ def test_a_decision_is_repeatable_and_accounts_for_every_device(
                 told = device.uuid in refused | offered
                 assert told or any(_stands_for(one, device, offered) for one in host.devices)
     assert all(rejection.reason.endswith(".") for rejection in first.rejections)
+
+
+IN_USE = re.compile(r"(\d+) of (\d+) devices of (\S+) in use\.")
+LEAVES = re.compile(r"Leaves (\d+|none) (?:more )?free on the (?:same )?host\.")
+ABLE = re.compile(r"(\d+) devices? could do it(?: \(\d+ together are needed\))?: ([^.]+)\.")
+FREE_IN = re.compile(r"should be free in about ([^.]+)\.")
+
+
+def _in_use(device: Device, holders: dict[str, Holder]) -> bool:
+    """Whether anything shows that a device is in use."""
+    total, used = device.memory_total_mib, device.memory_used_mib
+    filled = total is not None and used is not None and not is_empty(device)
+    return device.uuid in holders or bool(device.processes) or filled
+
+
+def _check_place(candidate: Candidate, state: State) -> None:
+    """What is in use, chosen, left free and faulty is all there is on the host."""
+    host, told = state.snapshot.host(candidate.host), " ".join(candidate.reasons)
+    assert host is not None
+    chosen = {device.uuid for device in candidate.devices}
+    busy = {device.uuid for device in host.devices if _in_use(device, state.holders)}
+    free = [device for device in host.devices if device.uuid not in busy | chosen]
+    sound = sum(not health_fault(device, host) and not device.divided for device in free)
+    for count, size, name in IN_USE.findall(told):
+        assert (int(count), int(size), name) == (len(busy), len(host.devices), host.name)
+    for left in LEAVES.findall(told):
+        assert (0 if left == "none" else int(left)) == sound
+
+
+def _check_wait(waiting: Waiting) -> None:
+    """Parts add up to their sum, and the sentence has the time of the field."""
+    for total, parts in ABLE.findall(waiting.reason):
+        counted = [int(part.split(maxsplit=1)[0]) for part in re.findall(r"\d+ [^,]+", parts)]
+        assert sum(counted) == int(total)
+    for wait in FREE_IN.findall(waiting.reason):
+        assert waiting.estimated_start is not None
+        assert wait == format_duration(max(0.0, waiting.estimated_start - states.NOW))
+        assert "should be free in" not in waiting.undated
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_two_figures_of_a_reason_contradict(part: int) -> None:
+    places = waits = 0
+    for seed in range(part, 400, 4):
+        state = states.random_state(Random(seed))
+        for request in state.queue:
+            decision = decide(
+                request, state.snapshot, state.holders, state.policy, states.NOW, state.rules
+            )
+            for candidate in decision.candidates:
+                _check_place(candidate, state)
+                places += 1
+            if decision.waiting is not None:
+                _check_wait(decision.waiting)
+                waits += 1
+    assert min(places, waits) > 100

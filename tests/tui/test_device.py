@@ -326,6 +326,24 @@ async def test_a_foreign_container_needs_the_owners_name() -> None:
         await console.until(lambda: made.processes.stopped)
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_on_a_free_device_no_footer_offers_a_signal_and_the_key_says_why(
+    size: tuple[int, int],
+) -> None:
+    free = FakeSession(hosts_now=lab()[2:3])
+    busy = FakeSession(hosts_now=lab()[:1])
+    for keys in ([], ["enter"], ["enter", "enter"]):
+        async with opened(free, size) as console:
+            await console.press(*keys)
+            assert "K signal" not in console.text
+            assert "J job" not in console.text
+            await console.press("K")
+            await console.told("No process")
+        async with opened(busy, size) as console:
+            await console.press(*keys)
+            await console.shows("K signal")
+
+
 async def test_read_only_has_no_such_keys() -> None:
     made = session(read_only=True)
     async with opened(made) as console:

@@ -88,6 +88,13 @@ def is_empty(device: Device) -> bool:
     return not device.processes and used <= EMPTY_SHARE * total
 
 
+def holds_memory(device: Device) -> bool:
+    """Tell whether a device shows more memory in use than an empty one has; False where its memory
+    is not known."""
+    total, used = device.memory_total_mib, device.memory_used_mib
+    return total is not None and used is not None and used > EMPTY_SHARE * total
+
+
 def idleness(device: Device) -> float:
     """Return how far a device is free of others' work, 0-1; memory alone that is held counts half.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.core.wording import msg
-from gpuconsole.placement.engine.board import Board, Cell, Spot
+from gpuconsole.placement.engine.board import Board, Cell, Site, Spot
+from gpuconsole.placement.engine.device_state import holds_memory
 from gpuconsole.placement.engine.job_profile import Profile
 from gpuconsole.placement.engine.scores import TERMS, Scorer
 from gpuconsole.placement.engine.search import Chosen, Pick
@@ -104,11 +107,10 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
     left = made.usable_mib(cell.kind, cell.spare_mib) - (need or 0.0)
     price = site.host.price_per_hour
     cost = "No price is known" if price is None else f"Costs {price:g} per device and hour"
+    count, rest = _beside(site, chosen)
     in_use = msg(
-        "{n} of {all} devices of {host} in use.",
-        n=site.in_use, all=site.size, host=site.host.name,
-    )  # fmt: skip
-    rest = site.free.get(cell.kind, 0) - len(spots)
+        "{n} of {all} devices of {host} in use.", n=count, all=site.size, host=site.host.name
+    )
     return {
         "idle": _idle_text(beside, len(chosen)),
         "fit": "" if need is None else f"Leaves {format_mib(max(0.0, left))} unused.",
@@ -116,7 +118,7 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
         "pack": in_use,
         "fragments": f"Leaves {rest} more free on the same host."
         if rest
-        else "Leaves none of its kind free on the host.",
+        else "Leaves none free on the host.",
         "preferred": ""
         if view.rank is None
         else f"Number {view.rank + 1} of {len(names)} preferred devices.",
@@ -127,6 +129,23 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
         "bulk": "",
         "price": "" if scorer.cheapest is None else f"{cost}, the cheapest {scorer.cheapest:g}.",
     }
+
+
+def _beside(site: Site, chosen: Sequence[Device]) -> tuple[int, int]:
+    """Return how many devices of a host are in use before a job starts, and how many stay free.
+
+    Both count the same devices: each is in use, free, chosen, or faulty and neither. A device is in
+    use when a job holds it, a process is on it, or its memory is not empty.
+    """
+    in_use = sum(len(cell.spots) for cell in site.held)
+    free = 0
+    mine = {device.uuid for device in chosen}
+    for spot in (spot for cell in site.cells.values() for spot in cell.spots):
+        if spot.device.processes or holds_memory(spot.device):
+            in_use += 1
+        elif not (spot.fault or spot.device.divided or spot.device.uuid in mine):
+            free += 1
+    return in_use, free
 
 
 def _speed_text(rate: float, made: Profile) -> str:

@@ -79,12 +79,14 @@ def waiting(survey: Survey, refused: Refused) -> Waiting:
         if holder is not None
         for spot in cell.spots
     )
+    reason, free = _reason(survey, able), _free_text(survey, start)
     return Waiting(
-        _reason(survey, able, start),
+        sentences(reason, free),
         tuple(islice(blockers, MAX_BLOCKERS)),
         start,
         _options(survey, able, refused),
         possible=True,
+        undated=reason if free else "",
     )
 
 
@@ -112,7 +114,7 @@ def _enough(sizes: Mapping[Group, int], devices: int, hosts: int) -> set[Group]:
     return found
 
 
-def _reason(survey: Survey, able: Refused, start: float | None) -> str:
+def _reason(survey: Survey, able: Refused) -> str:
     made = survey.profile
     by_code: dict[str, int] = defaultdict(int)
     for cell, code in able:
@@ -142,10 +144,15 @@ def _reason(survey: Survey, able: Refused, start: float | None) -> str:
     if silent is not None:
         told.append(engine_fault(silent.name, silent.engine_error))
     told += [*_aside(survey, able), _ruled(survey, able)]
-    if start is not None:
-        wait = format_duration(max(0.0, start - made.now))
-        told.append(f"{_first(count)} should be free in about {wait}.")
     return sentences(*told)
+
+
+def _free_text(survey: Survey, start: float | None) -> str:
+    """Say when enough devices should be free, where that can be told."""
+    if start is None:
+        return ""
+    wait = format_duration(max(0.0, start - survey.profile.now))
+    return f"{_first(survey.profile.request.devices)} should be free in about {wait}."
 
 
 def _aside(survey: Survey, able: Refused) -> list[str]:

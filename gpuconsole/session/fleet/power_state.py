@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gpuconsole.core.devices.host_power import Elastic
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.wording import sentences
 from gpuconsole.placement.elastic.wake import Past, bar_words, typical_s
 from gpuconsole.session.fleet.view import Overlay
 from gpuconsole.session.queue.planner import Plan, Step, Why
@@ -111,7 +112,9 @@ class Told(Mapping[str, Why]):
         sentence, ready_at = self._more[job]
         starts = [at for at in (why.estimated_start, ready_at) if at is not None]
         sooner = min(starts, default=None)
-        return replace(why, reason=f"{sentence} {why.reason}", estimated_start=sooner)
+        undated = sentences(sentence, why.undated) if why.undated else ""
+        reason = sentences(sentence, why.reason)
+        return replace(why, reason=reason, undated=undated, estimated_start=sooner)
 
     def __contains__(self, job: object) -> bool:
         return job in self._reasons

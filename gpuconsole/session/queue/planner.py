@@ -40,6 +40,8 @@ class Why:
     estimated_start: float | None = None
     options: tuple[str, ...] = ()
     """What a person could do about it."""
+    undated: str = ""
+    """The reason without when devices come free; "" where it names no such time."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the `why --json` document."""

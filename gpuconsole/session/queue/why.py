@@ -63,9 +63,12 @@ def why_of(
         why = waiting.get(job.id)
         if why is None:
             why = NOBODY if nobody else soon
-        elif nobody:
-            reason = sentences(_NO_CONSOLE, why.reason)
-            why = replace(why, reason=reason, options=(*NOBODY.options, *why.options))
+        else:
+            # One base for all times: the forecast counts the jobs before this one too.
+            reason = why.reason if expected is None else why.undated or why.reason
+            reason = sentences(_NO_CONSOLE if nobody else "", reason)
+            first = NOBODY.options if nobody else ()
+            why = replace(why, reason=reason, options=(*first, *why.options))
         start = why.estimated_start if expected is None else expected.starts_at
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)
         return replace(why, reason=sentences(why.reason, *more), estimated_start=start)
@@ -237,7 +240,8 @@ def _waiting_why(waiting: Waiting, more: tuple[str, ...] = ()) -> Why:
         for blocker in waiting.blockers
     )
     options = (*more, *waiting.options)
-    return Why("queued", waiting.reason, blockers, waiting.estimated_start, options)
+    start = waiting.estimated_start
+    return Why("queued", waiting.reason, blockers, start, options, undated=waiting.undated)
 
 
 def _blocker_text(blocker: Blocker) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Grid
@@ -11,6 +13,7 @@ from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.wording import msg
+from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.device import marks_of, sample_lines, scale_of, title
 from gpuconsole.tui.render.processes import (
     jobs_by_container,
@@ -33,6 +36,7 @@ PLOTS: dict[DeviceMetric, str] = {
 }
 WIDE = 100
 """From so many columns on all plots are shown at once."""
+_OF_A_PROCESS = frozenset({"device.signal", "device.stop"})
 SPANS = {"5 minutes": 300.0, "1 hour": 3600.0, "4 hours": 4 * 3600.0}
 
 
@@ -92,6 +96,14 @@ class DeviceScreen(ConsoleScreen):
         _, device = self._current()
         place = f"{self.ink.say('Fleet')} > {self._host}"
         return place + (f" > gpu {device.index}" if device else "")
+
+    def footer_keys(self) -> Sequence[Key]:
+        """What acts on the process under the cursor, and on the device."""
+        _, device = self._current()
+        absent = set() if device is not None and device.processes else _OF_A_PROCESS
+        if self._uuid not in self.picture.owners:
+            absent = absent | {"device.job"}
+        return [key for key in self.keys() if key.id not in absent]
 
     # -- actions ----------------------------------------------------------------------------
 

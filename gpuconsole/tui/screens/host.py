@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -15,6 +16,7 @@ from gpuconsole.core.history import HostMetric
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.images.service import HostImages
+from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.fleet_map.layout import Density
 from gpuconsole.tui.render.host import device_lines, event_lines, image_lines, state_lines
 from gpuconsole.tui.render.plots.time_plot import Scale
@@ -97,6 +99,16 @@ class HostScreen(ConsoleScreen):
         _, device = self.query_one(FleetMap).current
         place = f"{self.ink.say('Fleet')} > {self._host}"
         return place + (f" > gpu {device.index}" if device else "")
+
+    def footer_keys(self) -> Sequence[Key]:
+        """What acts on the device under the cursor, and on the host."""
+        _, device = self.query_one(FleetMap).current
+        absent = set() if device is not None else {"host.open", "host.copy"}
+        if device is None or not device.processes:
+            absent.add("host.signal")
+        if device is None or device.uuid not in self.picture.owners:
+            absent.add("host.job")
+        return [key for key in self.keys() if key.id not in absent]
 
     # -- actions ----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.log import progress
 from gpuconsole.core.units import MIB, format_duration, format_mib
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.results import FetchedResults
 from gpuconsole.tui.keymap.key import Key
@@ -414,10 +414,14 @@ class JobScreen(LogScreen):
 
     def _why(self, job: Job) -> str:
         try:
-            return self.session.why_now(job.id).reason
+            why = self.session.why_now(job.id)
         except ConsoleError:
             # The job left the journal between two beats; the next picture lacks it.
             return ""
+        if why.estimated_start is None:
+            return why.reason
+        left = format_duration(max(0.0, why.estimated_start - self.picture.now))
+        return sentences(msg("It should start in about {time}.", time=left), why.reason)
 
     def _rendered(self, job: Job) -> str:
         try:
