@@ -45,7 +45,7 @@ class ContainerSpec:
     working_dir: str = "/workspace"
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables whose values are never shown; what `env` sets too goes first."""
+    """Variables with values that are never shown. They take precedence over `env`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     backend: str = "gpu"
@@ -165,7 +165,7 @@ class HostAccount:
     gid: int
     results_dir: str
     node_groups: tuple[int, ...] | None = None
-    """Groups that own nodes of accelerators there; None where nobody looked."""
+    """Groups that own nodes of accelerators there; None if this was not checked."""
 
     @property
     def checkpoint_dir(self) -> str:
@@ -284,7 +284,7 @@ class Engine(Protocol):
         ...
 
     async def network(self) -> HostNetwork:
-        """Tell how other hosts reach this one; EngineError where that cannot be told."""
+        """Return how other hosts reach this one. Raises EngineError if that is unknown."""
         ...
 
     async def prepare(

@@ -42,7 +42,7 @@ def strictest(*choices: Measure | None) -> Measure:
 VerdictWord = Literal["fits", "tight", "will-not-fit", "will-fail", "unknown"]
 
 MEMORY_THRESHOLD = 0.85
-"""Share of a device's memory that an estimate may fill, where nobody says otherwise."""
+"""Share of a device's memory that an estimate may fill by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something in the script that could not be told, and why."""
+    """Something in the script that could not be determined, and why."""
 
     file: str
     line: int
@@ -155,7 +155,7 @@ class Verdict:
     headroom_mib: float | None
     """Limit minus the estimate's upper bound; negative when it will not fit."""
     max_batch_size: int | None
-    """The largest batch whose upper bound is within the limit; 0 when not even one sample is."""
+    """The largest batch with an upper bound within the limit; 0 if not even one sample fits."""
     oom_probability: float | None
     """The chance to need more than is physically free; None where it would speak for a job that the
     verdict refuses."""

@@ -1,4 +1,4 @@
-"""Rare facts, told once: a job ended, a host was lost, another console took over."""
+"""Rare facts, reported once: a job ended, a host was lost, another console took over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Severity = Literal["information", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A rare fact, told once. `kind`: job, host, dispatcher, error."""
+    """A rare fact, reported once. `kind`: job, host, dispatcher, error."""
 
     kind: str
     subject: str
@@ -35,16 +35,16 @@ class Event:
 
 
 def worded(event: Event, job: str = "") -> str:
-    """Return an event's message with its name told from the words around it, so that these can be
-    said in another language.
+    """Return an event's message with its name separated from the words around it, so that the words
+    can be translated.
 
     The journal and the lab's socket carry plain English; what an event is about says which part of
     it is a name. `job` is the name of its job. A text made in another way comes back as it is.
     """
-    made = recalled(event.message)
-    if not isinstance(made, Message):
-        made = _parted(event, job or event.subject)
-    return made if made == event.message else event.message
+    message = recalled(event.message)
+    if not isinstance(message, Message):
+        message = _parted(event, job or event.subject)
+    return message if message == event.message else event.message
 
 
 def _parted(event: Event, named: str) -> str:

@@ -29,7 +29,7 @@ from gpuconsole.core.wording import msg
 _TOKEN = re.compile(r'\s*(!?(?:[^\s"]|"[^"]*")+|!?"[^"]*$)')
 _COMPARE = re.compile(r"([A-Za-z_]+)(<=|>=|<|>|=)(.*)\Z")
 _BAR = re.compile(r'\|(?=(?:[^"]*"[^"]*")*[^"]*\Z)')
-"""A bar with an even number of quotes after it stands outside of them."""
+"""A bar outside quotes: one with an even number of quotes after it."""
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:%|c|w|g|gb|gib)?\Z", re.IGNORECASE)
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -39,7 +39,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
 }
 ME = "me"
-"""Stands for the user of the session."""
+"""The name for the user of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Field:
 
     name: str
     sign: Literal[":", "<"]
-    """`:` compares words, `<` stands for all five comparisons of figures."""
+    """`:` compares words, `<` means any of the five comparisons of figures."""
     of: str
     example: str
     says: str
@@ -149,14 +149,14 @@ class Filter:
                 return None
         if not about_device:
             return host.devices
-        found = tuple(
+        devices = tuple(
             device
             for device in host.devices
             if all(
                 _device_holds(term, host, device, users) is not term.denied for term in about_device
             )
         )
-        return found or None
+        return devices or None
 
     def job(self, job: Job) -> bool:
         """Tell whether a job matches."""
@@ -183,7 +183,7 @@ def parse(text: str, me: str = "") -> Filter:
 
 
 def free_devices(host: Host) -> int:
-    """Count the devices of a host that are healthy and used by nobody."""
+    """Count the devices of a host that are healthy and unused."""
     return sum(_is_free(host, device) for device in host.devices)
 
 
@@ -236,15 +236,15 @@ def _alternatives(value: str, start: int) -> tuple[str, ...]:
 def _comparison(match: re.Match[str], start: int, denied: bool) -> Term:
     key, sign, value = match.group(1).lower(), match.group(2), match.group(3)
     if key not in FIGURES:
-        known = ", ".join(FIGURES)
+        figures = ", ".join(FIGURES)
         raise FilterError(
-            msg("`{key}` is no figure; known: {known}.", key=key, known=known), start, len(key)
+            msg("`{key}` is no figure; known: {known}.", key=key, known=figures), start, len(key)
         )
-    found = _NUMBER.match(value)
-    if found is None:
+    figure = _NUMBER.match(value)
+    if figure is None:
         place = start + match.start(3)
         raise FilterError(f"`{key}{sign}` needs a number.", place, len(value))
-    return Term(key, sign, (value,), float(found[1]), denied)
+    return Term(key, sign, (value,), float(figure[1]), denied)
 
 
 # -- holding ------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def _word_holds(key: str, text: str, host: Host, device: Device, users: Mapping[
         return any(text in process.command.lower() for process in device.processes)
     if key == "container":
         ids = (process.container_id for process in device.processes)
-        return any(found.startswith(text) for found in ids if found)
+        return any(each.startswith(text) for each in ids if each)
     if not _means(text, _DEVICE_STATES):
         # An alternative that only hosts have, beside one of devices: `state:down|fault`.
         return _in_state(host, text)

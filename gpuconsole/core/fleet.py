@@ -1,8 +1,8 @@
 """The fleet as data: devices, hosts and an immutable picture of all of them.
 
-A host's record is replaced whole by each frame, so `old.hosts[i] is new.hosts[i]` tells a reader
-that nothing about that host changed: drawing costs O(change), not O(fleet).
-Sizes are MiB (2**20 bytes), times are seconds since the epoch, `None` means "cannot be told".
+A host's record is replaced whole by each frame, so `old.hosts[i] is new.hosts[i]` means that
+nothing about that host changed: drawing costs O(change), not O(fleet). Sizes are MiB (2**20 bytes),
+times are seconds since the epoch, `None` means unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HostState(str, Enum):
     CONNECTING = "connecting"
     UP = "up"
     STALE = "stale"
-    """Frames are missing, the link still stands."""
+    """Data is overdue; the link is still up."""
     DOWN = "down"
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Device:
     `power-brake`."""
     ecc_uncorrected: int | None = None
     retired_pages: int | None = None
-    """Pages out of use, or rows that a spare one stands in for."""
+    """Retired pages, or rows that were remapped to spare ones."""
     xid: int | None = None
     """The last XID seen since the agent started."""
     mig: bool = False
@@ -96,7 +96,7 @@ class Device:
     error: str = ""
     """Why the device or some of its fields cannot be read."""
     vendor: str = ""
-    """Who made it, as `core.vendors` knows it: `nvidia`, `ascend`, …; "" when it is not told."""
+    """Its vendor, as in `core.vendors`: `nvidia`, `ascend`, …; "" if unknown."""
     health: str = ""
     """What its own tool complains of, in words; "" when it complains of nothing."""
     ecc_corrected: int | None = None
@@ -134,7 +134,7 @@ class Device:
 
     @property
     def memory_free_mib(self) -> float | None:
-        """Memory nobody holds, or None when either figure is unknown."""
+        """Memory that is not in use, or None when either figure is unknown."""
         if self.memory_total_mib is None or self.memory_used_mib is None:
             return None
         return max(0.0, self.memory_total_mib - self.memory_used_mib)
@@ -201,12 +201,12 @@ class Host:
     @property
     def aside(self) -> FaultStreak | None:
         """The faults for which the whole host was set aside, where it was."""
-        found = (streak for streak in self.faults if streak.set_aside and not streak.image)
-        return next(found, None)
+        streaks = (streak for streak in self.faults if streak.set_aside and not streak.image)
+        return next(streaks, None)
 
     def has_labels(self, wanted: Mapping[str, str], unwanted: Mapping[str, str]) -> bool:
-        """Tell whether it carries all labels of the one kind and none of the other; an unwanted
-        value of "" stands for any. `host` is its name, unless a label is called so."""
+        """Return True if the host has all wanted labels and none of the unwanted ones. An unwanted
+        value of "" matches any value. `host` is the host's name, unless a label is called so."""
         own = {HOST_LABEL: self.name, **self.labels}
         return all(own.get(key) == value for key, value in wanted.items()) and not any(
             key in self.labels and value in ("", self.labels[key])

@@ -1,9 +1,9 @@
-"""How devices and hosts moved lately: bounded columns of samples, and what a plot needs of them.
+"""Recent history of devices and hosts: bounded columns of samples, and summaries for plots.
 
-Two resolutions are kept: every sample of the last quarter of an hour, and of the last hours what
-was least, usual and most in each third of a minute. A large fleet is sampled less often, so
-that its history takes as much room as that of `FULL_DEVICES` devices.
-Times are seconds since the epoch; `None` means that nothing was told.
+Two resolutions are kept: every sample of the last 15 minutes, and the minimum, mean and maximum of
+each 20 seconds of the last hours. A large fleet is sampled less often, so that its history takes as
+much room as that of `FULL_DEVICES` devices. Times are seconds since the epoch; `None` means that
+nothing was reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SLACK = 1.125
 _SPREAD = 0.6180339887
 """Golden: turns of neighbours lie far apart."""
 _HOLDS = 2.5
-"""A sample stands for so many sampling times when the next one does not come."""
+"""A sample is valid for so many sampling intervals if the next one is missing."""
 
 
 _HOST: tuple[HostMetric, ...] = ("cpu_percent", "memory_used_mib")
@@ -55,7 +55,7 @@ Column = tuple[float, float, float]
 class Series:
     """One figure from `start` to `end`, oldest first. The sequences are equally long.
 
-    Sample i stands from `times[i]` for `holds[i]` seconds; `lows` and `highs` differ from
+    Sample i is valid from `times[i]` for `holds[i]` seconds; `lows` and `highs` differ from
     `values` where it is a summary.
     """
 
@@ -69,24 +69,24 @@ class Series:
 
     @property
     def latest(self) -> float | None:
-        """The newest figure that was told."""
+        """The newest figure that was reported."""
         return next((value for value in reversed(self.values) if value is not None), None)
 
     @property
     def peak(self) -> tuple[float, float] | None:
         """When it was highest (the first time), and how high."""
-        told = [
+        peaks = [
             (high, -at) for at, high in zip(self.times, self.highs, strict=True) if high is not None
         ]
-        if not told:
+        if not peaks:
             return None
-        high, at = max(told)
+        high, at = max(peaks)
         return -at, high
 
 
 def downsample(series: Series, columns: int) -> tuple[Column | None, ...]:
     """Return least, mean (by time) and most of each of `columns` equal parts of the series' span;
-    None where nothing was told."""
+    None where nothing was reported."""
     span = series.end - series.start
     if columns <= 0 or span <= 0:
         return (None,) * max(0, columns)
@@ -122,9 +122,9 @@ def sampling_s(devices: int) -> float:
 
 
 class _Rows:
-    """Rows of figures, each under a time; the old end is cut off. What was not told is no number.
+    """Rows of figures, each with a time; the oldest are cut off. A missing figure is NaN.
 
-    Row by row in one array: a row is added at once, and a column is a slice.
+    All rows are in one array: appending a row is one operation, and a column is a slice.
     """
 
     def __init__(self, width: int) -> None:
@@ -152,12 +152,12 @@ class _Rows:
 
     def laid_out(self, places: Sequence[int | None]) -> _Rows:
         """Return the rows with these columns; one that is None knows nothing of the past."""
-        made, count = _Rows(len(places)), len(self.times)
+        rows, count = _Rows(len(places)), len(self.times)
         unknown = array("f", [math.nan]) * count
         columns = [unknown if place is None else self.column(place, 0, count) for place in places]
-        made.times = self.times
-        made.cells = array("f", chain.from_iterable(zip(*columns, strict=True)))
-        return made
+        rows.times = self.times
+        rows.cells = array("f", chain.from_iterable(zip(*columns, strict=True)))
+        return rows
 
 
 class _Track:
@@ -166,7 +166,7 @@ class _Track:
     def __init__(self) -> None:
         self.uuids: tuple[str, ...] = ()
         self.places = _places(())
-        """Where a figure stands in a row, by `UUID/metric`, and `/metric` for the host's own."""
+        """The column of each figure, by `UUID/metric`, and `/metric` for the host's own."""
         self.fine = _Rows(len(self.places))
         self.coarse = _Rows(len(self.places) * _PARTS)
         self._bucket_from = 0
@@ -194,12 +194,12 @@ class _Track:
 
     def _lay_out(self, uuids: tuple[str, ...]) -> None:
         before, self.uuids, self.places = self.places, uuids, _places(uuids)
-        kept = [before.get(key) for key in self.places]
-        self.fine = self.fine.laid_out(kept)
+        places = [before.get(key) for key in self.places]
+        self.fine = self.fine.laid_out(places)
         self.coarse = self.coarse.laid_out(
             [
                 None if place is None else place * _PARTS + part
-                for place in kept
+                for place in places
                 for part in range(_PARTS)
             ]
         )
@@ -210,9 +210,11 @@ class _Track:
         start, self._bucket_from = self._bucket_from, len(fine.times)
         row: list[float] = []
         for place in range(fine.width):
-            told = [one for one in fine.column(place, start, len(fine.times)) if one == one]
-            if told:
-                row += (min(told), math.fsum(told) / len(told), max(told))
+            figures = [
+                figure for figure in fine.column(place, start, len(fine.times)) if figure == figure
+            ]
+            if figures:
+                row += (min(figures), math.fsum(figures) / len(figures), max(figures))
             else:
                 row += (math.nan,) * _PARTS
         self.coarse.add(fine.times[start], row)
@@ -247,7 +249,7 @@ def _places(uuids: Sequence[str]) -> dict[str, int]:
 
 
 def _told(column: array[float]) -> list[float | None]:
-    return [one if math.isfinite(one) else None for one in column]
+    return [figure if math.isfinite(figure) else None for figure in column]
 
 
 def _until_next(times: list[float], lengths: list[float], end: float) -> Iterator[float]:
@@ -279,7 +281,7 @@ class History:
                 self._keep(host, place)
         if len(self._tracks) > len(hosts):
             names = {host.name for host in hosts}
-            self._tracks = {name: kept for name, kept in self._tracks.items() if name in names}
+            self._tracks = {name: track for name, track in self._tracks.items() if name in names}
             self._hosts = {name: host for name, host in self._hosts.items() if name in names}
 
     def device(self, uuid: str, metric: DeviceMetric, start: float, end: float) -> Series:

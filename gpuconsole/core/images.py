@@ -46,9 +46,9 @@ def parse_reference(text: str) -> Reference:
     """Take an image's name apart; UsageError when it is none, or its digest is wrong."""
     if _ID.fullmatch(text):
         return Reference(id=text)
-    found = _REFERENCE.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
-    if found is not None:
-        return Reference(found["name"], found["tag"] or "", found["digest"] or "")
+    match = _REFERENCE.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
+    if match is not None:
+        return Reference(match["name"], match["tag"] or "", match["digest"] or "")
     said = clean(text, 200)
     if "@" in text:
         raise UsageError(
@@ -100,8 +100,8 @@ class ImageRecord:
     def digest_of(self, name: str) -> str:
         """Return the digest by which a registry knows it under a name without tag, or ""."""
         wanted = familiar(name)
-        for known in self.digests:
-            owner, _, digest = known.rpartition("@")
+        for reference in self.digests:
+            owner, _, digest = reference.rpartition("@")
             if familiar(owner) == wanted:
                 return digest
         return ""

@@ -38,7 +38,7 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class IncidentState(str, Enum):
-    """Where an incident stands."""
+    """The state of an incident."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
@@ -148,7 +148,7 @@ class Incident:
         return self.host if self.index is None else f"{self.host} gpu {self.index}"
 
     def state(self, now: float) -> IncidentState:
-        """Tell where it stands at a time: a snoozed one opens again by itself."""
+        """Return the incident's state at a time; a snooze ends by itself."""
         if self.ended_at is not None or self.marked == "resolved":
             return IncidentState.RESOLVED
         if self.marked == "snoozed":
@@ -176,8 +176,8 @@ class Incident:
             "confidence": self.confidence,
             "reason": self.reason,
             "evidence": [
-                {"at": iso_utc(one.at), "source": one.source, "text": one.text}
-                for one in self.evidence
+                {"at": iso_utc(evidence.at), "source": evidence.source, "text": evidence.text}
+                for evidence in self.evidence
             ],
             "seen_before": {
                 "count": self.times_before,
@@ -198,15 +198,18 @@ def worst_first(incidents: tuple[Incident, ...], now: float) -> tuple[Incident, 
     return tuple(
         sorted(
             incidents,
-            key=lambda one: (
-                states.index(one.state(now)), one.severity.rank, -one.since, one.id,
+            key=lambda incident: (
+                states.index(incident.state(now)),
+                incident.severity.rank,
+                -incident.since,
+                incident.id,
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def without_mark(incident: Incident) -> Incident:
-    """Return the incident as nobody has said anything of it."""
+    """Return the incident without any mark that a user set."""
     return replace(incident, marked="", marked_by="", marked_at=None, until=None)
 
 

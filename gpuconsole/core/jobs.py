@@ -14,7 +14,7 @@ from gpuconsole.core.units import iso_utc
 
 
 class JobState(str, Enum):
-    """Where a job stands. The last four are ends."""
+    """The state of a job. The last four are final."""
 
     HELD = "held"
     QUEUED = "queued"
@@ -99,15 +99,15 @@ class Task:
     """Lines changed in the shipped copy; the user's file stays as it is."""
     project: str = ""
     folder: str | None = None
-    """Folder of the project in which the script starts, relative to it; None before that is known:
-    then it is the one in which the user stands, where that is in the project."""
+    """Folder in which the script starts, relative to the project; None before that is known: then
+    it is the user's working folder, if that is in the project."""
     ship: tuple[str, ...] = ()
     """Files of the project that go along although a rule leaves them out, or they look secret."""
     image: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables whose values are never shown. A job has their names alone, each with "": its values
-    are in a file of its own until it has ended."""
+    """Variables with values that are never shown. A job has only their names, each with "": the
+    values are in a separate file until it has ended."""
     mounts: tuple[Mount, ...] = ()
     devices: int | None = 1
     batch_size: int | None = None
@@ -117,7 +117,7 @@ class Task:
     anti_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels a host must not carry; a value of "" rules out the label with any value."""
     hosts: int = 1
-    """Most hosts over which its devices may spread; each of them gives as many."""
+    """Most hosts over which its devices may spread; each of them provides as many."""
     account: str = ""
     """What the use is counted for beside the user, such as a project or a grant."""
     auto_batch: bool = False
@@ -125,9 +125,9 @@ class Task:
     smaller: tuple[SmallerBatch, ...] = ()
     """The batches for that, the next first, where who queues it cannot read the script."""
     retries: int = 1
-    """How often it is tried again unasked after a cause that is not its own fault."""
+    """How often it is retried automatically after a failure that is not its own fault."""
     sweep: str = ""
-    """Name of the sweep it is part of; "" when it stands alone."""
+    """Name of the sweep it is part of; "" when it is not part of one."""
     backend: str = "gpu"
     preferred_devices: tuple[str, ...] = ()
     preference_timeout_s: float = 0.0
@@ -183,8 +183,8 @@ class Task:
     service: Service | None = None
     """Of a service: how many replicas it has, and how they are kept well; None for any other."""
     measure: Measure | None = None
-    """Whether it is measured where its memory cannot be read; None means as the lab says, whose
-    setting may be stricter."""
+    """Whether it is measured where its memory cannot be read; None means the lab's setting, which
+    may be stricter."""
 
     @property
     def resumable(self) -> bool:
@@ -263,7 +263,7 @@ class Attempt:
     container_id: str = ""
     created_at: float = 0.0
     starting_at: float | None = None
-    """When the engine was told to start it; from then on it may have run."""
+    """When the engine was asked to start it; from then on it may have run."""
     started_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None
@@ -273,7 +273,7 @@ class Attempt:
     peak_mib: float | None = None
     placement_reasons: tuple[str, ...] = ()
     creating_at: float | None = None
-    """When the engine was told to create the container; from then on there may be one."""
+    """When the engine was asked to create the container; from then on there may be one."""
     ended_by: EndedBy = ""
     """What kind of end it was, where that decides what happens next. Set while it is active, it is
     to be stopped for that reason."""
@@ -291,7 +291,7 @@ class Attempt:
     stopping_at: float | None = None
     """When it was to be stopped for what `ended_by` says."""
     steps: int = 0
-    """Optimizer steps that its reporter told of when it was asked last; 0 where it told of none."""
+    """Optimizer steps that its reporter reported when it was last asked; 0 if it reported none."""
     stepped_at: float | None = None
     """When more steps than before were seen."""
     steps_read_at: float | None = None
@@ -326,7 +326,9 @@ class Attempt:
         return replace(
             self,
             container_id=ids[0],
-            members=tuple(replace(member, container_id=one) for member, one in members),
+            members=tuple(
+                replace(member, container_id=container_id) for member, container_id in members
+            ),
         )
 
 
@@ -393,10 +395,10 @@ class Job:
     @property
     def health(self) -> Replica:
         """What is known of its present container as a replica; that it starts where nothing is."""
-        known, attempt = self.replica or Replica(), self.attempt
-        if attempt is not None and known.container == attempt.container_name:
-            return known
-        return replace(known, health="starting", since=0.0, said="", was_healthy=False)
+        replica, attempt = self.replica or Replica(), self.attempt
+        if attempt is not None and replica.container == attempt.container_name:
+            return replica
+        return replace(replica, health="starting", since=0.0, said="", was_healthy=False)
 
     @property
     def is_leaving(self) -> bool:
@@ -446,22 +448,22 @@ class Job:
     def _service_json(self) -> dict[str, Any] | None:
         if self.task.service is None:
             return None
-        known = self.health
+        health = self.health
         return {
             "name": self.task.sweep,
             "port": self.task.service.port,
             "replicas": self.task.service.replicas,
-            "health": known.health if self.state is JobState.RUNNING else None,
-            "since": iso_utc(known.since or None),
-            "last_check": known.said or None,
-            "restarts": known.restarts,
-            "restart_at": iso_utc(known.restart_at),
+            "health": health.health if self.state is JobState.RUNNING else None,
+            "since": iso_utc(health.since or None),
+            "last_check": health.said or None,
+            "restarts": health.restarts,
+            "restart_at": iso_utc(health.restart_at),
             "draining": self.is_leaving,
         }
 
 
 def is_due(job: Job) -> bool:
-    """Tell whether a job is to be tried with another batch size, and nobody has yet."""
+    """Return True if the job is to be retried with another batch size and has not been yet."""
     return (
         job.state is JobState.OOM
         and job.task.auto_batch

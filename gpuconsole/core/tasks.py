@@ -29,10 +29,10 @@ def task_from_script(script: Path, args: Sequence[str] = (), **options: Any) -> 
 
 
 def task_of(written: dict[str, Any], changes: Mapping[str, Any], fallback: str) -> Task:
-    """Return the task of what a file sets and what a caller changes; None changes nothing.
+    """Return the task that a file describes, with a caller's changes; None changes nothing.
 
-    Paths among the changes may be relative to the working folder; `fallback` is the name where
-    neither script nor model gives one. UsageError for a wrong path or number.
+    Paths among the changes may be relative to the working folder; `fallback` is the name if neither
+    script nor model has one. Raises UsageError for a wrong path or number.
     """
     given = {name: value for name, value in changes.items() if value is not None}
     if unknown := sorted({*written, *given} - _FIELDS):

@@ -56,28 +56,28 @@ def require_private(folder: Path) -> None:
     it can be changed by others; OSError where it cannot be looked at."""
     handle, place = _walk(folder, _FOLDER)
     try:
-        found = os.fstat(handle)
+        status = os.fstat(handle)
     finally:
         os.close(handle)
     name = clean(str(place), _SHOWN)
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise TrustError(
             "Folder of somebody else",
             msg(
                 "{name} belongs to {user} ({described}).",
                 name=name,
-                user=_user(found.st_uid),
-                described=_described(found),
+                user=_user(status.st_uid),
+                described=_described(status),
             ),
             "Choose a folder of your own with --state DIR.",
         )
-    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise TrustError(
             "Folder is open to others",
             msg(
                 "{name} may be entered or written by others ({described}).",
                 name=name,
-                described=_described(found),
+                described=_described(status),
             ),
             msg("Look at what is in it, then run: chmod 700 {quoted}", quoted=_quoted(place)),
         )
@@ -106,8 +106,8 @@ def read_private(path: Path, what: str, most: int) -> tuple[str, float]:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(handle)
-            _require_unread(found, name, what)
+            status = os.fstat(handle)
+            _require_unread(status, name, what)
             data = file.read(most + 1)
     except OSError as error:
         raise UsageError(
@@ -120,7 +120,7 @@ def read_private(path: Path, what: str, most: int) -> tuple[str, float]:
             msg("{name} has more than {most} bytes.", name=name, most=most),
         )
     try:
-        return data.decode(), found.st_mtime
+        return data.decode(), status.st_mtime
     except UnicodeDecodeError:
         raise UsageError(
             msg("{what_text} cannot be read", what_text=what),
@@ -139,10 +139,10 @@ def _walk(path: Path, last: int) -> tuple[int, Path]:
         while True:
             name = names.popleft()
             # For `/`, the first of an absolute path, the folder before it does not matter.
-            found = os.stat(name, dir_fd=None if here < 0 else here, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
+            status = os.stat(name, dir_fd=None if here < 0 else here, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
                 # Who can write its folder was refused there, or is refused here as the owner.
-                _require_owner(found, place / name)
+                _require_owner(status, place / name)
                 links += 1
                 if links > MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
@@ -162,19 +162,19 @@ def _walk(path: Path, last: int) -> tuple[int, Path]:
         raise
 
 
-def _require_unread(found: os.stat_result, name: str, what: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _require_unread(status: os.stat_result, name: str, what: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise UsageError(
             msg("{what_text} cannot be read", what_text=what),
             msg("{name} is not a regular file.", name=name),
         )
-    if found.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (os.geteuid(), 0):
         raise UsageError(
             msg("{what_text} is open to others", what_text=what),
             msg("{name} belongs to somebody else.", name=name),
             "Make a copy.",
         )
-    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(
             msg("{what_text} is open to others", what_text=what),
             msg("{name} may be read by other users.", name=name),
@@ -183,14 +183,14 @@ def _require_unread(found: os.stat_result, name: str, what: str) -> None:
 
 
 def _require_trusted(handle: int, place: Path) -> None:
-    found = os.fstat(handle)
-    _require_owner(found, place)
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+    status = os.fstat(handle)
+    _require_owner(status, place)
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return
-    by_all = bool(found.st_mode & stat.S_IWOTH)
-    by_group = bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(handle, found)
+    by_all = bool(status.st_mode & stat.S_IWOTH)
+    by_group = bool(status.st_mode & stat.S_IWGRP) and not _is_private_group(handle, status)
     if by_all or by_group:
-        who = "everybody" if by_all else f"the group {_group(found.st_gid)}"
+        who = "everybody" if by_all else f"the group {_group(status.st_gid)}"
         rights = ("g" if by_group else "") + ("o" if by_all else "")
         raise TrustError(
             "Bad owner or permissions",
@@ -199,27 +199,27 @@ def _require_trusted(handle: int, place: Path) -> None:
                 "can run commands as you.",
                 place=clean(str(place), _SHOWN),
                 who=who,
-                described=_described(found),
+                described=_described(status),
             ),
             msg(
                 "{doer}chmod {rights}-w {quoted}",
-                doer=_doer(found),
+                doer=_doer(status),
                 rights=rights,
                 quoted=_quoted(place),
             ),
         )
 
 
-def _require_owner(found: os.stat_result, place: Path) -> None:
-    if found.st_uid not in (os.geteuid(), 0):
+def _require_owner(status: os.stat_result, place: Path) -> None:
+    if status.st_uid not in (os.geteuid(), 0):
         raise TrustError(
             "Bad owner or permissions",
             msg(
                 "{place} belongs to {user} ({described}). Anyone who can change it can "
                 "run commands as you.",
                 place=clean(str(place), _SHOWN),
-                user=_user(found.st_uid),
-                described=_described(found),
+                user=_user(status.st_uid),
+                described=_described(status),
             ),
             msg(
                 "Copy it to a folder of your own, or run as root: chown -h {user} {quoted}",
@@ -229,10 +229,11 @@ def _require_owner(found: os.stat_result, place: Path) -> None:
         )
 
 
-def _is_private_group(handle: int, found: os.stat_result) -> bool:
-    """Whether the group of a file holds its owner alone, and nothing else gives rights to it."""
+def _is_private_group(handle: int, status: os.stat_result) -> bool:
+    """Return True if the group of a file contains only its owner, and nothing else grants rights to
+    it."""
     try:
-        owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
     except KeyError:
         return False
     return (
@@ -255,12 +256,12 @@ def _has_acl(handle: int) -> bool:
         return True
 
 
-def _described(found: os.stat_result) -> str:
-    return f"mode {stat.S_IMODE(found.st_mode):04o}, owner {_user(found.st_uid)}"
+def _described(status: os.stat_result) -> str:
+    return f"mode {stat.S_IMODE(status.st_mode):04o}, owner {_user(status.st_uid)}"
 
 
-def _doer(found: os.stat_result) -> str:
-    return "Run: " if os.geteuid() in (found.st_uid, 0) else "Run as root: "
+def _doer(status: os.stat_result) -> str:
+    return "Run: " if os.geteuid() in (status.st_uid, 0) else "Run as root: "
 
 
 def _user(number: int) -> str:

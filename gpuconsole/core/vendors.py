@@ -38,7 +38,7 @@ class Vendor:
     runtime: str = ""
     """The engine's runtime by which the maker's toolkit adds all of these by itself."""
     selects: str = ""
-    """The variable by which that runtime is told the devices, by number on the host."""
+    """The variable that selects devices in that runtime, by number on the host."""
     visible: str = ""
     """The variable by which programs inside keep to their devices, where more of them can be seen:
     cooperation, not a wall."""
@@ -158,10 +158,10 @@ def vendor_of(backend: str, name: str = "") -> Vendor:
     named = VENDORS.get(name)
     if named is not None and named.backend == backend:
         return named
-    found = next((row for row in _ROWS if row.backend == backend), None)
-    if found is None:
+    row = next((row for row in _ROWS if row.backend == backend), None)
+    if row is None:
         raise ValueError(f"unknown kind of device: {backend}")
-    return found
+    return row
 
 
 def unproven(backend: str, name: str = "") -> str:

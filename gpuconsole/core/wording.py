@@ -1,15 +1,14 @@
 """`Message`: a text that remembers how it was made, so that it can be said in another language.
 
 A message is an English `str` like any other: it can be compared, stored, printed, written as JSON.
-Beside it stand the template it was made from and the values in its places. A catalogue at the edge
+It also has the template it was made from and the values in its places. A catalogue at the edge
 (`gpuconsole/language.py`) looks for the template, so a value never takes part in the search: a job
 that is called `v1. final` or a host that is called `free` leaves the sentence as it is.
 
     msg("{host} is {state_word}.", host=host.name, state_word=host.state.value)
 
-A value is put in as it is. Said in the other language are only values that are messages
-themselves, and those in places whose names end with `_word`, `_text` or `_list`: these hold words
-of the program.
+Values are inserted unchanged. Only values that are messages themselves are translated, and those in
+places with names that end in `_word`, `_text` or `_list`, which hold words of the program.
 
 Formatting a message with an f-string, `%`, `.format` or `str.join` makes a plain string of it.
 `+`, `joined`, `msg` and `core.text.clean` keep it. What this process has made lately is found again

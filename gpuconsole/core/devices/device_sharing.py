@@ -29,10 +29,10 @@ class Share:
 
 
 def fit_together(mine: Share | None, theirs: Sequence[Share | None]) -> bool:
-    """Tell whether a claim may stand on a device beside those that are there.
+    """Return True if a claim fits on a device beside the existing claims.
 
-    None stands for a job that shares with nobody. At most two stand on a device, one of which came
-    beside the other, and both within the lower of their limits.
+    `None` is the claim of a job that does not share. At most two jobs share a device, one of which
+    was admitted beside the other, and both must be within the lower of their limits.
     """
     if not theirs:
         return True
@@ -51,9 +51,9 @@ def share_label(share: Share) -> str:
 
 def read_share(text: str | None) -> Share | None:
     """Return the share that a label tells; None where it tells none, as anyone may write labels."""
-    found = _LABEL.fullmatch(text or "")
-    if found is None:
+    match = _LABEL.fullmatch(text or "")
+    if match is None:
         return None
-    memory, limit = float(found[1]), float(found[2])
+    memory, limit = float(match[1]), float(match[2])
     within = 0.0 < memory <= MOST_MIB and 0.0 < limit <= MOST_MIB
-    return Share(memory, limit, bool(found[3])) if within else None
+    return Share(memory, limit, bool(match[3])) if within else None

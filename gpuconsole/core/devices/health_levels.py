@@ -34,7 +34,7 @@ class Condition(Enum):
 
     DOWN = "down"
     ASLEEP = "asleep"
-    """Down because the console, or nobody's need, lets it sleep; it can be woken."""
+    """Down because the console suspended it, or because no job needs it; it can be resumed."""
     FAULT = "fault"
     STALE = "stale"
     THROTTLED = "throttled"
@@ -58,17 +58,17 @@ def host_condition(host: Host) -> Condition:
     """Tell the worst that is known of a host and any of its devices."""
     if host.state is HostState.DOWN:
         return Condition.ASLEEP if host.power else Condition.DOWN
-    found = {condition(host, device) for device in host.devices}
+    conditions = {condition(host, device) for device in host.devices}
     for worst in (Condition.FAULT, Condition.STALE, Condition.THROTTLED):
-        if worst in found:
+        if worst in conditions:
             return worst
     return Condition.OK if host.state is HostState.UP else Condition.STALE
 
 
 def is_faulty(device: Device) -> bool:
     """Tell whether the device is lost, unreadable, or has reported an error of its own."""
-    told = device.xid or device.ecc_uncorrected or device.remap_failed or device.health
-    return bool(device.lost or device.error or told)
+    reports_fault = device.xid or device.ecc_uncorrected or device.remap_failed or device.health
+    return bool(device.lost or device.error or reports_fault)
 
 
 def is_alarming(health: str) -> bool:

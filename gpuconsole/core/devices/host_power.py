@@ -28,7 +28,7 @@ class Elastic:
 
 @runtime_checkable
 class TellsRunning(Protocol):
-    """An engine that can tell what runs on its host, whoever started it."""
+    """An engine that can list what runs on its host, whatever started it."""
 
     async def running(self) -> tuple[str, ...]:
         """Return the names of the containers that run."""
@@ -37,7 +37,8 @@ class TellsRunning(Protocol):
 
 @runtime_checkable
 class Hurries(Protocol):
-    """A fleet whose links rest between two tries, and can be told not to."""
+    """A fleet with links that wait between two attempts to connect, and can be asked to retry at
+    once."""
 
     def hurry(self, host: str) -> None:
         """Look for a host at once that is expected back."""

@@ -1,6 +1,6 @@
-"""What was seen of runs and of cards: the history from which estimates are corrected.
+"""Past runs and device observations: the history from which estimates are corrected.
 
-Sizes are MiB, times seconds since the epoch, `None` means "cannot be told".
+Sizes are MiB, times seconds since the epoch; `None` means unknown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Observation:
     """Mean percent of time in which its devices had a kernel of it running; None where others
     worked there too."""
     user: str = ""
-    """Whose run it was; "" in a history from before that was written down."""
+    """The user who ran it; "" in a history from before users were recorded."""
 
     @property
     def peak_mib(self) -> float | None:

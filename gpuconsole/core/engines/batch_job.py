@@ -79,8 +79,8 @@ class Script:
     batch: Batch = Batch()
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables whose values are not in the script: in the file `secrets` of the run's folder, or,
-    without a folder, in the environment of those who hand it over."""
+    """Variables with values that are not in the script: they are in the file `secrets` of the run's
+    folder, or, without a folder, in the environment of the process that submits it."""
     shell: Shell = Shell()
     image: str = ""
     start: str = ""
@@ -96,20 +96,20 @@ def directives(script: Script, *, array: int = 0) -> tuple[str, ...]:
     UsageError for a value that such an option cannot hold.
     """
     batch = script.batch
-    found = [f"--job-name={script.name}", *_output(script, array), "--no-requeue"]
-    found += [f"--nodes={batch.nodes}", "--ntasks-per-node=1"]
+    options = [f"--job-name={script.name}", *_output(script, array), "--no-requeue"]
+    options += [f"--nodes={batch.nodes}", "--ntasks-per-node=1"]
     if batch.devices:
-        found.append(f"--gres=gpu:{batch.kind + ':' if batch.kind else ''}{batch.devices}")
+        options.append(f"--gres=gpu:{batch.kind + ':' if batch.kind else ''}{batch.devices}")
     if batch.memory_mib is not None:
-        found.append(f"--mem={math.ceil(batch.memory_mib)}M")
+        options.append(f"--mem={math.ceil(batch.memory_mib)}M")
     if batch.time_s is not None:
-        found.append(f"--time={max(1, math.ceil(batch.time_s / 60))}")
+        options.append(f"--time={max(1, math.ceil(batch.time_s / 60))}")
     for name in ("partition", "account", "qos", "constraint"):
         if value := getattr(batch, name):
-            found.append(f"--{name}={value}")
+            options.append(f"--{name}={value}")
     if array:
-        found.append(f"--array=0-{array - 1}")
-    for option in found:
+        options.append(f"--array=0-{array - 1}")
+    for option in options:
         if not _WORD.fullmatch(option):
             raise UsageError(
                 "Slurm cannot be asked for this",
@@ -119,7 +119,7 @@ def directives(script: Script, *, array: int = 0) -> tuple[str, ...]:
                 ),
                 "Use letters, digits and . , : @ / + & | * [ ] ( ) = % -",
             )
-    return tuple(found)
+    return tuple(options)
 
 
 def batch_script(script: Script) -> str:
@@ -133,10 +133,10 @@ def array_script(scripts: Sequence[Script], name: str) -> str:
     All must ask for the same. Of runs with a folder each has its `body` in `FOLDER/body.sh`.
     """
     lines = ['case "$SLURM_ARRAY_TASK_ID" in']
-    for number, one in enumerate(scripts):
-        inner = body(one).rstrip("\n")
-        if one.folder:
-            own = shlex.quote(one.folder)
+    for number, script in enumerate(scripts):
+        inner = body(script).rstrip("\n")
+        if script.folder:
+            own = shlex.quote(script.folder)
             inner = f"exec bash {own}/body.sh >>{own}/log 2>&1"
         lines += [f"{number})", inner, ";;"]
     return _text(
@@ -175,7 +175,7 @@ def exports(env: Mapping[str, str]) -> list[str]:
 
 
 def _secrets(script: Script) -> list[str]:
-    """Return the lines that read variables whose values are not in the script."""
+    """Return the lines that read the variables with values outside the script."""
     if script.folder:
         # Read once: the run is never begun twice, and what it begins has them in its environment.
         return [f'[ ! -e "$run/{SECRETS}" ] || {{ . "$run/{SECRETS}"; rm -f "$run/{SECRETS}"; }}']
@@ -207,12 +207,13 @@ def _words(script: Script) -> tuple[str, ...]:
 def _begin(script: Script) -> list[str]:
     """Return the lines that note the beginning, and how the end will be noted.
 
-    The end is written beside and moved into place: whoever reads it finds all of it or nothing.
-    Slurm's SIGTERM goes to every process of the job; the shell waits for the script's own answer.
+    The end is written to a temporary file and moved into place, so that a reader finds all of it or
+    nothing. Slurm's SIGTERM goes to every process of the job; the shell waits for the script's own
+    answer.
     """
     return [
         f"run={shlex.quote(script.folder)}",
-        # Should whoever handed it over have died before it could note the number.
+        # In case the submitting process died before it could note the number.
         'task="${SLURM_ARRAY_TASK_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}"',
         '[ -s "$run/id" ] || printf %s "${task:-$SLURM_JOB_ID}" >"$run/id"',
         'date +%s >"$run/began"',
@@ -226,10 +227,10 @@ def _begin(script: Script) -> list[str]:
 
 
 def _gang(words: str) -> list[str]:
-    """Return the lines that run a command once on each node, told where all of them meet.
+    """Return the lines that run a command once on each node, with the address of the rendezvous.
 
-    Paddle's launcher takes this from its environment. Of itself it would look up its host's name,
-    which many systems answer with 127.0.1.1; Slurm knows the address at which a node is reached.
+    Paddle's launcher takes it from its environment. By default it would resolve the host's name,
+    which is 127.0.1.1 on many systems; Slurm knows the address at which a node is reached.
     """
     # The nodes share a folder, and each launcher numbers its logs from 0.
     inner = (

@@ -15,8 +15,8 @@ from gpuconsole.core.jobs import Mount
 from gpuconsole.core.vendors import Vendor, vendor_of
 
 NO_DEVICE = "void"
-"""The NVIDIA toolkit's word for "none": an image may say `all`, and a host whose default runtime
-is NVIDIA's would then hand over every card."""
+"""The NVIDIA toolkit's word for "none": an image may say `all`, and a host with NVIDIA's runtime as
+the default would then expose every GPU."""
 
 DEVICES_LABEL = LABEL_PREFIX + "devices"
 """On a job's container: the UUIDs handed to it, with commas between. A console that claims a

@@ -22,7 +22,7 @@ from gpuconsole.core.units import MIB
 SECURITY_OPTIONS = ("no-new-privileges",)
 DROPPED_CAPABILITIES = ("ALL",)
 LOG_DRIVER = "json-file"
-"""Named so that a host whose default driver keeps no log still has one to follow."""
+"""Set explicitly, so that logs can be read on a host with a default driver that keeps none."""
 LOG_FILES = 4
 """A log is kept in so many files, of which the oldest goes first."""
 

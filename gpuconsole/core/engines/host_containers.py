@@ -1,6 +1,7 @@
-"""Containers of a host, whoever made them: what an engine lists, and who uses which devices.
+"""All containers of a host, not only those of gpuconsole: what an engine lists, and who uses which
+devices.
 
-All texts come from hosts: an engine's lister cleans them before they are kept here.
+All texts come from hosts; the engine's lister cleans them first.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class HostContainer:
     command: str = ""
     created_at: float | None = None
     devices: tuple[int, ...] = ()
-    """Indexes of devices on which a process of it is seen. One that holds devices and uses none
-    cannot be told from one that holds none."""
+    """Indexes of devices on which one of its processes is seen. A container that holds idle devices
+    is indistinguishable from one that holds none."""
     users: tuple[str, ...] = ()
     """Accounts of its processes on those devices."""
     job: str = ""
@@ -192,26 +193,27 @@ def split_reference(reference: str) -> tuple[str, str]:
 
 
 def find(containers: Iterable[HostContainer], host: str, wanted: str) -> HostContainer:
-    """Return the container of that name or id, or else the only one whose name or id begins so.
+    """Return the container with that name or id, or else the only one with a name or id of that
+    prefix.
 
-    UsageError where there is none, or several: those are named.
+    Raises UsageError if none or several match; the error names the matches.
     """
-    known = tuple(containers)
-    exact = [each for each in known if wanted in (each.name, each.id)]
-    found = exact or [
-        each for each in known if each.name.startswith(wanted) or each.id.startswith(wanted)
+    candidates = tuple(containers)
+    exact = [each for each in candidates if wanted in (each.name, each.id)]
+    matches = exact or [
+        each for each in candidates if each.name.startswith(wanted) or each.id.startswith(wanted)
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(matches) == 1:
+        return matches[0]
     shown = clean(wanted, 80)
-    if not found:
+    if not matches:
         raise UsageError(
             "No such container",
             msg("{host} has no container `{name}`.", host=host, name=shown),
             msg("See: gpuconsole containers --all --host {host}", host=host),
         )
-    names = ", ".join(each.name or each.id[:12] for each in found[:_NAMED])
-    more = f", … ({len(found)})" if len(found) > _NAMED else ""
+    names = ", ".join(each.name or each.id[:12] for each in matches[:_NAMED])
+    more = f", … ({len(matches)})" if len(matches) > _NAMED else ""
     raise UsageError(
         "Several containers are meant",
         msg("On {host} `{name}` begins: {names}.", host=host, name=shown, names=names + more),

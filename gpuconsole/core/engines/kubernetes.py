@@ -68,9 +68,9 @@ class Workload:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    """May refer to nothing: a `$` stands for itself."""
+    """May contain no references: `$` is a literal character."""
     secrets: tuple[str, ...] = ()
-    """Variables whose values are in a Secret, `secret_name`, that a person makes."""
+    """Variables with values in the Secret `secret_name`, which a person creates."""
     working_dir: str = WORKSPACE
     resource: str = ""
     """What the cluster calls such devices; "" for a job without."""
@@ -110,12 +110,12 @@ class Workload:
 
 def objects(work: Workload) -> list[Object]:
     """Return the objects in the order in which a cluster should get them."""
-    made = [_config_map(work)] if work.bundle is not None else []
+    documents = [_config_map(work)] if work.bundle is not None else []
     if work.isolated:
-        made.append(_policy(work))
+        documents.append(_policy(work))
     if work.gang:
-        made.append(_service(work))
-    return [*made, _job(work)]
+        documents.append(_service(work))
+    return [*documents, _job(work)]
 
 
 def secret_name(name: str) -> str:
@@ -240,24 +240,24 @@ def _pod(work: Workload) -> Object:
 
 
 def _affinity(work: Workload) -> Object:
-    found: Object = {}
+    affinity: Object = {}
     if work.required:
         term = {"matchExpressions": [_expression(requirement) for requirement in work.required]}
-        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
     if work.preferred:
-        found["preferredDuringSchedulingIgnoredDuringExecution"] = [
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
             {
                 "weight": max(1, 100 - 10 * place),
                 "preference": {"matchExpressions": [_expression(requirement)]},
             }
             for place, requirement in enumerate(work.preferred)
         ]
-    return found
+    return affinity
 
 
 def _expression(requirement: NodeRequirement) -> Object:
-    made: Object = {"key": requirement.key, "operator": requirement.operator}
-    return {**made, "values": list(requirement.values)} if requirement.values else made
+    expression: Object = {"key": requirement.key, "operator": requirement.operator}
+    return {**expression, "values": list(requirement.values)} if requirement.values else expression
 
 
 def _confined() -> Object:
@@ -352,17 +352,17 @@ def _volumes(work: Workload) -> list[Object]:
     workspace: Object = (
         {"persistentVolumeClaim": {"claimName": work.code_claim}} if held else {"emptyDir": {}}
     )
-    made: list[Object] = [{"name": "workspace", **workspace}]
+    volumes: list[Object] = [{"name": "workspace", **workspace}]
     if work.bundle is not None:
-        made.append({"name": "code", "configMap": {"name": work.name}})
+        volumes.append({"name": "code", "configMap": {"name": work.name}})
     memory = {"medium": "Memory", "sizeLimit": quantity(work.shm_mib)}
-    made.append({"name": "shm", "emptyDir": memory})
+    volumes.append({"name": "shm", "emptyDir": memory})
     for number, folder in enumerate(work.folders):
         name = _volume_name(work, number)
-        if any(volume["name"] == name for volume in made):
+        if any(volume["name"] == name for volume in volumes):
             continue
-        made.append({"name": name, **_source(folder)})
-    return made
+        volumes.append({"name": name, **_source(folder)})
+    return volumes
 
 
 def _source(folder: Folder) -> Object:

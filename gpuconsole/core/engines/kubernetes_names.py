@@ -45,11 +45,11 @@ _NOT_A_VALUE = re.compile(r"[^A-Za-z0-9_.-]+")
 def object_name(words: str, identity: str) -> str:
     """Return a name for an object: some words, and what makes it unique, which is kept whole."""
     identity = _WORD.sub("-", identity.lower()).strip("-")
-    told = _WORD.sub("-", words.lower()).strip("-")
+    label = _WORD.sub("-", words.lower()).strip("-")
     # A service's name begins with a letter.
-    told = told if told[:1].isalpha() else f"job-{told}"
+    label = label if label[:1].isalpha() else f"job-{label}"
     room = max(1, LONGEST_NAME - len(identity) - 1)
-    return f"{told[:room].rstrip('-')}-{identity}"[:LONGEST_NAME].rstrip("-")
+    return f"{label[:room].rstrip('-')}-{identity}"[:LONGEST_NAME].rstrip("-")
 
 
 def label_word(text: str) -> str:
@@ -79,14 +79,14 @@ def label_value(text: str) -> str:
     return text
 
 
-def type_values(name: str, known: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the label values that a device's name may mean: the one of `known`, else those that
+def type_values(name: str, types: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the label values that a device's name may mean: the one of `types`, else those that
     GPU feature discovery may have written for the models that the catalogue knows by that name.
 
     It writes what the driver says, with `-` for blanks; newer drivers put the maker before it.
     """
-    if name in known:
-        return (label_value(known[name]),)
+    if name in types:
+        return (label_value(types[name]),)
     catalogue = Catalogue.load()
     models = [spec.model for spec in catalogue.specs if catalogue.matches(name, spec.model)]
     spelled = dict.fromkeys(

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 SESSION = "session"
-"""The `kind` of a task whose container keeps a terminal."""
+"""The `kind` of a task that runs a terminal in its container."""
 JUPYTER = "jupyter"
-"""The `kind` of a task whose container runs JupyterLab."""
+"""The `kind` of a task that runs JupyterLab in its container."""
 SESSIONS = (SESSION, JUPYTER)
 JUPYTER_PORT = 8888
 """On which it listens, in the container alone."""
@@ -28,10 +28,10 @@ SOCKET = f"{FOLDER}/.terminal"
 WORKSPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """How the folder of a user that is kept on a host for sessions may be called."""
 HELLO, INPUT, SIZE, ASK = b"H", b"I", b"S", b"Q"
-"""To the terminal: who looks, what is typed, how large the window is, how it stands."""
+"""Messages to the terminal: the viewer, input, the window's size, a request for the state."""
 OUTPUT, NOTICE, END, STATE = b"O", b"N", b"E", b"S"
-"""From it: what is written on it, a sentence of ours (which goes both ways), the shell's exit code,
-how it stands."""
+"""Messages from the terminal: output, a notice (in both directions), the shell's exit code, the
+state."""
 HEAD = 5
 MOST_BYTES = 4 * 2**20
 """Of a frame; ours have some ten thousand."""
@@ -39,7 +39,7 @@ MOST_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class TerminalState:
-    """How a terminal stands."""
+    """The state of a terminal."""
 
     idle_s: float
     """How long ago something was typed, or it began."""
@@ -64,11 +64,11 @@ def size(columns: int, rows: int) -> bytes:
 
 
 def state_of(data: bytes) -> TerminalState:
-    """Return how a terminal stands. ValueError where that is not what was said."""
-    found: Any = json.loads(data)
-    if not isinstance(found, dict):
+    """Decode the state of a terminal. Raises ValueError if the data is malformed."""
+    document: Any = json.loads(data)
+    if not isinstance(document, dict):
         raise ValueError("no state of a terminal")
-    idle, viewers = found.get("idle_s"), found.get("viewers")
+    idle, viewers = document.get("idle_s"), document.get("viewers")
     if not isinstance(idle, (int, float)) or not isinstance(viewers, int) or idle < 0:
         raise ValueError("no state of a terminal")
     return TerminalState(float(idle), viewers)

@@ -40,18 +40,18 @@ class LeftOut:
 
     def add(self, name: str, reason: str) -> LeftOut:
         """Return this with one thing more."""
-        one = Omission(clean(name, 300), clean(reason, 200))
-        named = (*self.named, one) if self.count < MOST_NAMED else self.named
+        omission = Omission(clean(name, 300), clean(reason, 200))
+        named = (*self.named, omission) if self.count < MOST_NAMED else self.named
         return LeftOut(named, self.count + 1)
 
     def joined(self, other: LeftOut, prefix: str) -> LeftOut:
         """Return this with what another has, by names with a prefix."""
-        more = [Omission(prefix + one.name, one.reason) for one in other.named]
+        more = [Omission(prefix + omission.name, omission.reason) for omission in other.named]
         named = (*self.named, *more)[:MOST_NAMED]
         return LeftOut(named, self.count + other.count)
 
     def lines(self, most: int) -> list[str]:
         """Return a line for each of the first, and how many more there are."""
-        lines = [f"{one.name} {one.reason}" for one in self.named[:most]]
+        lines = [f"{omission.name} {omission.reason}" for omission in self.named[:most]]
         more = self.count - len(lines)
         return [*lines, f"and {more} more"] if more > 0 else lines

@@ -30,7 +30,7 @@ About = Literal[
     "idle",
     "rule",
 ]
-"""What a user can be told of."""
+"""What a user can be notified of."""
 What = Literal[About, "test"]
 """What a message is about."""
 Kind = Literal["slack", "feishu", "dingtalk", "wecom", "webhook"]
@@ -95,7 +95,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one user is told at once."""
+    """One notification to one user."""
 
     subject: str
     lines: tuple[str, ...]
@@ -110,14 +110,14 @@ class Message:
 
 def message_of(notices: Sequence[Notice]) -> Message:
     """Return one message of everything that happened, oldest first; of many things a count."""
-    documents = tuple(one.as_json() for one in notices[: 5 * MOST_LINES])
+    documents = tuple(notice.as_json() for notice in notices[: 5 * MOST_LINES])
     if len(notices) == 1:
-        (one,) = notices
-        name = clean(one.name, 60)
-        return Message(f"{name} {_WORDS[one.what]}", (one.line,), documents)
-    counts = Counter(one.what for one in notices)
+        (notice,) = notices
+        name = clean(notice.name, 60)
+        return Message(f"{name} {_WORDS[notice.what]}", (notice.line,), documents)
+    counts = Counter(notice.what for notice in notices)
     words = ", ".join(f"{count} {_WORDS[what]}" for what, count in counts.most_common())
-    lines = [one.line for one in notices[:MOST_LINES]]
+    lines = [notice.line for notice in notices[:MOST_LINES]]
     if len(notices) > MOST_LINES:
         lines.append(f"And {len(notices) - MOST_LINES} more.")
     return Message(f"jobs: {words}", tuple(lines), documents)

@@ -53,10 +53,10 @@ def require_receiver(url: str, allowed: Iterable[str]) -> bool:
         raise RefusedError("Wrong address", "It is no web address.") from None
     matches = []
     for entry in allowed:
-        known = Receiver.of(entry)
-        same = (known.scheme, known.port) == (asked.scheme, asked.port)
-        if same and fnmatchcase(asked.host, known.host):
-            matches.append(known.host == asked.host)
+        receiver = Receiver.of(entry)
+        same = (receiver.scheme, receiver.port) == (asked.scheme, asked.port)
+        if same and fnmatchcase(asked.host, receiver.host):
+            matches.append(receiver.host == asked.host)
     if not matches:
         where = clean(asked.host, 100)
         raise RefusedError(

@@ -1,7 +1,7 @@
 """What a caller of the lab's queue may do: to jobs, with priorities, and in its containers.
 
-Pure rules: the service found out who the caller is (`session.lab_service.http.callers`); what the
-lab allows stands in its settings.
+Pure rules: the service identifies the caller (`session.lab_service.http.callers`); the lab's
+settings say what is allowed.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ class Policy:
     service's host; None where all containers run under the service's account."""
 
     def run_as(self, caller: Caller) -> str:
-        """Return under whom the caller's containers run, as `uid:gid`; "" for the account.
+        """Return the user of the caller's containers, as `uid:gid`; "" for the account.
 
-        RefusedError for root, whose containers would be root's too.
+        Raises RefusedError for root: its containers would run as root too.
         """
         if self.ids is None:
             return ""
-        found = self.ids.get(caller.name, f"{caller.uid}:{caller.gid}")
-        if 0 in map(int, found.split(":")):
+        ids = self.ids.get(caller.name, f"{caller.uid}:{caller.gid}")
+        if 0 in map(int, ids.split(":")):
             raise RefusedError(
                 "Containers do not run as root",
                 "The lab runs each job as its user, and none as root.",
                 "Submit it from another account.",
             )
-        return found
+        return ids
 
 
 class Kept(Protocol):
@@ -117,8 +117,8 @@ class Rights:
     gangs: tuple[str, ...] | None = None
     """Who may submit jobs over several hosts, beside the operators; None means anybody."""
     windows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Whose jobs may ask for a reserved window by its label or account, by its name, beside the
-    operators. Its own users need no other right."""
+    """Users with jobs that may ask for a reserved window by its label or account, by the window's
+    name, beside the operators. Its own users need no other right."""
 
     def is_operator(self, caller: Caller) -> bool:
         """Tell whether the caller may act on everything; root of the service's host always may."""
@@ -169,7 +169,7 @@ class Rights:
             )
 
     def require_device(self, caller: Caller) -> None:
-        """Raise RefusedError for a caller whose scripts are not measured on devices."""
+        """Raise RefusedError for a caller without the right to measure scripts on devices."""
         users = self.measure_on_device
         if users is not None and not (self.is_operator(caller) or caller.is_in(users)):
             raise RefusedError(
@@ -217,7 +217,7 @@ class Rights:
             if caller.name in window.users or caller.is_in(self.windows.get(window.name, ())):
                 continue
             labels = window.labels.items()
-            by_label = bool(labels) and all(task.labels.get(key) == one for key, one in labels)
+            by_label = bool(labels) and all(task.labels.get(key) == value for key, value in labels)
             # Who may name an account that is kept for some was asked already.
             by_account = task.account in window.accounts and task.account not in self.accounts
             if (by_label or by_account) and not self.is_operator(caller):
@@ -243,7 +243,7 @@ def require_image(image: str, policy: Policy) -> None:
 
 
 def require_allowed(task: Task, policy: Policy) -> None:
-    """Raise RefusedError for a task that wants more than the lab's policy gives."""
+    """Raise RefusedError for a task that asks for more than the lab's policy allows."""
     for mount in task.mounts:
         _require_mount(mount, policy.mounts)
     if task.image:
@@ -267,9 +267,10 @@ def require_allowed(task: Task, policy: Policy) -> None:
 def _require_mount(mount: Mount, allowed: Iterable[str]) -> None:
     source = PurePosixPath(posixpath.normpath(mount.source))
     named = [
-        (PurePosixPath(posixpath.normpath(one.removesuffix(WRITABLE))), one) for one in allowed
+        (PurePosixPath(posixpath.normpath(mount.removesuffix(WRITABLE))), mount)
+        for mount in allowed
     ]
-    writable = [folder for folder, one in named if one.endswith(WRITABLE)]
+    writable = [folder for folder, mount in named if mount.endswith(WRITABLE)]
     # Below a folder into which jobs write, any part of a path may be a link that one of them made.
     if source.is_absolute() and not any(folder in source.parents for folder in writable):
         if source in writable:
@@ -277,7 +278,7 @@ def _require_mount(mount: Mount, allowed: Iterable[str]) -> None:
         if mount.read_only and any(source.is_relative_to(folder) for folder, _ in named):
             return
     what = "" if mount.read_only else " for writing"
-    listed = ", ".join(one for _, one in named) or "no folder"
+    listed = ", ".join(mount for _, mount in named) or "no folder"
     raise _refused(f"Mounting {clean(mount.source, 300)}{what}", f"Allowed are: {listed}.")
 
 

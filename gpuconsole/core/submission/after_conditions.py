@@ -24,11 +24,11 @@ class Condition:
     def of(cls, text: str) -> Condition:
         """Read `ID`, `afterok:ID`, `afterany:ID` or `afternotok:ID`. ValueError for another word
         of this form, or for no name."""
-        found = _PREFIX.fullmatch(text)
-        kind, needed = (found[1], found[2].strip()) if found else ("afterok", text)
+        match = _PREFIX.fullmatch(text)
+        kind, needed = (match[1], match[2].strip()) if match else ("afterok", text)
         if kind not in KINDS:
-            known = ", ".join(f"`{one}:`" for one in KINDS)
-            raise ValueError(f"`{kind[:40]}:` is not known; use {known}, or the name alone")
+            kinds = ", ".join(f"`{known_kind}:`" for known_kind in KINDS)
+            raise ValueError(f"`{kind[:40]}:` is not known; use {kinds}, or the name alone")
         if not needed:
             raise ValueError("expected the name of a job or a sweep")
         return cls(cast(Kind, kind), needed)

@@ -1,4 +1,4 @@
-"""Files of variables for a job, as `docker run --env-file` reads them, whose values are secret."""
+"""Files of variables for a job, as `docker run --env-file` reads them. Their values are secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
     that others may read, and for a line that is none of these, which is named by its number alone.
     """
     text, _ = read_private(path, "File of variables", LARGEST)
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         name, equals, value = line.removesuffix("\r").lstrip().partition("=")
         if (not name and not equals) or name.startswith("#"):
@@ -40,8 +40,8 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
                 ),
                 "A name has letters, digits and underscores; a comment begins with #.",
             )
-        found[name] = value if equals else own_value(name, environ)
-    return found
+        variables[name] = value if equals else own_value(name, environ)
+    return variables
 
 
 def own_value(name: str, environ: Mapping[str, str]) -> str:

@@ -79,9 +79,9 @@ def apply_edits(text: str, edits: Sequence[Edit], file: str) -> str:
             )
         end = lines[last - 1][len(bodies[-1]) :]
         within = end or "\n"
-        made = [f"{line}{within}" for line in edit.new.split("\n")]
-        made[-1] = made[-1].removesuffix(within) + end
-        lines[first:last] = made
+        replacement = [f"{line}{within}" for line in edit.new.split("\n")]
+        replacement[-1] = replacement[-1].removesuffix(within) + end
+        lines[first:last] = replacement
     return "".join(lines)
 
 
@@ -117,22 +117,24 @@ def _text(path: Path) -> str:
 def with_edits(edits: Sequence[Edit], more: Sequence[Edit]) -> tuple[Edit, ...]:
     """Return edits with others that were made from their result. A batch size that is put in where
     one was put in before takes its place."""
-    made = list(edits)
+    result = list(edits)
     for edit in more:
-        last = made[-1] if made else None
+        last = result[-1] if result else None
         again = last is not None and edit.kind == last.kind == BATCH
         if last is not None and again and _place(last) == _place(edit) and last.new == edit.old:
-            made[-1] = replace(edit, old=last.old)
+            result[-1] = replace(edit, old=last.old)
         else:
-            made.append(edit)
-    return tuple(made)
+            result.append(edit)
+    return tuple(result)
 
 
 def of_batch(edits: Sequence[Edit]) -> tuple[Edit, ...]:
     """Return the edits that hold for one batch size: the first that is for one, and all that were
     made from its result."""
     kinds = [edit.kind for edit in edits]
-    first = min((kinds.index(one) for one in (BATCH, "accumulate") if one in kinds), default=None)
+    first = min(
+        (kinds.index(kind) for kind in (BATCH, "accumulate") if kind in kinds), default=None
+    )
     return () if first is None else tuple(edits[first:])
 
 
@@ -147,30 +149,30 @@ def _place(edit: Edit) -> tuple[str, int]:
 
 def diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
     """Return edits as lines of a unified diff, without other lines of the file around them."""
-    made: list[str] = []
+    lines: list[str] = []
     file, shift = "", 0
     for edit in sorted(edits, key=_place):
         if edit.file != file:
             file, shift = edit.file, 0
-            made += [f"--- {file}", f"+++ {file} (shipped copy)"]
+            lines += [f"--- {file}", f"+++ {file} (shipped copy)"]
         old, new = edit.old.split("\n"), edit.new.split("\n")
-        made.append(f"@@ -{_span(edit.line, old)} +{_span(edit.line + shift, new)} @@")
-        made += _body(old, new)
+        lines.append(f"@@ -{_span(edit.line, old)} +{_span(edit.line + shift, new)} @@")
+        lines += _body(old, new)
         shift += len(new) - len(old)
-    return tuple(made)
+    return tuple(lines)
 
 
 def whole_diff_of(edits: Sequence[Edit]) -> tuple[str, ...]:
     """Return what the shipped copy of each file has otherwise than the user's file, all edits
     together, as lines of a unified diff; UsageError where a file has changed."""
-    made: list[str] = []
+    lines: list[str] = []
     for path, text in edited_texts(edits).items():
         old, new = _text(path).splitlines(), text.splitlines()
         name = str(path)
-        made += difflib.unified_diff(
+        lines += difflib.unified_diff(
             old, new, name, f"{name} (shipped copy)", n=CONTEXT, lineterm=""
         )
-    return tuple(made)
+    return tuple(lines)
 
 
 def _span(line: int, lines: Sequence[str]) -> str:

@@ -28,8 +28,8 @@ def looks_secret(name: str, value: str = "") -> bool:
 
 
 def withheld(env: Mapping[str, str], secrets: Iterable[str] = ()) -> frozenset[str]:
-    """Return the names of variables whose values are not shown: those that were given as secrets,
-    and those that look like one."""
+    """Return the names of variables with values that are not shown: those given as secrets, and
+    those with names that look like a secret."""
     return frozenset((*secrets, *(name for name in env if looks_secret(name, env[name]))))
 
 

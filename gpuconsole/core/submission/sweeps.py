@@ -86,27 +86,27 @@ def task_of(task: Task, combination: Combination, sweep: str, flags: Flags) -> T
 
 
 def with_option(args: Sequence[str], flags: Sequence[str], value: str) -> tuple[str, ...]:
-    """Return arguments with an option set: where it stands already, else at the end."""
-    made = list(args)
-    for place, word in enumerate(made):
+    """Return arguments with an option set: in its place if it is there already, else at the end."""
+    words = list(args)
+    for place, word in enumerate(words):
         name, equals, _ = word.partition("=")
         if name in flags:
             if equals:
-                made[place] = f"{name}={value}"
-            elif place + 1 < len(made):
-                made[place + 1] = value
+                words[place] = f"{name}={value}"
+            elif place + 1 < len(words):
+                words[place + 1] = value
             else:
-                made.append(value)
-            return tuple(made)
+                words.append(value)
+            return tuple(words)
     long = next((flag for flag in flags if flag.startswith("--")), flags[0])
     # Read as a flag of its own, a negative number in two words would be refused.
-    return (*made, f"{long}={value}") if value.startswith("-") else (*made, long, value)
+    return (*words, f"{long}={value}") if value.startswith("-") else (*words, long, value)
 
 
 def parameters(commands: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
     """Return the options in which command lines differ, and the values of each line.
 
-    `--lr 0.1` and `--lr=0.1` are the same; an option without a value is `yes` where it stands.
+    `--lr 0.1` and `--lr=0.1` are the same; an option without a value is `yes` where it is present.
     """
     read = [_options(words) for words in commands]
     names = list(dict.fromkeys(name for options in read for name in options))
@@ -115,20 +115,20 @@ def parameters(commands: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list
 
 
 def _options(words: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     name = ""
     for word in words:
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
-            found[name] = value if equals else "yes"
+            options[name] = value if equals else "yes"
             name = "" if equals else name
         elif re.fullmatch(r"-[A-Za-z]", word):
             name = word[1:]
-            found[name] = "yes"
+            options[name] = "yes"
         elif name:
-            found[name] = word
+            options[name] = word
             name = ""
-    return found
+    return options
 
 
 def _name(base: str, values: str) -> str:
@@ -154,10 +154,10 @@ def _axis(word: str) -> Axis:
 
 
 def _range(part: str) -> list[str]:
-    found = _RANGE.fullmatch(part)
-    if found is None:
+    match = _RANGE.fullmatch(part)
+    if match is None:
         return []
-    first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
+    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
     if step < 1 or last < first:
         raise _wrong(msg("{part} has no number in it.", part=part))
     if (last - first) // step >= MOST_JOBS:

@@ -18,7 +18,7 @@ is."""
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """The longest that an attempt may run (s), and by whose word."""
+    """The longest that an attempt may run (s), and who set it."""
 
     seconds: float
     lab: bool

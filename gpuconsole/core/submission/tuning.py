@@ -40,13 +40,13 @@ class Goal:
     @classmethod
     def of(cls, text: str) -> Goal:
         """Return the goal of `min val_loss` or `max acc`; UsageError for another text."""
-        found = _GOAL.fullmatch(" ".join(text.split()))
-        if found is None:
+        match = _GOAL.fullmatch(" ".join(text.split()))
+        if match is None:
             raise UsageError(
                 "Wrong goal", msg("{value} is no goal.", value=f"{clean(text, 80)!r}"),
                 "Write: --goal 'min val_loss' or --goal 'max val_acc'",
             )  # fmt: skip
-        return cls(found[2].lower(), found[1] == "max")
+        return cls(match[2].lower(), match[1] == "max")
 
     def best(self, curves: Curves) -> Point | None:
         """Return the best value that a run reported; None where it reported none."""
@@ -101,24 +101,24 @@ Space = tuple["Choice | Between", ...]
 
 
 def read_space(texts: Iterable[str], flags: Flags | None = None) -> Space:
-    """Return what may be tried. `flags` gives the spellings of a script's own options; without it
-    names are taken as they are. UsageError for a text that is none."""
-    found: list[Choice | Between] = []
+    """Parse what may be tried. `flags` has the spellings of a script's own options; without it
+    names are taken as they are. Raises UsageError for malformed text."""
+    ranges: list[Choice | Between] = []
     for word in (word for text in texts for word in text.split()):
         match = _RANGE.fullmatch(word)
         if match is not None:
-            found.append(_between(match))
+            ranges.append(_between(match))
         else:
             name = word.partition("=")[0]
             (axis,) = read_axes([word])
-            found.append(Choice(name if name.startswith("-") else axis.name, axis.values))
-    if not found:
+            ranges.append(Choice(name if name.startswith("-") else axis.name, axis.values))
+    if not ranges:
         raise _wrong("It names no argument.")
-    names = [one.flag.lstrip("-") for one in found]
+    names = [each.flag.lstrip("-") for each in ranges]
     for name in names:
         if names.count(name) > 1:
             raise _wrong(f"{name} comes twice.")
-    return tuple(_spelled(one, flags) for one in found)
+    return tuple(_spelled(each, flags) for each in ranges)
 
 
 def _between(match: re.Match[str]) -> Between:
@@ -132,22 +132,22 @@ def _between(match: re.Match[str]) -> Between:
     return Between(match[1], low, high, whole, log)
 
 
-def _spelled(one: Choice | Between, flags: Flags | None) -> Choice | Between:
+def _spelled(values: Choice | Between, flags: Flags | None) -> Choice | Between:
     """Return an argument under the script's own spelling of its option."""
-    if one.flag.startswith("-"):
-        return one
-    own = flags(one.flag) if flags is not None else ()
-    flag = next((flag for flag in own if flag.startswith("--")), (*own, f"--{one.flag}")[0])
-    if isinstance(one, Choice):
-        return Choice(flag, one.values)
-    return Between(flag, one.low, one.high, one.whole, one.log)
+    if values.flag.startswith("-"):
+        return values
+    own = flags(values.flag) if flags is not None else ()
+    flag = next((flag for flag in own if flag.startswith("--")), (*own, f"--{values.flag}")[0])
+    if isinstance(values, Choice):
+        return Choice(flag, values.values)
+    return Between(flag, values.low, values.high, values.whole, values.log)
 
 
 def corners(space: Space) -> list[dict[str, str]]:
     """Return the combinations of ends for which memory is asked, of many the first and the last."""
     every = [
-        dict(zip((one.flag for one in space), values, strict=True))
-        for values in product(*(one.ends for one in space))
+        dict(zip((each.flag for each in space), values, strict=True))
+        for values in product(*(each.ends for each in space))
     ]
     return every if len(every) <= MOST_CORNERS else [every[0], every[-1]]
 
@@ -196,10 +196,12 @@ def best_of(
     jobs: Sequence[Job], curves: Mapping[str, Curves], goal: Goal
 ) -> tuple[Job, Point] | None:
     """Return the trial that came nearest to the goal, and where; None where none reported it."""
-    found = [(job, best) for job in jobs if (best := goal.best(curves[job.id])) is not None]
-    if not found:
+    candidates = [(job, best) for job in jobs if (best := goal.best(curves[job.id])) is not None]
+    if not candidates:
         return None
-    return min(found, key=lambda one: -one[1].value if goal.higher else one[1].value)
+    return min(
+        candidates, key=lambda candidate: -candidate[1].value if goal.higher else candidate[1].value
+    )
 
 
 def _wrong(message: str) -> UsageError:

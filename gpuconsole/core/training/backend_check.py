@@ -39,7 +39,7 @@ class RunCheck:
 
 def parse(text: str) -> RunCheck:
     """Return what the output of `paddle.utils.run_check()` says; nothing found is nothing works."""
-    seen = [(int(found[1]), found[2].strip().lower()) for found in _WORKS.finditer(text)]
+    seen = [(int(match[1]), match[2].strip().lower()) for match in _WORKS.finditer(text)]
     count, word = max(seen, default=(0, ""))
     single = _SINGLE.search(text)
     if single is not None:

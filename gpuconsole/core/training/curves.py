@@ -191,18 +191,18 @@ class Curves:
     def from_json(cls, document: Mapping[str, Any]) -> Curves:
         """Return the curves of a document that `as_json` made. KeyError, TypeError or ValueError
         for another one."""
-        found = cls()
-        found.axis = "step" if document["axis"] == "step" else "epoch"
-        for one in document["metrics"][:MOST_CURVES]:
-            points = [_point(row) for row in one["points"][:MOST_POINTS]]
+        curves = cls()
+        curves.axis = "step" if document["axis"] == "step" else "epoch"
+        for metric in document["metrics"][:MOST_CURVES]:
+            points = [_point(row) for row in metric["points"][:MOST_POINTS]]
             curve = Curve(
-                str(one["name"]), points, int(one["count"]), _point(one["last"]),
-                _point(one["least"]) if one["least"] else None,
-                _point(one["most"]) if one["most"] else None,
-                _point(one["first_no_number"]) if one["first_no_number"] else None,
+                str(metric["name"]), points, int(metric["count"]), _point(metric["last"]),
+                _point(metric["least"]) if metric["least"] else None,
+                _point(metric["most"]) if metric["most"] else None,
+                _point(metric["first_no_number"]) if metric["first_no_number"] else None,
             )  # fmt: skip
-            found.curves[curve.name] = curve
-        return found
+            curves.curves[curve.name] = curve
+        return curves
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def compared(jobs: Sequence[Job], curves: Sequence[Curves]) -> tuple[Compared, .
     """Return jobs side by side with the options in which they differ."""
     _, values = parameters([job.task.args for job in jobs])
     return tuple(
-        Compared(job, one, found) for job, one, found in zip(jobs, values, curves, strict=True)
+        Compared(job, value, curve) for job, value, curve in zip(jobs, values, curves, strict=True)
     )
 
 
@@ -236,11 +236,11 @@ class Figures:
     peak_mib: float | None
 
 
-def figures(one: Compared, metric: str) -> Figures:
+def figures(job: Compared, metric: str) -> Figures:
     """Return the figures of a job for a metric."""
-    curve, pace = (one.curves.curves.get(name) for name in (metric, STEP_TIME))
+    curve, pace = (job.curves.curves.get(name) for name in (metric, STEP_TIME))
     best = None if curve is None else curve.best
-    peaks = [attempt.peak_mib for attempt in one.job.attempts[-1:] if attempt.peak_mib]
+    peaks = [attempt.peak_mib for attempt in job.job.attempts[-1:] if attempt.peak_mib]
     return Figures(
         None if curve is None else curve.value("last"),
         None if best is None else best.value,
@@ -265,8 +265,8 @@ def ranked(jobs: Sequence[Compared], metric: str) -> list[Compared]:
     """Return jobs with the best of a metric first; those that have no value of it last."""
     higher = is_higher_better(metric)
 
-    def key(one: Compared) -> tuple[bool, float]:
-        curve = one.curves.curves.get(metric)
+    def key(job: Compared) -> tuple[bool, float]:
+        curve = job.curves.curves.get(metric)
         best = None if curve is None else curve.best or curve.last
         if best is None or not math.isfinite(best.value):
             return True, 0.0
@@ -306,15 +306,15 @@ def csv_text(jobs: Iterable[Written], metrics: Sequence[str] = ()) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("job", "name", "metric", "step", "epoch", "value"))
-    for one in jobs:
-        for curve in one.curves.curves.values():
+    for job in jobs:
+        for curve in job.curves.curves.values():
             if metrics and curve.name not in metrics:
                 continue
-            steps = one.curves.axis == "step"
+            steps = job.curves.axis == "step"
             for point in _exported(curve):
                 at = f"{point.at:g}" if steps else ""
                 epoch = "" if point.epoch is None else f"{point.epoch:g}"
-                writer.writerow((one.job, _cell(one.name), curve.name, at, epoch, point.value))
+                writer.writerow((job.job, _cell(job.name), curve.name, at, epoch, point.value))
     return out.getvalue()
 
 

@@ -12,7 +12,7 @@ STEPS = 3
 gradients and optimizer states exist."""
 
 REPORTED = " (reported by the job)"
-"""Whose word the figure is: a container may write anything into its reporter's file."""
+"""Marks a figure that the job reported: a container may write anything into its reporter's file."""
 
 
 def first_steps(job: Job, snapshot: FleetSnapshot) -> str:
@@ -55,8 +55,10 @@ def _of_device(job: Job, snapshot: FleetSnapshot) -> tuple[str, dict[str, str]]:
     attempt = job.attempt
     assert attempt is not None
     host = snapshot.host(attempt.host)
-    own = [one for one in (host.devices if host else ()) if one.uuid in attempt.device_uuids]
-    sizes = [one.memory_total_mib for one in own if one.memory_total_mib]
+    own = [
+        device for device in (host.devices if host else ()) if device.uuid in attempt.device_uuids
+    ]
+    sizes = [device.memory_total_mib for device in own if device.memory_total_mib]
     if not sizes or job.task.backend == "cpu":
         return "", {}
     held = max(attempt.steps_mib or 0.0, attempt.peak_mib or 0.0)

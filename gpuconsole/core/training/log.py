@@ -167,8 +167,8 @@ class Reading:
 class Template:
     """An own form of lines: text with `{name}` for a number and `*` for anything.
 
-    `{epoch}`, `{step}` and `{steps}` are counters, other names are metrics. White space stands for
-    any white space. A line is searched once from left to right, without going back.
+    `{epoch}`, `{step}` and `{steps}` are counters, other names are metrics. White space matches any
+    white space. A line is searched once from left to right, without going back.
     """
 
     def __init__(self, text: str) -> None:
@@ -189,17 +189,17 @@ class Template:
     def read(self, line: str) -> Reading | None:
         """Return what a line reports in this form; None when it has another."""
         at = 0
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for names, pattern in self._parts:
             match = pattern.search(line, at)
             if match is None:
                 return None
             at = match.end()
-            found |= dict(zip(names, map(float, match.groups()), strict=True))
-        step, steps = found.pop("step", None), found.pop("steps", None)
-        epoch = found.pop("epoch", None)
+            values |= dict(zip(names, map(float, match.groups()), strict=True))
+        step, steps = values.pop("step", None), values.pop("steps", None)
+        epoch = values.pop("epoch", None)
         return Reading(
-            {name.lower(): value for name, value in found.items()},
+            {name.lower(): value for name, value in values.items()},
             epoch, _whole(step), _whole(steps),
         )  # fmt: skip
 
@@ -212,7 +212,7 @@ def _compiled(part: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
             names.append(name)
             words.append(f"({_NUMBER})")
         else:
-            words.append(r"\s+".join(re.escape(one) for one in re.split(r"\s+", text)))
+            words.append(r"\s+".join(re.escape(word) for word in re.split(r"\s+", text)))
     return tuple(names), re.compile("".join(words), re.IGNORECASE)
 
 
@@ -246,22 +246,22 @@ class TrainingReader:
             return Reading({}, self._epoch)
         if _WORTH.search(line) is None:
             return None
-        found = _read(line)
-        if found is not None and found.epoch is None:
-            found = replace(found, epoch=self._epoch)
-        if found is None or not self._evaluating:
-            return found
+        reading = _read(line)
+        if reading is not None and reading.epoch is None:
+            reading = replace(reading, epoch=self._epoch)
+        if reading is None or not self._evaluating:
+            return reading
         # The figures of a part of an evaluation are none yet.
-        return _as_evaluation(found) if found.step == found.steps else None
+        return _as_evaluation(reading) if reading.step == reading.steps else None
 
 
-def _as_evaluation(found: Reading) -> Reading:
+def _as_evaluation(reading: Reading) -> Reading:
     values = {
         name if name == STEP_TIME or name.startswith(VALIDATION) else VALIDATION + name: value
-        for name, value in found.values.items()
+        for name, value in reading.values.items()
         if name != STEP_TIME
     }
-    return Reading(values, found.epoch)
+    return Reading(values, reading.epoch)
 
 
 def _read(line: str) -> Reading | None:
@@ -283,7 +283,7 @@ def _read(line: str) -> Reading | None:
         return None
     if not counts and not all(_is_known(name) for name in values):
         return None
-    epoch = next((one.at for one in counts if one.word == "epoch"), None)
+    epoch = next((count.at for count in counts if count.word == "epoch"), None)
     step = _step(counts)
     return Reading(
         values, epoch, None if step is None else int(step.at), None if step is None else step.of
@@ -292,8 +292,8 @@ def _read(line: str) -> Reading | None:
 
 def _special(line: str) -> Reading | None:
     """Return what the summaries of PaddleDetection say of an evaluation."""
-    if (found := _AVERAGE_PRECISION.search(line)) is not None:
-        return Reading({VALIDATION + "ap": float(found[1])})
+    if (match := _AVERAGE_PRECISION.search(line)) is not None:
+        return Reading({VALIDATION + "ap": float(match[1])})
     if (percent := _MAP.search(line)) is not None:
         return Reading({VALIDATION + "map": float(percent[1]) / (100.0 if percent[2] else 1.0)})
     return None
@@ -315,11 +315,11 @@ def _counted(line: str) -> tuple[list[Count], str]:
         # The pace and what a script has tqdm write after it are read on.
         line = f"{line[: bar.start()]} {bar[4]} {line[bar.end() :]}"
     line = _HAPI_BAR.sub(" ", line)
-    for found in _COUNTER.finditer(line):
-        word = found[1].lower().replace(" ", "_")
+    for match in _COUNTER.finditer(line):
+        word = match[1].lower().replace(" ", "_")
         word = "epoch" if "epoch" in word else word
-        of = int(found[3]) if found[3] else None
-        counts.append(Count(word, float(found[2]), of))
+        of = int(match[3]) if match[3] else None
+        counts.append(Count(word, float(match[2]), of))
     line = _COUNTER.sub(" ", line)
     if counts and _step(counts) is None and (alone := _IN_BRACKETS.search(line)) is not None:
         counts.append(Count("step", float(alone[1]), int(alone[2])))
@@ -329,8 +329,8 @@ def _counted(line: str) -> tuple[list[Count], str]:
 
 def _step(counts: Sequence[Count]) -> Count | None:
     """Return the counter of steps of a line: that of the whole run before others."""
-    steps = [one for one in counts if one.word != "epoch" and one.at == int(one.at)]
-    return min(steps, key=lambda one: not one.word.startswith("global"), default=None)
+    steps = [count for count in counts if count.word != "epoch" and count.at == int(count.at)]
+    return min(steps, key=lambda count: not count.word.startswith("global"), default=None)
 
 
 def _values(line: str, evaluation: bool) -> tuple[dict[str, float], str]:
@@ -346,12 +346,12 @@ def _values(line: str, evaluation: bool) -> tuple[dict[str, float], str]:
         before = line[: pace.start()]
         # `speed: 3 step/s` is its name.
         line = re.sub(r"[A-Za-z_]+\s*[:=]\s*$", " ", before) + " " + line[pace.end() :]
-    for found in _PAIR.finditer(line):
-        name = _named(found, evaluation)
+    for match in _PAIR.finditer(line):
+        name = _named(match, evaluation)
         if not name:
             continue
-        value = float(found["value"])
-        if name == STEP_TIME and (found["unit"] or "").strip() == "ms":
+        value = float(match["value"])
+        if name == STEP_TIME and (match["unit"] or "").strip() == "ms":
             value /= 1e3
         if name in _STEP_RATES:
             name, value = STEP_TIME, 1.0 / value if value else math.nan
@@ -359,11 +359,11 @@ def _values(line: str, evaluation: bool) -> tuple[dict[str, float], str]:
     return values, _UNITS.sub(" ", _PAIR.sub(" ", line))
 
 
-def _named(found: re.Match[str], evaluation: bool) -> str:
+def _named(match: re.Match[str], evaluation: bool) -> str:
     """Return the metric that a pair is of; "" for one that is no curve."""
-    written = (found["name"] or found["known"]).lower()
+    written = (match["name"] or match["known"]).lower()
     written = re.sub(r"\(.*\)", "", written).strip().replace(" ", "_").replace("-", "_")
-    of = (found["of"] or "").lower()
+    of = (match["of"] or "").lower()
     of = "val" if of.startswith(("eval", "val", "dev")) else of
     for long in ("validation_", "valid_", "eval_", "dev_"):
         if written.startswith(long):
@@ -393,11 +393,11 @@ def progress(lines: Sequence[str]) -> Progress | None:
     epoch: Progress | None = None
     step: Progress | None = None
     for line in reversed(lines):
-        for found in reversed(_finite(" ".join(line[:LONGEST_LINE].split()))):
-            if found.word == "epoch":
-                epoch = epoch or found
+        for counter in reversed(_finite(" ".join(line[:LONGEST_LINE].split()))):
+            if counter.word == "epoch":
+                epoch = epoch or counter
             else:
-                step = step or found
+                step = step or counter
         if step is not None and epoch is not None:
             break
     if step is None or epoch is None or not epoch.at:
@@ -410,5 +410,5 @@ def _finite(line: str) -> list[Progress]:
     if "/" not in line:
         return []
     counts, _ = _counted(line)
-    found = [Progress(one.word, int(one.at), one.of) for one in counts if one.of]
-    return [one for one in found if one.at <= one.end]
+    counters = [Progress(count.word, int(count.at), count.of) for count in counts if count.of]
+    return [counter for counter in counters if counter.at <= counter.end]

@@ -1,4 +1,4 @@
-"""Finding a moment in a log whose lines begin with times."""
+"""Search for a time of day in a log with timestamps at the start of its lines."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _SKIPPED = 200
 DAY_S = 86400
 
 Stamp = tuple[int, int]
-"""A date as a number that rises, 0 where none is told, and seconds of the day."""
+"""A date as an ascending number, 0 if there is none, and seconds of the day."""
 
 
 def stamp_of(line: str) -> Stamp | None:
     """Return when a line says that it was written."""
-    found = _STAMP.search(line[:_LOOKED_AT])
-    if found is None:
+    match = _STAMP.search(line[:_LOOKED_AT])
+    if match is None:
         return None
     date = 0
-    if found["year"]:
-        date = int(found["year"]) * 10000 + int(found["month"]) * 100 + int(found["day"])
-    return date, int(found["hour"]) * 3600 + int(found["minute"]) * 60 + int(found["second"])
+    if match["year"]:
+        date = int(match["year"]) * 10000 + int(match["month"]) * 100 + int(match["day"])
+    return date, int(match["hour"]) * 3600 + int(match["minute"]) * 60 + int(match["second"])
 
 
 def read_clock(typed: str) -> int | None:
     """Return `HH:MM` or `HH:MM:SS` as seconds of the day; None when it is neither."""
-    found = stamp_of(f"{typed}:00" if typed.count(":") == 1 else typed)
-    return found[1] if found is not None and re.fullmatch(r"[\d:]+", typed) else None
+    stamp = stamp_of(f"{typed}:00" if typed.count(":") == 1 else typed)
+    return stamp[1] if stamp is not None and re.fullmatch(r"[\d:]+", typed) else None
 
 
 def line_at(clock: int, count: int, text: Callable[[int], str]) -> int | None:
@@ -45,8 +45,8 @@ def line_at(clock: int, count: int, text: Callable[[int], str]) -> int | None:
 
     def stamp(line: int, step: int) -> tuple[Stamp, int] | None:
         for near in range(line, max(-1, min(count, line + step * _SKIPPED)), step):
-            if found := stamp_of(text(near)):
-                return found, near
+            if stamp_there := stamp_of(text(near)):
+                return stamp_there, near
         return None
 
     first, last = stamp(0, 1), stamp(count - 1, -1)
@@ -57,8 +57,8 @@ def line_at(clock: int, count: int, text: Callable[[int], str]) -> int | None:
         # The clock has not shown it on the last day: the day before is meant.
         last_date = _day_before(last_date, date, count, stamp)
 
-    def key(one: Stamp) -> tuple[int, int]:
-        return one if date else (0, (one[1] - begin) % DAY_S)
+    def key(stamp: Stamp) -> tuple[int, int]:
+        return stamp if date else (0, (stamp[1] - begin) % DAY_S)
 
     wanted = key((last_date, clock))
     if not date and wanted > key((0, end)):
@@ -67,9 +67,9 @@ def line_at(clock: int, count: int, text: Callable[[int], str]) -> int | None:
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        found = stamp(middle, 1)
-        if found is not None and key(found[0]) < wanted:
-            low = found[1] + 1
+        nearby = stamp(middle, 1)
+        if nearby is not None and key(nearby[0]) < wanted:
+            low = nearby[1] + 1
         else:
             high = middle
     at = stamp(min(low, count - 1), 1)
@@ -83,10 +83,10 @@ def _day_before(
     low, high = 0, count - 1
     while low < high:
         middle = (low + high + 1) // 2
-        found = stamp(middle, 1)
-        if found is not None and found[0][0] < date:
+        nearby = stamp(middle, 1)
+        if nearby is not None and nearby[0][0] < date:
             low = middle
         else:
             high = middle - 1
-    found = stamp(low, -1)
-    return found[0][0] if found is not None else first
+    nearby = stamp(low, -1)
+    return nearby[0][0] if nearby is not None else first
