@@ -148,9 +148,9 @@ class Database:
             return int(self._scalar("PRAGMA data_version"))
 
     def require_intact(self) -> None:
-        """Raise JournalLostError where the journal on disk is gone, another one, or damaged.
+        """Raise JournalLostError if the journal on disk is gone, replaced or damaged.
 
-        Cheap while nothing changed; asked each second by whoever works on it.
+        Cheap while nothing changed: a process that works on it calls this each second.
         """
         with self._watched():
             if self._guard is not None and self._guard.take_change():
@@ -175,15 +175,15 @@ class Database:
         if not self.path.exists():
             return None
         self._check(self._connection)
-        found = self._connection.execute("SELECT value FROM meta WHERE key = 'journal'").fetchone()
-        if found is not None and not self.read_only:
-            guard.note_identity(self.path, found["value"])
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'journal'").fetchone()
+        if row is not None and not self.read_only:
+            guard.note_identity(self.path, row["value"])
         return Guard(self.path, alone=self.read_only)
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise guard.damaged(self.path, clean(str(found), 200))
+        (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if result != "ok":
+            raise guard.damaged(self.path, clean(str(result), 200))
 
     def _require_same(self) -> None:
         if self._guard is not None:
@@ -204,8 +204,8 @@ class Database:
             connection.close()
             if not any(sign in str(error) for sign in _NO_SHARED_MEMORY):
                 raise
-            # Where it cannot write SQLite finds no room for its shared memory. Whoever can has not
-            # made it either, so nobody writes, and it may read without.
+            # Without the right to write, SQLite cannot create its shared memory. No process with
+            # that right has created it either, so none writes, and reading needs no lock.
             return _open(f"{place}?immutable=1")
         return connection
 
@@ -253,10 +253,10 @@ class Database:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the journal's file for this user alone, or close one that was open to others.
+    """Make the journal's file readable for this user alone, also if it was open to others.
 
-    SQLite gives the files beside it the rights of the journal itself. An existing one is never
-    opened here: to close it again would end SQLite's locks of this process on it.
+    SQLite gives its auxiliary files the permissions of the journal. An existing journal is never
+    opened here: closing it would drop SQLite's locks of this process on it.
     """
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -48,9 +48,9 @@ def require_local(folder: Path) -> None:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return
-    found = network_mount(folder.resolve(), mountinfo)
-    if found is not None:
-        point, kind = found
+    mount = network_mount(folder.resolve(), mountinfo)
+    if mount is not None:
+        point, kind = mount
         raise JournalError(
             "State folder is on a network filesystem",
             msg(

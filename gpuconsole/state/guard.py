@@ -1,7 +1,7 @@
 """Notices when the journal on disk is no longer the one that was opened.
 
-SQLite goes on with files that were removed or exchanged under it, and what is written then reaches
-nobody. Three files belong together: the journal, its write-ahead log and their shared memory.
+SQLite continues with files that were removed or replaced under it, and what is written then is
+lost. Three files belong together: the journal, its write-ahead log and their shared memory.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ def identity_of(folder: Path) -> str:
     """Return the id of the journal that a state folder has, or had; JournalError where it had
     none."""
     try:
-        found = (folder / IDENTITY_NAME).read_text("ascii").strip()
+        identity = (folder / IDENTITY_NAME).read_text("ascii").strip()
     except (OSError, UnicodeError):
-        found = ""
-    if not _ID.fullmatch(found):
+        identity = ""
+    if not _ID.fullmatch(identity):
         raise JournalError(
             "No journal",
             msg("{folder} never had a journal.", folder=folder),
             "There is nothing to restore.",
         )
-    return found
+    return identity
 
 
 def note_identity(path: Path, journal: str) -> None:
@@ -120,19 +120,19 @@ class Guard:
         for part in self._parts:
             path = Path(f"{self._path}{part}")
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except FileNotFoundError:
                 if part in self._files:
                     raise gone(path) from None
                 continue
-            file = (found.st_dev, found.st_ino)
+            file = (status.st_dev, status.st_ino)
             # SQLite makes the files beside the journal when it needs them.
             if self._files.setdefault(part, file) != file:
                 raise exchanged(path)
             if not part:
-                if found.st_size == 0:
+                if status.st_size == 0:
                     raise damaged(path, EMPTY)
-                stamp = (found.st_mtime_ns, found.st_size)
+                stamp = (status.st_mtime_ns, status.st_size)
                 self._changed = self._changed or stamp != self._stamp
                 self._stamp = stamp
 

@@ -19,7 +19,7 @@ def new_job_id(now: float) -> str:
 
 
 def new_nonce() -> str:
-    """Return a word nobody can guess, to tell an own container from one with a copied name."""
+    """Return an unguessable word, to distinguish an own container from one with a copied name."""
     return secrets.token_hex(6)
 
 

@@ -90,11 +90,11 @@ class Journal:
         self._streaks_version = -1
         self._incidents: tuple[Incident, ...] | None = None
         self._incidents_version = -1
-        found = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
-        self.id: str = found[0]["value"] if found else ""
-        found = self._database.query("SELECT value FROM meta WHERE key = 'simulated'")
-        self.simulated = bool(found)
-        """Whether its jobs are a demo's: nothing of them ran, whoever reads it."""
+        rows = self._database.query("SELECT value FROM meta WHERE key = 'journal'")
+        self.id: str = rows[0]["value"] if rows else ""
+        rows = self._database.query("SELECT value FROM meta WHERE key = 'simulated'")
+        self.simulated = bool(rows)
+        """Whether its jobs belong to a demo: none of them ever ran."""
 
     @property
     def lost(self) -> JournalLostError | None:
@@ -138,12 +138,12 @@ class Journal:
         version = self._database.outside_version()
         if not self._dirty and version == self._seen_version:
             return
-        found = self._database.query(CHANGED, (self._revision,))
-        for row in found:
+        rows = self._database.query(CHANGED, (self._revision,))
+        for row in rows:
             job = self._read(row)
             self._jobs[job.id] = job
             self._revision = max(self._revision, job.revision)
-        if found:
+        if rows:
             # A dict keeps the place of a key it had; new keys arrive in order of their rows.
             self._ordered = tuple(self._jobs.values())
         self._seen_version, self._dirty = version, False
@@ -167,12 +167,12 @@ class Journal:
             if len(jobs) == 1:
                 self._tell(connection, jobs[0])
             elif jobs:
-                told = msg(
+                message = msg(
                     "{name}: {n} jobs queued",
                     name=jobs[0].task.sweep or jobs[0].task.name,
                     n=len(jobs),
                 )
-                _tell(connection, Event("job", jobs[0].id, told, self._clock(), "information"))
+                _tell(connection, Event("job", jobs[0].id, message, self._clock(), "information"))
 
     def save(self, old: Job, new: Job, *, epoch: int | None = None) -> Job:
         """Write what differs between `old` and `new`, and return the job as it then is.
@@ -258,7 +258,7 @@ class Journal:
 
     def events_after(self, number: int) -> list[tuple[int, Event]]:
         """Return the events after that number, with theirs, oldest first."""
-        found = self._database.query("SELECT * FROM events WHERE seq > ? ORDER BY seq", (number,))
+        rows = self._database.query("SELECT * FROM events WHERE seq > ? ORDER BY seq", (number,))
         return [
             (
                 row["seq"],
@@ -271,7 +271,7 @@ class Journal:
                     row["what"],
                 ),
             )
-            for row in found
+            for row in rows
         ]
 
     def record(self, act: Act) -> None:
@@ -343,9 +343,9 @@ class Journal:
         """Return the hosts that were drained, by name; the same while nothing changed."""
         version = self._database.outside_version()
         if self._drains is None or version != self._drains_version:
-            found = host_drains.read(self._database.query(host_drains.ALL))
-            if self._drains is None or found != self._drains:
-                self._drains = found
+            drains = host_drains.read(self._database.query(host_drains.ALL))
+            if self._drains is None or drains != self._drains:
+                self._drains = drains
             self._drains_version = version
         return self._drains
 
@@ -375,11 +375,11 @@ class Journal:
         version = self._database.outside_version()
         if self._streaks is None or version != self._streaks_version:
             try:
-                found = faults.read(self._database.query(faults.ALL))
+                streaks = faults.read(self._database.query(faults.ALL))
             except (ValueError, TypeError) as error:
                 raise self._damaged(f"a host's faults cannot be read ({error})") from error
-            if self._streaks is None or found != self._streaks:
-                self._streaks = found
+            if self._streaks is None or streaks != self._streaks:
+                self._streaks = streaks
             self._streaks_version = version
         return self._streaks
 
@@ -404,14 +404,15 @@ class Journal:
         nothing changed."""
         version = self._database.outside_version()
         if self._incidents is None or version != self._incidents_version:
-            found = incidents.read(self._database.query(incidents.ALL))
-            if found != self._incidents:
-                self._incidents = found
+            current = incidents.read(self._database.query(incidents.ALL))
+            if current != self._incidents:
+                self._incidents = current
             self._incidents_version = version
         return self._incidents or ()
 
     def open_incident(self, incident: Incident) -> bool:
-        """Note an incident; whether it was new to this journal, and is told to its consoles."""
+        """Store an incident. Returns True if it was new to this journal; its consoles are then
+        notified."""
         with self._changing_incidents() as connection:
             new = incidents.add(connection, incident)
             if new:
@@ -429,7 +430,7 @@ class Journal:
             return incidents.close(connection, incident)
 
     def mark_incident(self, incident: Incident) -> bool:
-        """Note what a person says of an incident that stands; whether it does."""
+        """Store a user's mark on an open incident. Returns False if it is not open."""
         with self._changing_incidents() as connection:
             return incidents.mark(connection, incident)
 
@@ -440,7 +441,7 @@ class Journal:
         self._incidents_version = -1
 
     def role(self) -> Role:
-        """Return who dispatches; nobody once the journal is lost."""
+        """Return which process dispatches; none once the journal is lost."""
         if self.lost is not None:
             return dispatcher_lease.NOBODY
         return dispatcher_lease.read_role(
@@ -448,7 +449,7 @@ class Journal:
         )
 
     def take_role(self, owner: str) -> int | None:
-        """Become the dispatcher if nobody is; the epoch to write with, or None."""
+        """Become the dispatcher if there is none. Returns the epoch to write with, or None."""
         # Asked each second by every waiting console: look before taking the write lock.
         if self.role().alive(self._clock()):
             return None
@@ -546,14 +547,14 @@ def _tell(connection: sqlite3.Connection, event: Event) -> None:
 def _save_attempts(connection: sqlite3.Connection, old: Job, new: Job) -> None:
     before = {attempt.number: attempt for attempt in old.attempts}
     for attempt in new.attempts:
-        known = before.get(attempt.number)
-        if known is attempt:
+        previous = before.get(attempt.number)
+        if previous is attempt:
             continue
         key = {"job": new.id, "number": attempt.number}
         values = rows.attempt_values(attempt)
-        if known is None:
+        if previous is None:
             _insert(connection, "attempts", key | values)
-        elif difference := rows.changed(rows.attempt_values(known), values):
+        elif difference := rows.changed(rows.attempt_values(previous), values):
             _update(connection, "attempts", difference, key)
 
 

@@ -62,7 +62,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "ALTER TABLE attempts ADD COLUMN creating_at REAL",
-        # Of attempts from before nobody can tell: there may be a container.
+        # Unknown for attempts from before: there may be a container.
         "UPDATE attempts SET creating_at = created_at",
     ),
     (

@@ -136,7 +136,7 @@ class Recorder:
             jobs, incidents = [], []
         if batch is None:
             batch = self._batch = Batch(now, now)
-            batch.standing, batch.known = self._jobs.all, self._incidents.all
+            batch.standing, batch.incidents_before = self._jobs.all, self._incidents.all
             batch.seen = [(now, host) for host in hosts]
             self._hosts = {host.name: (now, host) for host in hosts}
         else:

@@ -65,14 +65,16 @@ class Restored:
 
 def backups(folder: Path) -> tuple[Backup, ...]:
     """Return the copies of a state folder's journal, the latest first."""
-    found = []
+    backup_list = []
     with contextlib.suppress(FileNotFoundError):
         for path in (folder / FOLDER).iterdir():
             named = _NAME.fullmatch(path.name)
             if named and path.is_file():
                 made_at = _seconds(named[1])
-                found.append(Backup(path, made_at, bool(named[3]), path.stat().st_size))
-    return tuple(sorted(found, key=lambda one: (one.made_at, one.path.name), reverse=True))
+                backup_list.append(Backup(path, made_at, bool(named[3]), path.stat().st_size))
+    return tuple(
+        sorted(backup_list, key=lambda backup: (backup.made_at, backup.path.name), reverse=True)
+    )
 
 
 def make_backup(folder: Path, now: float, *, before: int | None = None) -> Backup:
@@ -103,9 +105,9 @@ def make_backup(folder: Path, now: float, *, before: int | None = None) -> Backu
             "Free some space there; it is tried again.",
         ) from error
     made_at = _seconds(_stamp(now))
-    made = Backup(target, made_at, before is not None, target.stat().st_size)
+    backup = Backup(target, made_at, before is not None, target.stat().st_size)
     _drop_old(backups(folder))
-    return made
+    return backup
 
 
 def restore(folder: Path, name: str | None, now: float, *, journal: str = "") -> Restored:
@@ -177,16 +179,16 @@ def install(folder: Path, copy: Path, now: float, *, made_at: float, hold: bool)
 
 
 def _candidates(folder: Path, name: str | None) -> Sequence[Backup]:
-    found = backups(folder)
-    if not found:
+    candidates = backups(folder)
+    if not candidates:
         raise JournalError(
             "No backup",
             msg("{value} has no backup of the journal.", value=folder / FOLDER),
             "`gpuconsole journal restore --empty` begins with an empty queue and adopts what runs.",
         )
     if name is None:
-        return found
-    named = [one for one in found if name in (one.name, one.path.name)]
+        return candidates
+    named = [backup for backup in candidates if name in (backup.name, backup.path.name)]
     if not named:
         raise UsageError(
             "No such backup",
@@ -199,13 +201,13 @@ def _candidates(folder: Path, name: str | None) -> Sequence[Backup]:
 def _copied(candidates: Iterable[Backup], draft: Path) -> Backup:
     """Copy the first of these that is whole to `draft`."""
     faults = []
-    for one in candidates:
-        with one.path.open("rb") as source, open(draft, "wb", opener=private) as target:
+    for candidate in candidates:
+        with candidate.path.open("rb") as source, open(draft, "wb", opener=private) as target:
             shutil.copyfileobj(source, target)
         fault = fault_of(draft)
         if not fault:
-            return one
-        faults.append(f"{one.name}: {fault}")
+            return candidate
+        faults.append(f"{candidate.name}: {fault}")
     raise JournalError(
         "No backup can be used",
         msg("{names}.", names="; ".join(faults)),
@@ -218,9 +220,9 @@ def fault_of(path: Path) -> str:
     try:
         place = f"{path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(place, uri=True)) as connection:
-            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                return clean(str(found), 200)
+            (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if result != "ok":
+                return clean(str(result), 200)
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (rows,) = connection.execute(
                 "SELECT count(*) FROM meta WHERE key = 'journal'"
@@ -240,7 +242,7 @@ def _make_empty(path: Path, journal: str) -> None:
 
 
 def _prepare(path: Path, backup_at: float, now: float, *, hold: bool = True) -> None:
-    """Note in a copy that nobody dispatches with it and, with `hold`, that it was restored."""
+    """Mark a copy as having no dispatcher and, with `hold`, as restored."""
     with contextlib.closing(_connected(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("BEGIN")
@@ -274,20 +276,20 @@ def _put_aside(folder: Path, now: float) -> tuple[Path, ...]:
     return tuple(moved)
 
 
-def _drop_old(found: Sequence[Backup]) -> None:
-    """Remove what is more than is kept; `found` has the latest first."""
+def _drop_old(existing: Sequence[Backup]) -> None:
+    """Remove what is more than is kept; `existing` has the latest first."""
     days: set[str] = set()
     migrations = 0
-    for one in found:
-        if one.before_migration:
+    for backup in existing:
+        if backup.before_migration:
             migrations += 1
             old = migrations > MIGRATIONS_KEPT
         else:
-            day = _stamp(one.made_at)[:8]
+            day = _stamp(backup.made_at)[:8]
             old = day in days or len(days) == DAYS_KEPT
             days.add(day)
         if old:
-            one.path.unlink(missing_ok=True)
+            backup.path.unlink(missing_ok=True)
 
 
 def _unused(place: Path, stem: str, end: str) -> Path:

@@ -52,11 +52,11 @@ class Copy:
     def read(self, numbers: Sequence[int]) -> bytes:
         """Return blocks one after the other."""
         with self.path.open("rb") as file:
-            found = bytearray()
+            content = bytearray()
             for number in numbers:
                 file.seek(number * BLOCK)
-                found += file.read(BLOCK)
-        return bytes(found)
+                content += file.read(BLOCK)
+        return bytes(content)
 
 
 def make_copy(folder: Path) -> Copy:
@@ -129,8 +129,8 @@ class CopyStore:
                 " journal TEXT, epoch INTEGER, in_step INTEGER, made_at REAL, size INTEGER);"
             )
             self.held = self._read()
-            found = self._connection.execute("SELECT number, digest FROM block")
-            self._digests: dict[int, bytes] = dict(found.fetchall())
+            rows = self._connection.execute("SELECT number, digest FROM block")
+            self._digests: dict[int, bytes] = dict(rows.fetchall())
         except (OSError, sqlite3.Error) as error:
             raise self._trouble(error) from error
 

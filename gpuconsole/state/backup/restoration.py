@@ -50,9 +50,12 @@ def begin(connection: sqlite3.Connection, backup_at: float, now: float) -> None:
 
 def note_asked(connection: sqlite3.Connection, hosts: Iterable[str]) -> None:
     """Note hosts that were asked."""
-    found = read(connection.execute(QUERY).fetchall())
-    if found is not None:
-        _write(connection, Restoration(found.at, found.backup_at, found.asked | set(hosts)))
+    restoration = read(connection.execute(QUERY).fetchall())
+    if restoration is not None:
+        _write(
+            connection,
+            Restoration(restoration.at, restoration.backup_at, restoration.asked | set(hosts)),
+        )
 
 
 def end(connection: sqlite3.Connection) -> None:
@@ -71,6 +74,10 @@ def read(rows: Sequence[sqlite3.Row]) -> Restoration | None:
     return Restoration(float(said["at"]), float(said["backup_at"]), frozenset(said["asked"]))
 
 
-def _write(connection: sqlite3.Connection, found: Restoration) -> None:
-    said = {"at": found.at, "backup_at": found.backup_at, "asked": sorted(found.asked)}
+def _write(connection: sqlite3.Connection, restoration: Restoration) -> None:
+    said = {
+        "at": restoration.at,
+        "backup_at": restoration.backup_at,
+        "asked": sorted(restoration.asked),
+    }
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_KEY, json.dumps(said)))

@@ -43,10 +43,10 @@ def encode(remembered: Remembered) -> bytes:
 def changed(remembered: Remembered, script: str, given: Mapping[str, str]) -> Remembered:
     """Return the answers with a script's new ones; an empty value forgets one."""
     answers = {**remembered.get(script, {}), **given}
-    rest = {name: known for name, known in remembered.items() if name != script}
-    kept = {name: value for name, value in answers.items() if value.strip()}
-    # The script that was answered last stands last.
-    whole = {**rest, script: kept} if kept else rest
+    rest = {name: values for name, values in remembered.items() if name != script}
+    non_empty = {name: value for name, value in answers.items() if value.strip()}
+    # The script answered most recently is last.
+    whole = {**rest, script: non_empty} if non_empty else rest
     return dict(list(whole.items())[-MAX_SCRIPTS:])
 
 
@@ -75,7 +75,7 @@ class Assumptions:
         """Forget all answers for a script; JournalError when the file cannot be written."""
         before, own = self._file.content(), _key(script)
         if own in before:
-            self._write({name: known for name, known in before.items() if name != own})
+            self._write({name: values for name, values in before.items() if name != own})
 
     def _write(self, remembered: Remembered) -> None:
         try:

@@ -31,19 +31,19 @@ class ElasticNotes:
 
     def keep(self, host: str, past: Past) -> None:
         """Remember a host; JournalError when that cannot be written."""
-        known = self.all()
-        if known.get(host) != past:
-            self._file.write(_PASTS.dump_json({**known, host: past}))
+        pasts = self.all()
+        if pasts.get(host) != past:
+            self._file.write(_PASTS.dump_json({**pasts, host: past}))
 
 
 def decode(content: bytes) -> dict[str, Past]:
-    """Return what a file says; a host whose part is not of the form is left out."""
+    """Parse the file; the entry of a host that is malformed is left out."""
     try:
         document: Any = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    found: dict[str, Past] = {}
+    pasts: dict[str, Past] = {}
     for host, part in document.items() if isinstance(document, dict) else ():
         with contextlib.suppress(ValidationError):
-            found |= _PASTS.validate_python({host: part})
-    return found
+            pasts |= _PASTS.validate_python({host: part})
+    return pasts

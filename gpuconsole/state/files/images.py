@@ -127,19 +127,19 @@ def decode(content: bytes) -> _Notes:
 
 
 def _all(kind: type[Kept], listed: Any) -> list[Kept]:
-    made = (_one(kind, item) for item in listed) if isinstance(listed, list) else ()
-    return [one for one in made if one is not None]
+    records = (_one(kind, item) for item in listed) if isinstance(listed, list) else ()
+    return [record for record in records if record is not None]
 
 
 def _one(kind: type[Kept], item: Any) -> Kept | None:
     if not isinstance(item, dict):
         return None
     given: dict[str, Any] = {}
-    for known in fields(kind):
-        value = item.get(known.name)
-        wanted = (int, float) if known.name == "at" else str
+    for field in fields(kind):
+        value = item.get(field.name)
+        wanted = (int, float) if field.name == "at" else str
         if isinstance(value, wanted):
-            given[known.name] = value
+            given[field.name] = value
     try:
         return kind(**given)
     except TypeError:
@@ -147,8 +147,8 @@ def _one(kind: type[Kept], item: Any) -> Kept | None:
         return None
 
 
-def _with(known: Mapping[str, Kept], key: str, value: Kept) -> dict[str, Kept]:
-    """Return what is known with one more, which stands last."""
-    changed: dict[str, Kept] = {name: one for name, one in known.items() if name != key}
+def _with(records: Mapping[str, Kept], key: str, value: Kept) -> dict[str, Kept]:
+    """Return the mapping with one more record, which is last."""
+    changed: dict[str, Kept] = {name: record for name, record in records.items() if name != key}
     changed[key] = value
     return dict(list(changed.items())[-MOST:])

@@ -31,9 +31,9 @@ class KeptFile(Generic[Content]):
         """Return what the file says; the same object while nothing changed."""
         try:
             with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
+                status = os.fstat(file.fileno())
                 # A file that is replaced has another number, whatever its clock says.
-                stamp = (found.st_mtime_ns, found.st_ino)
+                stamp = (status.st_mtime_ns, status.st_ino)
                 if self._read is None or self._read[0] != stamp:
                     self._read = (stamp, self._decode(file.read(self._most)))
         except OSError:

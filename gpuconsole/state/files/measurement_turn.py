@@ -1,8 +1,8 @@
-"""One measurement at a time for a state folder, whichever process makes it.
+"""One measurement at a time for a state folder, across processes.
 
-The process whose turn it is notes the host on which it is about to make a container. The note
-outlives a process that is killed, and the lock does not: a note that no process holds the lock for
-names a host on which something was left.
+The process that holds the lock notes the host on which it is about to create a container. The note
+outlives a process that is killed, and the lock does not: a note without a holder of the lock names
+a host on which a container may remain.
 """
 
 from __future__ import annotations

@@ -40,11 +40,10 @@ class MeasuredScripts:
     def get(
         self, key: str, holds: Callable[[Mapping[str, Any]], bool] = lambda inputs: True
     ) -> dict[str, Any] | None:
-        """Return the newest recording whose inputs hold; None where there is none that can be
-        read."""
+        """Return the newest recording with valid inputs; None if none can be read."""
         for path in reversed(self._files(f"{key}.*.json.gz")):
-            for found in _read(path, holds):
-                return found
+            for recording in _read(path, holds):
+                return recording
         return None
 
     def put(self, key: str, place: str, inputs: Mapping[str, Any], document: bytes) -> None:

@@ -57,12 +57,14 @@ class SecretStore:
             return {}
         text, _ = read_private(path, "File of secret values", LARGEST)
         try:
-            found = json.loads(text)
+            values = json.loads(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+            values = None
+        if not isinstance(values, dict) or not all(
+            isinstance(value, str) for value in values.values()
+        ):
             raise UsageError("Secret values are damaged", msg("{path} cannot be read.", path=path))
-        return found
+        return values
 
     def written_at(self, job: str) -> float | None:
         """Return when the values of a job were written (seconds since the epoch), if there are."""

@@ -18,7 +18,7 @@ from gpuconsole.state.recording.reader import Stretch, Tape
 from gpuconsole.state.recording.writer import files_in
 
 SEAM_S = 5.0
-"""Blocks that are no further apart follow each other; more is a gap in which nobody looked."""
+"""Blocks no further apart (s) are contiguous; more is a gap in which nothing was recorded."""
 _MOST_TAPES = 4
 """Files of which more than the index is kept in memory."""
 
@@ -35,11 +35,11 @@ class Shelf:
     """Recorded files, of one folder or one alone. For one thread at a time."""
 
     def __init__(self, source: Path, *, hosts: Collection[str] = (), session: str = "") -> None:
-        """Open a file, or all files of a folder that tell of any of `hosts` (all, when none is
-        named). Where two were written at once, that of `session` wins, else the later.
+        """Open a file, or all files of a folder that contain any of `hosts` (all if empty). Where
+        recordings overlap, that of `session` wins, else the later one.
 
-        RecordingError or UsageError when the one file cannot be read; a file of a folder that
-        cannot be is left out and told in `trouble`.
+        Raises RecordingError or UsageError if the one file cannot be read; a file of a folder that
+        cannot be is left out and reported in `trouble`.
         """
         self._source = source
         self._hosts = frozenset(hosts)
@@ -84,13 +84,13 @@ class Shelf:
         blocks = sorted(
             (place.first, place.last) for tape in self._tapes.values() for place in tape.blocks
         )
-        found: list[Span] = []
+        spans: list[Span] = []
         for first, last in blocks:
-            if found and first <= found[-1].last + SEAM_S:
-                found[-1] = Span(found[-1].first, max(last, found[-1].last))
+            if spans and first <= spans[-1].last + SEAM_S:
+                spans[-1] = Span(spans[-1].first, max(last, spans[-1].last))
             else:
-                found.append(Span(first, last))
-        return tuple(found)
+                spans.append(Span(first, last))
+        return tuple(spans)
 
     def nearest(self, at: float, direction: int = 0) -> float:
         """Return the recorded time nearest to one: with direction 1 none before it, with -1 none
@@ -104,12 +104,12 @@ class Shelf:
             for candidate in candidates
             if direction == 0 or (candidate - at) * direction >= 0
         ]
-        return min(ahead or candidates, key=lambda one: abs(one - at))
+        return min(ahead or candidates, key=lambda moment: abs(moment - at))
 
     def stretch(self, at: float) -> Stretch:
         """Return the block that holds a moment, or the last before it. RecordingError when it is
         damaged, UsageError when there is none."""
-        found: tuple[float, Tape, int] | None = None
+        newest: tuple[float, Tape, int] | None = None
         for tape in self._order:
             number = tape.number_at(at)
             if number < 0:
@@ -117,11 +117,11 @@ class Shelf:
             last = tape.blocks[number].last
             if last + SEAM_S >= at:
                 return self._loaded(tape, number)
-            if found is None or last > found[0]:
-                found = last, tape, number
-        if found is None:
+            if newest is None or last > newest[0]:
+                newest = last, tape, number
+        if newest is None:
             raise nothing(self._source)
-        return self._loaded(found[1], found[2])
+        return self._loaded(newest[1], newest[2])
 
     def following(self, stretch: Stretch) -> Stretch | None:
         """Return the block that comes next in time, or None at the end."""
@@ -141,25 +141,25 @@ class Shelf:
         """Return all events that were recorded, oldest first, each once."""
         while self.read_events():
             pass
-        found = dict.fromkeys(
+        events = dict.fromkeys(
             event for tape in self._order for event in self._events.get(tape.path, (0, ()))[1]
         )
-        return tuple(sorted(found, key=lambda event: event.at))
+        return tuple(sorted(events, key=lambda event: event.at))
 
     def read_events(self) -> bool:
         """Read the events of one more file, the latest first; tell whether one was left to read.
         Who has more to do than events calls it now and then."""
         for tape in self._order:
-            known = self._events.get(tape.path)
-            if known is None or known[0] != len(tape.blocks):
+            cached = self._events.get(tape.path)
+            if cached is None or cached[0] != len(tape.blocks):
                 self._events[tape.path] = len(tape.blocks), tuple(tape.events())
                 return True
         return False
 
     def _loaded(self, tape: Tape, number: int) -> Stretch:
-        self._used = [tape, *(one for one in self._used if one is not tape)]
-        for one in self._used[_MOST_TAPES:]:
-            one.forget()
+        self._used = [tape, *(other for other in self._used if other is not tape)]
+        for oldest in self._used[_MOST_TAPES:]:
+            oldest.forget()
         del self._used[_MOST_TAPES:]
         return tape.stretch(number)
 

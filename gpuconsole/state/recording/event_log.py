@@ -1,7 +1,7 @@
 """What is written into a recording once, when it happens: jobs as they change, events, incidents,
-and what stands of hosts. One line each: kind, time or number, JSON.
+and the static part of hosts. One line each: kind, time or number, JSON.
 
-What is read may come from anybody: it is checked against the very types it becomes.
+A recording may come from an untrusted source: each line is checked against the type it becomes.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _event(text: bytes) -> Event:
     return event
 
 
-def _rising(at: float, known: list[tuple[float, Any]]) -> float:
-    if known and moment(at) < known[-1][0]:
+def _rising(at: float, entries: list[tuple[float, Any]]) -> float:
+    if entries and moment(at) < entries[-1][0]:
         raise ValueError("times run backwards")
     return moment(at)
 
@@ -155,12 +155,12 @@ def plain(value: Any) -> Any:
         # A file name may hold bytes that are no text.
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, (tuple, list)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if is_dataclass(value):
-        told = ((name, getattr(value, name), default) for name, default in _defaults(kind))
-        return {name: plain(one) for name, one, default in told if one != default}
+        items = ((name, getattr(value, name), default) for name, default in _defaults(kind))
+        return {name: plain(item) for name, item, default in items if item != default}
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     return value
 
 
@@ -169,9 +169,9 @@ def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
     return tuple((field.name, _default(field)) for field in fields(kind) if field.init)
 
 
-def _default(one: Field[Any]) -> Any:
-    made = one.default_factory
-    return made() if made is not MISSING else one.default
+def _default(field: Field[Any]) -> Any:
+    factory = field.default_factory
+    return factory() if factory is not MISSING else field.default
 
 
 def _without_secrets(job: Job) -> Job:
@@ -211,8 +211,8 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 def checked(kind: type[Checked], document: object) -> Checked:
     """Return a document as a record of that type; ValueError when it is none."""
     of: Any = kind
-    found: Checked = _adapter(of).validate_python(document)
-    return found
+    result: Checked = _adapter(of).validate_python(document)
+    return result
 
 
 def prepare(*kinds: type[Any]) -> None:

@@ -94,14 +94,14 @@ class Index:
 
 
 def header_bytes(header: Header) -> bytes:
-    """Return the header as it stands in a file."""
+    """Encode the header as in a file."""
     text = json.dumps(asdict(header), separators=(",", ":")).encode()
     whole = _HEADER.pack(MAGIC, VERSION, len(text)) + text
     return whole + _CHECK.pack(zlib.crc32(whole))
 
 
 def block_bytes(log: bytes, frames: bytes, first: float, last: float) -> bytes:
-    """Return a block as it stands in a file."""
+    """Encode a block as in a file."""
     parts = [zlib.compress(log, 6), zlib.compress(frames, 6)]
     check = zlib.crc32(parts[1], zlib.crc32(parts[0]))
     return _BLOCK.pack(_MARK, *map(len, parts), first, last, check) + b"".join(parts)
@@ -119,12 +119,12 @@ def read_index(path: Path) -> Index:
 
 def refresh(index: Index) -> bool:
     """Find the blocks that were written since; tell whether there are any."""
-    known = len(index.blocks)
+    before = len(index.blocks)
     if _size(index.path) == index.size:
         return False
     with _opened(index.path) as file:
         _add_blocks(index, file)
-    return len(index.blocks) > known
+    return len(index.blocks) > before
 
 
 def read_parts(path: Path, place: Place, *, frames: bool) -> tuple[bytes, bytes]:
@@ -162,7 +162,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        # Whoever opens it next tells why.
+        # Reported when the file is opened next.
         return -1
 
 

@@ -1,9 +1,9 @@
 """Records of hosts as columns, and back.
 
-Of each host a block holds *runs*: stretches in which nothing changed that stands for months (its
+Of each host a block holds *runs*: stretches in which nothing changed of its static part (its
 devices, their models, labels). In a run figures are columns, and what changes now and then
-(processes, throttling, a state) is written where it changes. What stands for months is written
-once a file: see `log`.
+(processes, throttling, a state) is written where it changes. The static part is written once a
+file: see `log`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _BLANK_FACTS: dict[str, Any] = dict.fromkeys(_HOST_STEPS)
 
 
 def standing(host: Host) -> Host:
-    """Return what stands for months of a host: its record without figures and notes."""
+    """Return the static part of a host: its record without figures and notes."""
     return Host(
         name=host.name,
         address=host.address,
@@ -109,7 +109,7 @@ def standing(host: Host) -> Host:
 
 
 class Standings:
-    """Numbers what stands for months, so that blocks need only name it."""
+    """Numbers the static parts of hosts, so that blocks need only name them."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[tuple[Host, int]]] = {}
@@ -120,18 +120,18 @@ class Standings:
         """What was numbered since this list was last emptied."""
 
     def number(self, host: Host) -> int:
-        """Return the number of what stands of a host."""
+        """Return the number of a host's static part."""
         quick = _quick(host)
         latest = self._latest.get(host.name)
         if latest is not None and latest[0] == quick:
             return latest[1]
         plain = standing(host)
-        known = self._known.setdefault(host.name, [])
-        number = next((number for one, number in known if one == plain), None)
+        numbered = self._known.setdefault(host.name, [])
+        number = next((number for record, number in numbered if record == plain), None)
         if number is None:
             number = self.numbered
             self.numbered += 1
-            known.append((plain, number))
+            numbered.append((plain, number))
             self.new.append((number, plain))
         self._latest[host.name] = quick, number
         return number
@@ -167,14 +167,14 @@ def encode(seen: Iterable[Seen], start: float, standings: Standings) -> bytes:
     """Return records as the frames of a block that begins at `start`; hosts keep the order in
     which they first occur."""
     by_host: dict[str, list[Seen]] = {}
-    for one in seen:
-        by_host.setdefault(one[1].name, []).append(one)
+    for sample in seen:
+        by_host.setdefault(sample[1].name, []).append(sample)
     runs: list[list[list[object]]] = []
     columns: list[bytes] = []
     for mine in by_host.values():
         numbered = [(standings.number(host), at, host) for at, host in mine]
         written: list[list[object]] = []
-        for number, group in groupby(numbered, key=lambda one: one[0]):
+        for number, group in groupby(numbered, key=lambda item: item[0]):
             run = [(at, host) for _, at, host in group]
             written.append([number, len(run), _notes(run)])
             columns += _figures(run, start)
@@ -210,7 +210,7 @@ def _shifted(skew: float | None) -> float | None:
 
 def _notes(run: Sequence[Seen]) -> list[list[object]]:
     """Return [row, device or -1, note] for each note that differs from the one before."""
-    found: list[list[object]] = []
+    notes: list[list[object]] = []
     latest: dict[int, tuple[object, ...]] = {}
     for row, (_, host) in enumerate(run):
         for place, record in enumerate((host, *host.devices), start=-1):
@@ -219,8 +219,8 @@ def _notes(run: Sequence[Seen]) -> list[list[object]]:
             if note != before:
                 latest[place] = note
                 if before is not None or note != _blank_note(place):
-                    found.append([row, place, _document(place, note)])
-    return found
+                    notes.append([row, place, _document(place, note)])
+    return notes
 
 
 @cache
@@ -242,7 +242,7 @@ class Run:
     """A stretch of one host in which its devices stay the same."""
 
     def __init__(self, host: Host, rows: int, notes: object, buffer: bytes, at: int) -> None:
-        """Read a run whose columns begin at `at`; ValueError when it makes no sense."""
+        """Read a run with columns that begin at byte `at`; ValueError if it is malformed."""
         self.host = host
         count = _LEADING + len(_HOST_STEPS) + len(host.devices) * len(_DEVICE_STEPS)
         self.columns = Columns(buffer, at, count, rows)
@@ -257,10 +257,10 @@ class Run:
 
     def record(self, row: int, start: float) -> Host:
         """Return the host's record of a row."""
-        told = self.columns.at
+        value_at = self.columns.at
         at = start + self.times[row] * _TIME_STEP
-        age = figure(told(1, row), _AGE_STEP)
-        skew = figure(told(2, row), _SKEW_STEP)
+        age = figure(value_at(1, row), _AGE_STEP)
+        skew = figure(value_at(2, row), _SKEW_STEP)
         base = _LEADING + len(_HOST_STEPS)
         width = len(_DEVICE_STEPS)
         host = self.host
@@ -281,9 +281,9 @@ class Run:
         return replace(device, **figures, **self._note(place, row))
 
     def _values(self, steps: Mapping[str, float], column: int, row: int) -> dict[str, Any]:
-        told = self.columns.at
+        value_at = self.columns.at
         return {
-            name: figure(told(column + place, row), step)
+            name: figure(value_at(column + place, row), step)
             for place, (name, step) in enumerate(steps.items())
         }
 
@@ -302,7 +302,7 @@ class Run:
 
     def column_of(self, uuid: str, metric: str) -> tuple[list[int], float] | None:
         """Return a device's figures as numbers, and their step; None for another's device."""
-        place = next((i for i, one in enumerate(self.host.devices) if one.uuid == uuid), None)
+        place = next((i for i, device in enumerate(self.host.devices) if device.uuid == uuid), None)
         if place is None or metric not in _DEVICE_STEPS:
             return None
         offset = list(_DEVICE_STEPS).index(metric)
@@ -321,7 +321,7 @@ Notes = dict[int, tuple[list[int], list[Mapping[str, Any]]]]
 
 
 def _read_notes(written: object, devices: int, rows: int) -> Notes:
-    found: Notes = {}
+    notes_by_place: Notes = {}
     if not isinstance(written, list):
         raise ValueError("notes are no list")
     for row, place, document in written:
@@ -331,12 +331,12 @@ def _read_notes(written: object, devices: int, rows: int) -> Notes:
             raise ValueError("a note is of no device")
         kind, names = (HostNote, _HOST_NOTE) if place < 0 else (DeviceNote, _DEVICE_NOTE)
         note = checked(kind, document)
-        at, notes = found.setdefault(place, ([], []))
+        at, notes = notes_by_place.setdefault(place, ([], []))
         if at and row <= at[-1]:
             raise ValueError("notes run backwards")
         at.append(row)
         notes.append({name: getattr(note, name) for name in names})
-    return found
+    return notes_by_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +361,8 @@ def prepare() -> None:
 
 
 def decode(data: bytes, host_of: Callable[[int], Host]) -> Frames:
-    """Read the frames of a block; `host_of` gives what stands, by number. ValueError, KeyError or
-    TypeError when they make no sense."""
+    """Decode the frames of a block; `host_of` returns a static part by its number. Raises
+    ValueError, KeyError or TypeError if they are malformed."""
     (length,) = _HEAD.unpack_from(data)
     document = parsed(data[_HEAD.size : _HEAD.size + length])
     at = _HEAD.size + length

@@ -57,8 +57,8 @@ class Stretch:
 
     def jobs(self, at: float) -> tuple[Job, ...]:
         """Return the jobs as they were, oldest first."""
-        known = {job.id: job for _, job in self.log.jobs[: self.jobs_until(at)]}
-        return tuple(known.values())
+        jobs = {job.id: job for _, job in self.log.jobs[: self.jobs_until(at)]}
+        return tuple(jobs.values())
 
     def jobs_until(self, at: float) -> int:
         """Return how many changes of jobs had been noticed; equal numbers are equal jobs."""
@@ -67,8 +67,10 @@ class Stretch:
     def incidents(self, at: float) -> tuple[Incident, ...]:
         """Return the incidents as they were known."""
         place = bisect_right(self.log.incidents, at, key=_noticed)
-        known = {(one.id, one.since): one for _, one in self.log.incidents[:place]}
-        return tuple(known.values())
+        incidents = {
+            (incident.id, incident.since): incident for _, incident in self.log.incidents[:place]
+        }
+        return tuple(incidents.values())
 
     def incidents_until(self, at: float) -> int:
         """Return how many changes of incidents had been noticed."""
@@ -87,7 +89,7 @@ class Tape:
         self._index = file_format.read_index(path)
         self._log = log.Log()
         self._read = 0
-        """Blocks whose log was read."""
+        """Number of blocks with a log that was read."""
         self._kept: OrderedDict[int, tuple[int, Stretch]] = OrderedDict()
 
     @property
@@ -120,8 +122,8 @@ class Tape:
 
     def stretch(self, number: int) -> Stretch:
         """Return a block in memory. RecordingError when it is damaged."""
-        kept = self._kept.get(number)
-        if kept is None:
+        cached = self._kept.get(number)
+        if cached is None:
             place = self.blocks[number]
             while self._read <= number:
                 self._read_log(self._read)
@@ -129,10 +131,10 @@ class Tape:
             with _told(self.path, place):
                 frames = decode(data, self._log.hosts.__getitem__)
             stretch = Stretch(self.path, number, place.first, place.last, frames, self._log)
-            kept = self._kept[number] = len(data), stretch
+            cached = self._kept[number] = len(data), stretch
             self._make_room()
         self._kept.move_to_end(number)
-        return kept[1]
+        return cached[1]
 
     def events(self) -> Iterator[Event]:
         """Give all events in the file; a damaged block tells none."""

@@ -44,7 +44,7 @@ class Batch:
     jobs: list[tuple[float, Job]] = field(default_factory=list)
     """Jobs that changed, and when that was noticed."""
     events: list[Event] = field(default_factory=list)
-    known: tuple[Incident, ...] = ()
+    incidents_before: tuple[Incident, ...] = ()
     """All incidents as they were at `first`; written where a file begins."""
     incidents: list[tuple[float, Incident]] = field(default_factory=list)
     """Incidents that changed, and when that was noticed."""
@@ -83,8 +83,11 @@ class FileWriter:
         incidents = batch.incidents
         if not self._told_all:
             jobs = [*((batch.first, job) for job in _worth_keeping(batch.standing)), *batch.jobs]
-            incidents = [*((batch.first, incident) for incident in batch.known), *incidents]
-        # What changed is lost with a block that cannot be written: then all is told again.
+            incidents = [
+                *((batch.first, incident) for incident in batch.incidents_before),
+                *incidents,
+            ]
+        # What changed is lost with a block that cannot be written: then all is written again.
         self._told_all = False
         text, written = event_log.write(self._standings.new, jobs, batch.events, incidents)
         self._append(block_bytes(text, frames, batch.first, batch.last))
@@ -167,13 +170,13 @@ class RingWriter:
 
 def files_in(folder: Path) -> list[tuple[float, Path]]:
     """Return the files of a ring with the time when each began, oldest first."""
-    found: list[tuple[float, Path]] = []
+    files: list[tuple[float, Path]] = []
     try:
         for path in folder.iterdir():
             match = _NAME.fullmatch(path.name)
             if match is not None:
                 began = datetime.strptime(match.group(1), _STAMP).replace(tzinfo=timezone.utc)
-                found.append((began.timestamp(), path))
+                files.append((began.timestamp(), path))
     except (FileNotFoundError, ValueError):
         pass
     except OSError as error:
@@ -181,7 +184,7 @@ def files_in(folder: Path) -> list[tuple[float, Path]]:
             "Recordings cannot be listed",
             msg("{folder}: {value}.", folder=folder, value=os.strerror(error.errno or 0)),
         ) from error
-    return sorted(found)
+    return sorted(files)
 
 
 def clear(folder: Path, keep_s: float, most: int, now: float) -> None:

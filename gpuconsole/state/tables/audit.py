@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from gpuconsole.core.lab_service.audit import Act
 
 KEPT = 200_000
-"""Acts of one user that are kept; of more the oldest go. Nobody can crowd out those of others."""
+"""Acts to keep for each user; the oldest beyond that go. No user can crowd out the acts of
+others."""
 _COLUMNS = ("at", "user", "uid", "origin", "verb", "subject", "detail", "refused")
 LATEST = f"SELECT {', '.join(_COLUMNS)} FROM acts ORDER BY seq DESC LIMIT ?"
 LATEST_OF = f"SELECT {', '.join(_COLUMNS)} FROM acts WHERE user = ? ORDER BY seq DESC LIMIT ?"

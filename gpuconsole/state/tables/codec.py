@@ -33,8 +33,13 @@ def dump_task(task: Task) -> str:
     ]
     document["edits"] = [edit.as_json() for edit in task.edits]
     document["smaller"] = [
-        {"size": one.size, "was": one.was, "args": one.args, "estimate_mib": one.estimate_mib}
-        for one in task.smaller
+        {
+            "size": smaller.size,
+            "was": smaller.was,
+            "args": smaller.args,
+            "estimate_mib": smaller.estimate_mib,
+        }
+        for smaller in task.smaller
     ]
     for name in ("env", "labels", "anti_labels", "assumptions", "trial"):
         document[name] = dict(document[name])
@@ -48,34 +53,39 @@ def load_task(text: str) -> Task:
     document = json.loads(text)
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
         raise ValueError("a task in the journal is damaged")
-    known = {name: document[name] for name in _TASK_FIELDS if name in document}
+    fields = {name: document[name] for name in _TASK_FIELDS if name in document}
     for name in _TASK_TUPLES:
-        if name in known:
-            known[name] = tuple(known[name])
-    known["mounts"] = tuple(
+        if name in fields:
+            fields[name] = tuple(fields[name])
+    fields["mounts"] = tuple(
         Mount(mount["source"], mount["target"], bool(mount.get("read_only", True)))
-        for mount in known.get("mounts", ())
+        for mount in fields.get("mounts", ())
     )
-    known["edits"] = tuple(
+    fields["edits"] = tuple(
         Edit(**{name: edit[name] for name in _EDIT_FIELDS if name in edit})
-        for edit in known.get("edits", ())
+        for edit in fields.get("edits", ())
     )
-    known["smaller"] = tuple(
-        SmallerBatch(int(one["size"]), int(one["was"]), tuple(one["args"]), one.get("estimate_mib"))
-        for one in known.get("smaller", ())
+    fields["smaller"] = tuple(
+        SmallerBatch(
+            int(smaller["size"]),
+            int(smaller["was"]),
+            tuple(smaller["args"]),
+            smaller.get("estimate_mib"),
+        )
+        for smaller in fields.get("smaller", ())
     )
-    known["service"] = _service(known.get("service"))
-    return Task(**known)
+    fields["service"] = _service(fields.get("service"))
+    return Task(**fields)
 
 
 def _service(written: Mapping[str, Any] | None) -> Service | None:
     if written is None:
         return None
-    known = {name: written[name] for name in _SERVICE_FIELDS if name in written}
-    check = known.get("check") or {}
+    fields = {name: written[name] for name in _SERVICE_FIELDS if name in written}
+    check = fields.get("check") or {}
     asked = {name: check[name] for name in _CHECK_FIELDS if name in check}
     asked["command"] = tuple(asked.get("command", ()))
-    return Service(**{**known, "check": HealthCheck(**asked)})
+    return Service(**{**fields, "check": HealthCheck(**asked)})
 
 
 def dump_replica(replica: Replica | None) -> str | None:
@@ -108,10 +118,10 @@ def load_members(text: str) -> tuple[Member, ...]:
 
 
 def _member(written: Mapping[str, Any]) -> Member:
-    known = {name: written[name] for name in _MEMBER_FIELDS if name in written}
+    fields = {name: written[name] for name in _MEMBER_FIELDS if name in written}
     for name in ("device_uuids", "device_indexes"):
-        known[name] = tuple(known[name])
-    return Member(**known)
+        fields[name] = tuple(fields[name])
+    return Member(**fields)
 
 
 def dump_document(document: Mapping[str, Any] | None) -> str | None:

@@ -31,7 +31,7 @@ class RoleLostError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Who dispatches. `owner` is "" when nobody does."""
+    """The process that dispatches. `owner` is "" if there is none."""
 
     epoch: int
     owner: str

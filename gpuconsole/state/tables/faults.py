@@ -17,11 +17,11 @@ _COLUMNS = (
 
 def read(rows: Iterable[sqlite3.Row]) -> Streaks:
     """Return streaks by host and image. ValueError when a row is damaged."""
-    found = (
+    streaks = (
         FaultStreak(**{name: row[name] for name in _COLUMNS}, jobs=codec.load_list(row["jobs"]))
         for row in rows
     )
-    return {(one.host, one.image): one for one in found}
+    return {(streak.host, streak.image): streak for streak in streaks}
 
 
 def write(connection: sqlite3.Connection, streak: FaultStreak) -> None:

@@ -1,8 +1,8 @@
-"""What jobs held, summed up by SQLite where a job is simple: a hundred thousand of them take it a
-fraction of the time that Python takes to read them.
+"""Sums of what jobs held, computed by SQLite for simple jobs: for a hundred thousand of them this
+takes a fraction of the time that Python takes to read them.
 
-Simple is a job with one attempt that ended, on one host, on devices of one model that nobody else
-held meanwhile, with all of it measured. Of the others this tells the names.
+A simple job has one attempt that ended, on one host, on devices of one model that no other job held
+meanwhile, with all of it measured. Of the others the names are returned.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Asked(NamedTuple):
     months: Sequence[float] = ()
     """When months begin after `since`."""
     user: str = ""
-    """Whose jobs; "" for all."""
+    """The user; "" for all."""
 
 
 def read(connection: sqlite3.Connection, asked: Asked) -> tuple[list[HeldSums], list[str]]:
@@ -115,7 +115,7 @@ def _write_shared_times(connection: sqlite3.Connection, values: dict[str, object
     )
     connection.executemany(
         "INSERT INTO temp.shared_times VALUES (?, ?, ?)",
-        [(host, *span) for host, found in spans.items() for span in merged_spans(found)],
+        [(host, *span) for host, host_spans in spans.items() for span in merged_spans(host_spans)],
     )
     return bool(spans)
 

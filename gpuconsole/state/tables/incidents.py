@@ -38,7 +38,7 @@ _TOLD: Mapping[Severity, events.Severity] = {
 
 def read(rows: Iterable[sqlite3.Row]) -> tuple[Incident, ...]:
     """Return incidents, oldest first, each with what came before it; damaged rows are left out."""
-    found: list[Incident] = []
+    incidents: list[Incident] = []
     earlier: dict[str, list[float]] = {}
     for row in rows:
         incident = _read(row)
@@ -46,13 +46,13 @@ def read(rows: Iterable[sqlite3.Row]) -> tuple[Incident, ...]:
             continue
         times = earlier.setdefault(incident.id, [])
         dates = tuple(reversed(times[-DATES:]))
-        found.append(replace(incident, before=dates, times_before=len(times)))
+        incidents.append(replace(incident, before=dates, times_before=len(times)))
         times.append(incident.since)
-    return tuple(found)
+    return tuple(incidents)
 
 
 def add(connection: sqlite3.Connection, incident: Incident) -> bool:
-    """Note an incident; False when it stands already."""
+    """Store an incident; returns False if it is already open."""
     marks = ", ".join("?" * len(_COLUMNS))
     done = connection.execute(
         f"INSERT INTO incidents ({', '.join(_COLUMNS)}) VALUES ({marks}) ON CONFLICT DO NOTHING",
@@ -106,7 +106,9 @@ def event_of(incident: Incident, at: float) -> events.Event:
 def _values(incident: Incident) -> dict[str, Any]:
     about = {
         "jobs": list(incident.jobs),
-        "evidence": [[one.at, one.source, one.text] for one in incident.evidence],
+        "evidence": [
+            [evidence.at, evidence.source, evidence.text] for evidence in incident.evidence
+        ],
         "confidence": incident.confidence,
         "reason": incident.reason,
     }

@@ -39,16 +39,16 @@ def add_calibration(connection: sqlite3.Connection, calibration: HostCalibration
 
 
 def read_observations(rows: Iterable[sqlite3.Row]) -> tuple[Observation, ...]:
-    """Return the observations of rows; one whose arguments are damaged is left out."""
-    found = []
+    """Return the observations of rows; those with damaged arguments are left out."""
+    observations = []
     for row in rows:
         values = list(row)
         try:
             values[_ARGS] = codec.load_list(values[_ARGS])
         except (ValueError, TypeError):
             continue
-        found.append(Observation(*values))
-    return tuple(found)
+        observations.append(Observation(*values))
+    return tuple(observations)
 
 
 def read_calibrations(rows: Iterable[sqlite3.Row]) -> tuple[HostCalibration, ...]:
@@ -63,7 +63,7 @@ def _add(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> 
     )
 
 
-def _trim(connection: sqlite3.Connection, table: str, kept: int) -> None:
+def _trim(connection: sqlite3.Connection, table: str, limit: int) -> None:
     connection.execute(
-        f"DELETE FROM {table} WHERE seq <= (SELECT max(seq) FROM {table}) - ?", (kept,)
+        f"DELETE FROM {table} WHERE seq <= (SELECT max(seq) FROM {table}) - ?", (limit,)
     )
