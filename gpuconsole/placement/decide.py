@@ -47,20 +47,20 @@ def decide_on(
 ) -> Decision:
     """Decide for one job on a board, which stays as it is; refusals are worked out when read, and
     the board must not have changed then."""
-    made = profile(request, board, policy, now, rules)
+    job_profile = profile(request, board, policy, now, rules)
     ruling = None if rules is FREE else rules.job(request, queue_pass.held_devices(board))
-    choices = [] if ruling is not None else _choices(made, board)
+    choices = [] if ruling is not None else _choices(job_profile, board)
 
     def look() -> tuple[Survey, list[tuple[Cell, str]]]:
-        seen = survey(made, board)
+        seen = survey(job_profile, board)
         seen.ruling = ruling
         return seen, seen.refused + _lonely(seen, choices)
 
     refused = Rejections(lambda: rejections(*look()))
     if not choices:
         return Decision(request.job, None, (), refused, waiting(*look()))
-    told = tuple(candidate(choice, made, board) for choice in choices)
-    return Decision(request.job, told[0], told, refused, None)
+    candidates = tuple(candidate(choice, job_profile, board) for choice in choices)
+    return Decision(request.job, candidates[0], candidates, refused, None)
 
 
 def plan(
@@ -76,15 +76,17 @@ def plan(
 ) -> tuple[Decision, ...]:
     """Decide for a queue; returned in the order in which jobs are considered.
 
-    Each decision has the chosen candidate alone and no rejections, which `decide` gives. `policy`
-    may also map job ids to policies, for tasks that name their own; `lab` orders the queue then.
+    Each decision has the chosen candidate alone, without the rejections that `decide` adds.
+    `policy` may also map job ids to policies, for tasks that name their own; `lab` orders the queue
+    then.
     """
     outcome, queue = pass_over(
         requests, Board.of(snapshot, holders), policy, now, rules, lab=lab, shares=shares
     )
-    told = {start.request.job: start.candidate for start in outcome.started}
+    candidates = {start.request.job: start.candidate for start in outcome.started}
     return tuple(
-        _decision(request, told.get(request.job), outcome, policy, now, rules) for request in queue
+        _decision(request, candidates.get(request.job), outcome, policy, now, rules)
+        for request in queue
     )
 
 
@@ -113,8 +115,8 @@ def why_waiting(
     head = outcome.head
     if outcome.reservation is not None and outcome.reservation.job != request.job:
         board.reserve(outcome.reservation)
-    made = profile(request, board, policy, now, rules)
-    seen = survey(made, board)
+    job_profile = profile(request, board, policy, now, rules)
+    seen = survey(job_profile, board)
     seen.ruling = None if rules is FREE else rules.job(request, queue_pass.held_devices(board))
     if policy.backfill == "strict" and head is not None and head.job != request.job:
         seen.behind = f"{head.task.name} (job {head.job})"
@@ -124,33 +126,33 @@ def why_waiting(
     return Decision(request.job, None, (), (), why)
 
 
-def _explain(found: Pick, made: Profile, board: Board) -> Candidate:
-    return candidate(found, made, board)
+def _explain(choice: Pick, job_profile: Profile, board: Board) -> Candidate:
+    return candidate(choice, job_profile, board)
 
 
 def _decision(
     request: Request,
-    told: Candidate | None,
+    chosen: Candidate | None,
     outcome: Outcome,
     policy: Policy | Mapping[str, Policy],
     now: float,
     rules: Rules,
 ) -> Decision:
-    if told is not None:
-        return Decision(request.job, told, (told,), (), None)
+    if chosen is not None:
+        return Decision(request.job, chosen, (chosen,), (), None)
     own = policy if isinstance(policy, Policy) else policy[request.job]
     return why_waiting(request, outcome, own, now, rules)
 
 
-def _choices(made: Profile, board: Board) -> list[Pick]:
-    count = made.request.devices
+def _choices(job_profile: Profile, board: Board) -> list[Pick]:
+    count = job_profile.request.devices
     if count > 1:
-        choices = best_linked(made, board, count, MAX_CANDIDATES)
+        choices = best_linked(job_profile, board, count, MAX_CANDIDATES)
     else:
-        choices = best_single(made, board, MAX_CANDIDATES)
+        choices = best_single(job_profile, board, MAX_CANDIDATES)
     if choices:
         return choices
-    last = pick(made, board)
+    last = pick(job_profile, board)
     return [] if last is None else [last]
 
 

@@ -38,7 +38,7 @@ NOTEBOOK = (
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Where the hosts of a gang meet, as one of them is told."""
+    """The rendezvous of a gang, as seen by one of its hosts."""
 
     master: str
     """`address:port` of rank 0."""
@@ -60,8 +60,8 @@ def launch_command(
 
     The script is named relative to the folder in which it starts, of the project's folders.
     Several devices go through Paddle's launcher, one process each; inside the container they
-    count from 0, whatever their numbers on the host. The launcher is told its host's address:
-    by itself it looks up the host's name, which many systems answer with 127.0.1.1.
+    count from 0, whatever their numbers on the host. The launcher receives its host's address: by
+    default it resolves the host's name, which is 127.0.1.1 on many systems.
     """
     if task.kind == SESSION:
         return TERMINAL
@@ -80,7 +80,7 @@ def launch_command(
 
 
 FIRST_PORT, PORTS = 20000, 10000
-"""Below the ports that Linux gives to outgoing connections (32768) and those in which Paddle's
+"""Below the ports that Linux uses for outgoing connections (32768) and those in which Paddle's
 launcher looks for its own (35100)."""
 
 

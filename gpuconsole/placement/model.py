@@ -23,7 +23,7 @@ class Holder:
     user: str
     since: float
     ends_at: float | None
-    """When it is expected to be free again, or None when nobody can tell."""
+    """When it is expected to be free again, or None if unknown."""
     need_mib: float | None = None
     """Upper bound of its memory on each device."""
     utilization: float | None = None

@@ -1,4 +1,4 @@
-"""Policies by name: an order, a way to pass blocked jobs, and weights whose sum ranks places."""
+"""Policies by name: an order, a way to pass blocked jobs, and weights for the score of places."""
 
 from __future__ import annotations
 

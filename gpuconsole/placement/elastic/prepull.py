@@ -26,20 +26,20 @@ def wanted(
     image_of: Callable[[Task, str], str],
     fault: Callable[[Task, Host], str],
 ) -> tuple[Fetch, ...]:
-    """Return which hosts waiting jobs may come to, with the images they need there.
+    """Return the hosts to which waiting jobs may come, with the images they need there.
 
-    `image_of` gives a task's image on a host, `fault` why a host cannot run it. By priority, then
-    by the time of waiting; a host comes once for each image.
+    `image_of` returns a task's image on a host, `fault` why a host cannot run it. Sorted by
+    priority, then by waiting time; a host is listed once for each image.
     """
     waiting = [job for job in jobs if job.state is JobState.QUEUED]
     waiting.sort(key=lambda job: (-job.task.priority, job.queued_at or job.submitted_at, job.id))
-    found: dict[tuple[str, str], list[str]] = {}
+    jobs_by_fetch: dict[tuple[str, str], list[str]] = {}
     for job in waiting:
         for host in hosts:
             image = image_of(job.task, host.name)
             if image and _may_come(job.task, host) and not fault(job.task, host):
-                found.setdefault((host.name, image), []).append(job.id)
-    return tuple(Fetch(host, image, tuple(ids)) for (host, image), ids in found.items())
+                jobs_by_fetch.setdefault((host.name, image), []).append(job.id)
+    return tuple(Fetch(host, image, tuple(ids)) for (host, image), ids in jobs_by_fetch.items())
 
 
 def lanes(
@@ -51,11 +51,11 @@ def lanes(
 
     `roads` names each host's link, `present` the pairs of host and image that need nothing.
     """
-    made: dict[str, list[Fetch]] = {}
+    by_road: dict[str, list[Fetch]] = {}
     for fetch in fetches:
         if (fetch.host, fetch.image) not in present:
-            made.setdefault(roads.get(fetch.host, fetch.host), []).append(fetch)
-    return tuple(tuple(lane) for lane in made.values())
+            by_road.setdefault(roads.get(fetch.host, fetch.host), []).append(fetch)
+    return tuple(tuple(lane) for lane in by_road.values())
 
 
 def _may_come(task: Task, host: Host) -> bool:

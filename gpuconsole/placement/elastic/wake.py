@@ -1,6 +1,6 @@
-"""When a sleeping host is worth waking.
+"""When a suspended host is worth resuming.
 
-Pure: times are handed in, and where jobs would start with a host awake is asked of whoever plans.
+Pure: times are arguments, and the caller's planner says where jobs would start with a host resumed.
 """
 
 from __future__ import annotations
@@ -128,10 +128,11 @@ def to_wake(
     landing: Landing,
     budget: float | None,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the hosts whose waking lets waiting jobs start, with those jobs.
+    """Return the hosts to resume so that waiting jobs can start, with those jobs.
 
-    `sleeping` are hosts as they would be awake, `budget` what may still be spent in an hour (None:
-    all). The cheapest that does it is taken; hosts are only taken together where none does alone.
+    `sleeping` are hosts as they would be after resuming, `budget` what may still be spent in an
+    hour (None: no limit). The cheapest sufficient host is taken; several hosts together only if no
+    single one is sufficient.
     """
     if not sleeping:
         return {}
@@ -141,9 +142,9 @@ def to_wake(
     for host in _cheapest(sleeping):
         if budget is not None and price_of(host) > budget:
             continue
-        found = landing(with_awake(snapshot, [*awake, host]))
+        landings = landing(with_awake(snapshot, [*awake, host]))
         # Nothing else has changed: what starts now starts because of it, wherever that may be.
-        jobs = tuple(job for job in found if job not in served)
+        jobs = tuple(job for job in landings if job not in served)
         if not jobs:
             continue
         chosen[host.name] = jobs
@@ -177,16 +178,16 @@ def would_do(
     if not barred:
         return {}
     served = set(landing(snapshot))
-    found: dict[str, tuple[str, ...]] = {}
+    jobs_by_host: dict[str, tuple[str, ...]] = {}
     for host in _cheapest(barred):
         jobs = tuple(job for job in landing(with_awake(snapshot, [host])) if job not in served)
         if jobs:
-            found[host.name] = jobs
-    return found
+            jobs_by_host[host.name] = jobs
+    return jobs_by_host
 
 
 def _cheapest(hosts: Sequence[Host]) -> list[Host]:
-    return sorted(hosts, key=lambda one: (price_of(one), one.name))[:MOST_TRIED]
+    return sorted(hosts, key=lambda host_: (price_of(host_), host_.name))[:MOST_TRIED]
 
 
 def with_awake(snapshot: FleetSnapshot, awake: Sequence[Host]) -> FleetSnapshot:

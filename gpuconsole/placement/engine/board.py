@@ -41,7 +41,8 @@ class Spot(NamedTuple):
     fault: str
     """`host`, `engine`, `drained`, `aside` or `health` when it cannot take any job now, else ""."""
     condition: str
-    """"" for a device that nobody uses outside the queue, else its UUID: it is like no other."""
+    """"" for a device that is not used outside the queue, else its UUID, so that it is equal to no
+    other."""
     spare_mib: float | None
     """Memory beside what others hold and what stays free of everybody; None when unknown."""
 
@@ -142,7 +143,7 @@ class Board:
         self.sites: list[Site] = []
         self.kinds: list[Kind] = []
         self.silent: tuple[Host, ...] = ()
-        """Hosts whose devices are not known yet."""
+        """Hosts with devices that are not known yet."""
         self.cheapest: float | None = None
         self.linked = False
         """Whether any host tells how its devices are linked."""
@@ -156,7 +157,7 @@ class Board:
         self.held: dict[str, list[Cell]] = {}
         """The cells that a job holds, as holder or guest."""
         self.crowded: set[int] = set()
-        """Hosts whose free devices stand in several cells."""
+        """Hosts with free devices in several cells."""
         self._rooms: list[list[int]] = []
         """By kind and number: hosts that have so many of its devices free."""
         self._rankings: dict[Hashable, Ranking[Any]] = {}
@@ -189,7 +190,7 @@ class Board:
         return board
 
     def shelves(self) -> Iterator[Shelf]:
-        """Yield the shelves on which something stands."""
+        """Yield the shelves that are not empty."""
         gone = []
         for shelf, heap in self._shelves.items():
             while heap and heap[0][2].shelf != shelf:
@@ -207,8 +208,8 @@ class Board:
 
     def on(self, shelf: Shelf) -> list[Cell]:
         """Return the cells of a shelf in the order of the inventory."""
-        found = {id(cell): cell for _, _, cell in self._shelves[shelf] if cell.shelf == shelf}
-        return sorted(found.values(), key=lambda cell: cell.order)
+        cells = {id(cell): cell for _, _, cell in self._shelves[shelf] if cell.shelf == shelf}
+        return sorted(cells.values(), key=lambda cell: cell.order)
 
     def in_turn(self, shelf: Shelf) -> Iterator[Cell]:
         """Yield the cells of a shelf in the order of the inventory; sorted only past the first."""
@@ -226,15 +227,15 @@ class Board:
 
     def ranking(self, key: Hashable, make: Callable[[], Ranking[T]]) -> Ranking[T] | None:
         """Return a ranking of the free cells as they are now; None if there are too many others."""
-        found = self._rankings.get(key)
-        if found is None:
+        ranking = self._rankings.get(key)
+        if ranking is None:
             if len(self._rankings) >= MOST_RANKINGS:
                 return None
-            found = self._rankings[key] = make()
-            found.changed.update(range(len(self.sites)))
-        if found.changed:
-            found.refresh(self.sites)
-        return found
+            ranking = self._rankings[key] = make()
+            ranking.changed.update(range(len(self.sites)))
+        if ranking.changed:
+            ranking.refresh(self.sites)
+        return ranking
 
     def site(self, name: str) -> Site | None:
         """Return the host of that name."""
@@ -365,7 +366,7 @@ class Board:
 
     def _shelve(self, site: Site) -> None:
         """Stand the free cells of a host where they belong now."""
-        kept = self.reservation
+        reservation = self.reservation
         for ranking in self._rankings.values():
             ranking.changed.add(site.place)
         if len(site.cells) > 1:
@@ -385,7 +386,9 @@ class Board:
                 cell.idle,
                 cell.empty,
                 cell.spare_mib,
-                kept is not None and cell.kind == kept.kind and site.place in kept.sites,
+                reservation is not None
+                and cell.kind == reservation.kind
+                and site.place in reservation.sites,
             )
             if shelf != cell.shelf:
                 cell.shelf = shelf

@@ -65,11 +65,11 @@ def _whole(device: Device, host: Host | None) -> Device | None:
     """Return the device of which this is a MIG instance."""
     if not device.parent_uuid or host is None:
         return None
-    return next((one for one in host.devices if one.uuid == device.parent_uuid), None)
+    return next((whole for whole in host.devices if whole.uuid == device.parent_uuid), None)
 
 
 def engine_fault(host: str, cause: str) -> str:
-    """Return the sentence for a host whose engine cannot be asked because of `cause`."""
+    """Return the message for a host with an engine that cannot be queried because of `cause`."""
     why = clean(cause, 300).removeprefix(f"{host}, ").rstrip(".")
     return msg(
         "{host}: its Docker engine does not answer: {why}; `gpuconsole check {name}` "
@@ -81,7 +81,7 @@ def engine_fault(host: str, cause: str) -> str:
 
 
 def is_empty(device: Device) -> bool:
-    """Tell whether nobody uses a device, as far as can be seen."""
+    """Return True if a device is not in use, as far as can be seen."""
     total, used = device.memory_total_mib, device.memory_used_mib
     if total is None or used is None:
         return False
@@ -96,9 +96,10 @@ def holds_memory(device: Device) -> bool:
 
 
 def idleness(device: Device) -> float:
-    """Return how far a device is free of others' work, 0-1; memory alone that is held counts half.
+    """Return how free a device is of others' work, 0-1; memory that is held without load counts
+    half.
 
-    Whoever works there already would slow the job down, and be slowed down by it.
+    Work that is already there would slow the job down, and be slowed down by it.
     """
     work = (device.utilization or 0.0) / 100.0
     return 1.0 - work if not device.processes else 0.5 * (1.0 - work)

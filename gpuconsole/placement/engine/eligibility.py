@@ -30,39 +30,44 @@ class Survey:
     """A rule of the lab against the job wherever it may start."""
 
 
-def survey(made: Profile, board: Board) -> Survey:
+def survey(profile: Profile, board: Board) -> Survey:
     """Sort all cells for one job."""
-    result = Survey(made, board)
-    count = made.request.devices
+    result = Survey(profile, board)
+    count = profile.request.devices
     for site in board.sites:
-        ruled = host_code(made, board, site, made.request.least_on_host) if made.picky else ""
+        ruled = (
+            host_code(profile, board, site, profile.request.least_on_host) if profile.picky else ""
+        )
         for cell in site.cells.values():
-            code = made.views[cell.kind].code or ruled or _code(made, board, cell, count)
+            code = profile.views[cell.kind].code or ruled or _code(profile, board, cell, count)
             if code:
                 result.refused.append((cell, code))
             else:
                 result.eligible.append(cell)
         for cell in site.held:
             code = (
-                made.views[cell.kind].code or ruled or cell.fault or _held_code(made, board, cell)
+                profile.views[cell.kind].code
+                or ruled
+                or cell.fault
+                or _held_code(profile, board, cell)
             )
             result.refused.append((cell, code))
     result.eligible.sort(key=lambda cell: cell.order)
     return result
 
 
-def _code(made: Profile, board: Board, cell: Cell, count: int) -> str:
+def _code(profile: Profile, board: Board, cell: Cell, count: int) -> str:
     if cell.fault:
         return cell.fault
     assert cell.shelf is not None
-    code = cell_code(made, cell.shelf)
+    code = cell_code(profile, cell.shelf)
     if code:
         return code
-    return "" if allowed(made, board, cell.shelf, count) else "reserved"
+    return "" if allowed(profile, board, cell.shelf, count) else "reserved"
 
 
-def _held_code(made: Profile, board: Board, cell: Cell) -> str:
-    shared = shared_code(made, board, cell) if made.policy.sharing else ""
+def _held_code(profile: Profile, board: Board, cell: Cell) -> str:
+    shared = shared_code(profile, board, cell) if profile.policy.sharing else ""
     # A shared device is a last resort, and `search` looks for it: here it is not free.
     return shared or "leased"
 

@@ -9,8 +9,8 @@ LEAST_LEFT_S = 60.0
 
 
 def expected_end(holder: Holder, now: float) -> float:
-    """Return when a holder should end: as predicted, and once that has passed or where nothing is
-    predicted, after as long again as it has run (what heavy-tailed run times make likely)."""
+    """Return when a holder is expected to end: as predicted, or, if that has passed or there is no
+    prediction, after as long again as it has run (the expectation for heavy-tailed run times)."""
     if holder.ends_at is not None and holder.ends_at > now:
         return holder.ends_at
     return now + max(LEAST_LEFT_S, now - holder.since)

@@ -84,8 +84,8 @@ class Profile:
 
     def shun(self, host: str) -> Shun | None:
         """Return why the job does not go to a host now, where it does not."""
-        found = self.request.shunned.get(host) if self.request.shunned else None
-        return found if found is not None and self.now < found.until else None
+        shunned = self.request.shunned.get(host) if self.request.shunned else None
+        return shunned if shunned is not None and self.now < shunned.until else None
 
     def usable_mib(self, kind: int, spare_mib: float | None) -> float:
         """Return the memory a job may fill: within the threshold and beside what others hold."""
@@ -93,7 +93,7 @@ class Profile:
         return 0.0 if limit is None or spare_mib is None else max(0.0, min(limit, spare_mib))
 
     def length(self) -> float:
-        """Return how long the job is, 0-1; 0 when nobody can tell."""
+        """Return how long the job is, 0-1; 0 if unknown."""
         seconds = self.request.run_time_s
         if not seconds or seconds <= SHORT_S:
             return 0.0
@@ -119,7 +119,7 @@ class Profile:
             own,
             task.image if self.rules is not FREE else "",
             self.rules is not FREE and bool(task.checkpoint_dir),
-            # A reserved window may let through whose length nobody can tell, but not who is long.
+            # A reserved window may admit jobs of unknown length, but not long ones.
             self.rules is not FREE and self.request.run_time_s is None,
             () if ends is None else tuple(view.rank is None for view in self.views),
             task.share and self.policy.sharing,
@@ -147,18 +147,18 @@ def profile(
         for kind, spec, code, rate in zip(board.kinds, specs, codes, rates, strict=True)
     ]
     best = max((view.rate for view in views if not view.code), default=0.0)
-    made = Profile(request, policy, now, threshold, views, best, measured, None, rules)
-    made.able = tuple(kind for kind, view in enumerate(views) if not view.code)
-    made.least = request.least_on_host
-    made.preference_ends = _preference_ends(made, board)
+    result = Profile(request, policy, now, threshold, views, best, measured, None, rules)
+    result.able = tuple(kind for kind, view in enumerate(views) if not view.code)
+    result.least = request.least_on_host
+    result.preference_ends = _preference_ends(result, board)
     if policy.host_per_user:
-        made.home = _home(made, board)
-    return made
+        result.home = _home(result, board)
+    return result
 
 
-def site_code(made: Profile, host: Host) -> str:
+def site_code(profile: Profile, host: Host) -> str:
     """Return `labels` when a host lacks a label of the task or has one that it must not have."""
-    task = made.request.task
+    task = profile.request.task
     return "" if host.has_labels(task.labels, task.anti_labels) else "labels"
 
 
@@ -212,30 +212,32 @@ def _step_rate(work: Work, spec: Spec | None) -> float:
     return 1.0 / seconds if seconds else 0.0
 
 
-def _home(made: Profile, board: Board) -> int | None:
+def _home(profile: Profile, board: Board) -> int | None:
     """Return the user's own host, the same one whenever it is asked; for what it never could take,
     the next that could. A gang over several hosts has no home."""
-    first = crc32(made.request.user.encode())
+    first = crc32(profile.request.user.encode())
     for step in range(len(board.sites)):
         site = board.sites[(first + step) % len(board.sites)]
-        able = any(not made.views[kind].code for kind in site.kinds)
-        if able and site.size >= made.request.devices:
+        able = any(not profile.views[kind].code for kind in site.kinds)
+        if able and site.size >= profile.request.devices:
             return site.place
     return None
 
 
-def _preference_ends(made: Profile, board: Board) -> float | None:
+def _preference_ends(profile: Profile, board: Board) -> float | None:
     """Return until when to insist on preferred devices; pointless if the fleet has none."""
-    request = made.request
+    request = profile.request
     if not request.task.preferred_devices:
         return None
     ends = request.waiting_since + request.task.preference_timeout_s
     wanted = {
-        number for number, view in enumerate(made.views) if view.rank is not None and not view.code
+        number
+        for number, view in enumerate(profile.views)
+        if view.rank is not None and not view.code
     }
-    if made.now >= ends or not wanted:
+    if profile.now >= ends or not wanted:
         return None
     for site in board.sites:
-        if site.kinds & wanted and not site_code(made, site.host):
+        if site.kinds & wanted and not site_code(profile, site.host):
             return ends
     return None

@@ -14,15 +14,17 @@ from gpuconsole.placement.learned.features import gang_size
 class Worth:
     """What a place adds to the score of any job with so many devices, under one policy."""
 
-    def __init__(self, made: Profile, board: Board, count: int, links: Mapping[int, float]) -> None:
+    def __init__(
+        self, profile: Profile, board: Board, count: int, links: Mapping[int, float]
+    ) -> None:
         """`links` is what the best link between devices of a kind adds."""
-        policy = made.policy
+        policy = profile.policy
         self._weights = {term: policy.weights.get(term, 0.0) for term in TERMS}
         self._count = count
         self._links = links
         self._mix = tuple(sorted(policy.mix.items()))
         self._cheapest = board.cheapest
-        self._gang = gang_size(made.request)
+        self._gang = gang_size(profile.request)
         self._threshold = policy.memory_threshold
         self._kinds = board.kinds
 
@@ -54,7 +56,7 @@ class Worth:
             least = min(map(self._usable, cells))
             order = min(cell.order for cell in cells)
             key = kind, any(cell.empty for cell in cells), step_of(least)
-            # Two with equal figures have different cells: none stands for another.
+            # Two with equal figures have different cells: they are not interchangeable.
             yield key, (-value, float(order), order, (site, kind))
 
     def _usable(self, cell: Cell) -> float:
@@ -75,19 +77,19 @@ class Worth:
         )
 
 
-def need_of(made: Profile, scorer: Scorer, *, whole: bool = True) -> Need:
+def need_of(profile: Profile, scorer: Scorer, *, whole: bool = True) -> Need:
     """Return what a job asks of a ranking."""
-    insists = made.preference_ends is not None
+    insists = profile.preference_ends is not None
     able = frozenset(
         kind
-        for kind, view in enumerate(made.views)
+        for kind, view in enumerate(profile.views)
         if not view.code and not (insists and view.rank is None)
     )
-    need = made.request.need_mib
+    need = profile.request.need_mib
     return Need(
         base=scorer.base,
         able=able,
-        empty_only=bool(made.empty_only),
+        empty_only=bool(profile.empty_only),
         mib=need or 0.0,
         limits=scorer.limits,
         weight=0.0 if need is None else max(0.0, scorer.weights["fit"]),

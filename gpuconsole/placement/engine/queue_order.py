@@ -2,16 +2,15 @@
 patience correct.
 
 Jobs are ordered by the logarithm of their area (predicted run time times devices), smallest first:
-short jobs hardly delay long ones, the reverse is the common complaint. A job of which nobody knows
-how long it takes counts as of usual length, so that its devices alone order it. Waiting moves a
-job forward softly. That bounds no wait: a stream of small jobs passes a large one for ever. So a
-job that has waited for a day, and 24 times as long as it runs, goes to the front, and sooner where
-its user has had less than their due. Those there stand in the order of their due times: when each
-came to the front, and `FRONT_AREAS` times its area later, so that in a lab which is too small for
-its jobs those that cost little do not wait for all that came before them. Time alone does not move
-a due time, and jobs that are submitted after it cannot pass: the wait is bounded. The first of
-those in front has devices kept for it (EASY). `python -m benchmarks.placement_order` says what that
-costs.
+short jobs hardly delay long ones, the reverse is the common complaint. A job of unknown length
+counts as of usual length, so that its devices alone order it. Waiting moves a job forward softly.
+That bounds no wait: a stream of small jobs passes a large one for ever. So a job that has waited
+for a day, and 24 times as long as it runs, goes to the front, and sooner where its user has had
+less than their due. Those are ordered by their due times: when each came to the front,
+and `FRONT_AREAS` times its area later, so that in a lab which is too small for its jobs those that
+cost little do not wait for all that came before them. Time alone does not move a due time, and jobs
+that are submitted after it cannot pass: the wait is bounded. The first of those in front has
+devices kept for it (EASY). `python -m benchmarks.placement_order` says what that costs.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ FRONT_AREAS = 8.0
 """So many times its own area (predicted run time times devices) a job's due time is after the
 moment at which it comes to the front."""
 URGENT_S = 86400.0
-"""A job whose last moment to start is closer than this goes before its size says so."""
+"""A job with less time (s) than this before it must start is considered ahead of its place by
+size."""
 
 
 Key = tuple[float, bool, float, float, str]
@@ -119,7 +119,7 @@ def _size(request: Request, policy: Policy, now: float, over: float) -> float:
         slack = request.deadline - seconds - now
         size -= log(URGENT_S / max(60.0, slack)) if slack < URGENT_S else 0.0
     if policy.learned is not None:
-        found = features.order_features(request, seconds)
-        moved = sum(policy.learned.order.get(name, 0.0) * value for name, value in found.items())
+        values = features.order_features(request, seconds)
+        moved = sum(policy.learned.order.get(name, 0.0) * value for name, value in values.items())
         size += max(-policy.learned.order_clip, min(policy.learned.order_clip, moved))
     return size

@@ -87,10 +87,10 @@ def run(
 
     `policy` may map job ids to policies, for tasks that name their own; `lab` then says how later
     jobs may pass a blocked one. `failures` and `profiles` are kept from pass to pass by a caller
-    that moves one board through time. `explain` gives what starts its reasons.
+    that moves one board through time. `explain` returns the explanation of a start.
     """
     mode = policy if isinstance(policy, Policy) else lab or Policy()
-    known = Failures() if failures is None else failures
+    refused = Failures() if failures is None else failures
     outcome = Outcome(board)
     hopeless = Failures()
     counts = None if rules is FREE else held_devices(board)
@@ -105,18 +105,18 @@ def run(
             outcome.blocked.append(request)
             continue
         own = policy if isinstance(policy, Policy) else policy[request.job]
-        made = profiles(request) if profiles else profile(request, board, own, now, rules)
-        made.now = now
-        found = _place(made, board, known)
-        if found is None:
+        job_profile = profiles(request) if profiles else profile(request, board, own, now, rules)
+        job_profile.now = now
+        choice = _place(job_profile, board, refused)
+        if choice is None:
             outcome.blocked.append(request)
             if outcome.head is None:
-                _block(outcome, made, board, mode, hopeless)
+                _block(outcome, job_profile, board, mode, hopeless)
             continue
-        told = explain(found, made, board) if explain else None
-        board.take(found.chosen, holder_of(request, now))
-        _spend(board, made, found)
-        outcome.started.append(Start(request, found, told))
+        candidate = explain(choice, job_profile, board) if explain else None
+        board.take(choice.chosen, holder_of(request, now))
+        _spend(board, job_profile, choice)
+        outcome.started.append(Start(request, choice, candidate))
         if counts is not None:
             task = request.task
             _count(counts, request.user, task.account, request.devices)
@@ -146,20 +146,20 @@ def holder_of(request: Request, now: float) -> Holder:
     )
 
 
-def _place(made: Profile, board: Board, known: Failures) -> Pick | None:
-    request = made.request
-    if made.policy.sharing and request.task.share:
-        return pick(made, board)  # what else its device does counts too
-    if not board.has_room(made.able, made.least):
+def _place(profile: Profile, board: Board, failures: Failures) -> Pick | None:
+    request = profile.request
+    if profile.policy.sharing and request.task.share:
+        return pick(profile, board)  # what else its device does counts too
+    if not board.has_room(profile.able, profile.least):
         return None
-    shape = (made.shape(), board.reservation is not None)
+    shape = (profile.shape(), board.reservation is not None)
     extent = _extent(request)
-    if known.cover(shape, *extent):
+    if failures.cover(shape, *extent):
         return None
-    found = pick(made, board)
-    if found is None:
-        known.add(shape, *extent)
-    return found
+    choice = pick(profile, board)
+    if choice is None:
+        failures.add(shape, *extent)
+    return choice
 
 
 def _extent(request: Request) -> tuple[float, float]:
@@ -168,36 +168,42 @@ def _extent(request: Request) -> tuple[float, float]:
     return need, float("inf") if request.run_time_s is None else request.run_time_s
 
 
-def _block(outcome: Outcome, made: Profile, board: Board, mode: Policy, hopeless: Failures) -> None:
+def _block(
+    outcome: Outcome, profile: Profile, board: Board, mode: Policy, hopeless: Failures
+) -> None:
     """Note the first job that cannot start although it could one day; `hopeless` are those of
     which it was seen that they cannot."""
-    like = (made.shape(), *_extent(made.request))
+    like = (profile.shape(), *_extent(profile.request))
     if mode.backfill != "strict" and hopeless.cover(*like):
         return
-    kept = reserve(made, board)
-    if kept is None and mode.backfill != "strict":
+    reservation = reserve(profile, board)
+    if reservation is None and mode.backfill != "strict":
         # It waits for something that the queue does not hold: nothing can be kept for it.
         hopeless.add(*like)
         return
-    outcome.head = made.request
+    outcome.head = profile.request
     if mode.preemption:
-        outcome.preempted = victims(made, board)
-    if kept is not None and mode.backfill == "easy":
-        board.reserve(kept)
+        outcome.preempted = victims(profile, board)
+    if reservation is not None and mode.backfill == "easy":
+        board.reserve(reservation)
 
 
-def _spend(board: Board, made: Profile, found: Pick) -> None:
+def _spend(board: Board, profile: Profile, choice: Pick) -> None:
     """Count what a job that outlasts the reservation takes of the devices that are spare then."""
-    kept, seconds = board.reservation, made.request.run_time_s
-    if kept is None or found.shared or (seconds and made.now + seconds <= kept.when):
+    reservation, seconds = board.reservation, profile.request.run_time_s
+    if (
+        reservation is None
+        or choice.shared
+        or (seconds and profile.now + seconds <= reservation.when)
+    ):
         return
     by_site: Counter[int] = Counter()
-    for cell, spots in found.chosen:
-        if cell.kind == kept.kind and cell.site.place in kept.sites:
+    for cell, spots in choice.chosen:
+        if cell.kind == reservation.kind and cell.site.place in reservation.sites:
             by_site[cell.site.place] += len(spots)
     taken = max(by_site.values(), default=0)
     if taken:
-        board.reserve(replace(kept, spare=kept.spare - taken))
+        board.reserve(replace(reservation, spare=reservation.spare - taken))
 
 
 def held_devices(board: Board) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""The best place on a board whose hosts differ, without scoring all of them.
+"""The best place on a board of different hosts, without scoring all of them.
 
-Where someone works on many devices, or prices differ, hardly two cells stand on one shelf, and a
-long queue would score thousands of shelves for each job. A ranking keeps what a score owes to the
-place alone: everything but the job's view of a kind of device and how well its memory is filled.
-Places stand in bins by kind and memory, the highest first, so that a search looks at the bins that
-could have the best place, and in each only at places that could still be it. What it looks at is
-scored as everywhere: a test holds the answers against those of a search through all shelves.
+Where someone works on many devices, or prices differ, hardly two cells are on one shelf, and a long
+queue would score thousands of shelves for each job. A ranking keeps what a score owes to the place
+alone: everything but the job's view of a kind of device and how well its memory is filled. Places
+are in bins by kind and memory, the highest first, so that a search looks at the bins that could
+have the best place, and in each only at places that could still be it. What it looks at is scored
+as everywhere: a test holds the answers against those of a search through all shelves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_RANKINGS = 32
 _STEP = 0.1
 """Memory within a bin differs by this share."""
 _EDGE = 1e-6
-"""Places whose bound is closer than this to the best score may be it: scores have 9 digits."""
+"""Places with a bound closer than this to the best score may be the best: scores have 9 digits."""
 
 Entry = tuple[float, float, int, T]
 """What the place adds to the score, negated; memory (MiB); position; the place."""
@@ -86,7 +86,7 @@ class Ranking(Generic[T]):
 
         `score` returns None for a place that will not do.
         """
-        top, first, found = -inf, 0, None
+        top, first, best = -inf, 0, None
         for bound, base, entries in self._promising(need):
             if bound < top - _EDGE:
                 break
@@ -98,11 +98,11 @@ class Ranking(Generic[T]):
                 if scored is None:
                     continue
                 if scored[0] > top or (scored[0] == top and scored[1] < first):
-                    top, first, _, found = scored
+                    top, first, _, best = scored
                 if scored[2]:
                     # Those that are alike come later in the order of the inventory.
                     at = bisect_right(entries, (value, usable, inf), at)
-        return found
+        return best
 
     def _promising(self, need: Need) -> Iterator[tuple[float, float, list[Entry[T]]]]:
         """Yield bins by the score that a place in them has at most, highest first."""

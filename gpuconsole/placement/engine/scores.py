@@ -21,17 +21,17 @@ TERMS = (
 class Scorer:
     """The terms of a shelf for one job; what its kind adds is reckoned once."""
 
-    def __init__(self, made: Profile, board: Board, count: int) -> None:
+    def __init__(self, profile: Profile, board: Board, count: int) -> None:
         """`count` is the number of devices taken from one host."""
-        weights = made.policy.weights
+        weights = profile.policy.weights
         self.weights = {term: weights.get(term, 0.0) for term in TERMS}
-        self.profile = made
+        self.profile = profile
         self.count = count
         self.cheapest = board.cheapest
-        self.mix = tuple(sorted(made.policy.mix.items()))
-        self.length = made.length()
-        self.gang = features.gang_size(made.request)
-        self._kinds = [self._kind_terms(number) for number in range(len(made.views))]
+        self.mix = tuple(sorted(profile.policy.mix.items()))
+        self.length = profile.length()
+        self.gang = features.gang_size(profile.request)
+        self._kinds = [self._kind_terms(number) for number in range(len(profile.views))]
         w = self.weights
         self.base = [
             w["preferred"] * preferred + w["domestic"] * domestic
@@ -39,15 +39,15 @@ class Scorer:
             for preferred, speed, domestic in self._kinds
         ]  # fmt: skip
         # A pass over a long queue scores thousands of shelves: what a job fixes is looked up once.
-        self._need = made.request.need_mib if w["fit"] else None
-        self.limits = [view.limit_mib or 0.0 for view in made.views]
+        self._need = profile.request.need_mib if w["fit"] else None
+        self.limits = [view.limit_mib or 0.0 for view in profile.views]
         self._price = w["price"] + w["bulk"] * self.gang
         self._whole: dict[int, float] = {}
         self._learned: tuple[float, ...] = ()
-        if made.policy.learned is not None:
+        if profile.policy.learned is not None:
             full = 1.0 - board.free / max(1, board.size)
             factors = (self.length, self.gang, full)
-            self._learned = features.folded(made.policy.learned.place, factors)
+            self._learned = features.folded(profile.policy.learned.place, factors)
 
     def score(self, shelf: Shelf) -> float:
         """Return the weighted sum without links; rounded, so that equals compare as equal."""
@@ -117,15 +117,15 @@ class Scorer:
         return preferred, speed, 1.0 if view.spec is not None and view.spec.domestic else 0.0
 
 
-def scorer_for(made: Profile, board: Board, count: int) -> Scorer:
+def scorer_for(profile: Profile, board: Board, count: int) -> Scorer:
     """Return the scorer of a job for so many devices of a host; made once where the state of the
     lab is no part of the score."""
-    if made.policy.learned is not None:
-        return Scorer(made, board, count)
-    found = made.scorers.get(count)
-    if found is None:
-        found = made.scorers[count] = Scorer(made, board, count)
-    return found
+    if profile.policy.learned is not None:
+        return Scorer(profile, board, count)
+    scorer = profile.scorers.get(count)
+    if scorer is None:
+        scorer = profile.scorers[count] = Scorer(profile, board, count)
+    return scorer
 
 
 def thrift(price: float | None, cheapest: float | None) -> float:

@@ -29,93 +29,99 @@ class Pick:
     shared: bool = False
 
 
-def pick(made: Profile, board: Board) -> Pick | None:
+def pick(profile: Profile, board: Board) -> Pick | None:
     """Return the best place for a job now, or None."""
-    count = made.request.devices
+    count = profile.request.devices
     if count > 1:
-        return _several(made, board, count)
-    found = _one(made, board)
-    return _shared(made, board) if found is None and made.policy.sharing else found
+        return _several(profile, board, count)
+    choice = _one(profile, board)
+    return _shared(profile, board) if choice is None and profile.policy.sharing else choice
 
 
-def cell_code(made: Profile, shelf: Shelf) -> str:
+def cell_code(profile: Profile, shelf: Shelf) -> str:
     """Return the filter by which a free cell will not do, or "". Asked in this order, so that what
     waiting cannot lift comes first."""
-    view = made.views[shelf.kind]
+    view = profile.views[shelf.kind]
     if view.code:
         return view.code
-    if not shelf.empty and (code := made.empty_only):
+    if not shelf.empty and (code := profile.empty_only):
         return code
-    need = made.request.need_mib
+    need = profile.request.need_mib
     if need is not None and need > shelf.spare_mib:
         return "held"
-    if made.preference_ends is not None and view.rank is None:
+    if profile.preference_ends is not None and view.rank is None:
         return "preferred"
     return ""
 
 
-def host_code(made: Profile, board: Board, site: Site, count: int) -> str:
+def host_code(profile: Profile, board: Board, site: Site, count: int) -> str:
     """Return the filter by which a host will not do for `count` devices of this job, or ""."""
-    if code := site_code(made, site.host):
+    if code := site_code(profile, site.host):
         return code
-    if made.shun(site.host.name) is not None:
+    if profile.shun(site.host.name) is not None:
         return "aside"
-    if made.home is not None and site.place != made.home:
+    if profile.home is not None and site.place != profile.home:
         return "quota"
-    user = made.request.user
+    user = profile.request.user
     own = sum(len(c.spots) for c in site.held if c.holder is not None and c.holder.user == user)
-    ruling = made.rules.host(made.request, site.host, own, count)
+    ruling = profile.rules.host(profile.request, site.host, own, count)
     return "" if ruling is None else ruling.code
 
 
-def fitting_hosts(made: Profile, board: Board) -> frozenset[str]:
+def fitting_hosts(profile: Profile, board: Board) -> frozenset[str]:
     """Return the hosts that could run a job, or their part of it, were they free and well."""
-    least, found = made.request.least_on_host, set()
+    least, names = profile.request.least_on_host, set()
     for site in board.sites:
         cells = (*site.cells.values(), *site.held)
         sizes = Counter(spot.kind for cell in cells for spot in cell.spots)
-        able = any(size >= least and not made.views[kind].code for kind, size in sizes.items())
+        able = any(size >= least and not profile.views[kind].code for kind, size in sizes.items())
         drained = site.host.drained and site.host.aside is None
-        if able and not drained and host_code(made, board, site, least) not in PERMANENT:
-            found.add(site.host.name)
-    return frozenset(found)
+        if able and not drained and host_code(profile, board, site, least) not in PERMANENT:
+            names.add(site.host.name)
+    return frozenset(names)
 
 
-def allowed(made: Profile, board: Board, shelf: Shelf, count: int) -> bool:
+def allowed(profile: Profile, board: Board, shelf: Shelf, count: int) -> bool:
     """Tell whether a job leaves the first blocked job its devices."""
-    kept = board.reservation
-    if not shelf.reserved or kept is None:
+    reservation = board.reservation
+    if not shelf.reserved or reservation is None:
         return True
-    seconds = made.request.run_time_s
-    if seconds is not None and made.now + seconds <= kept.when:
+    seconds = profile.request.run_time_s
+    if seconds is not None and profile.now + seconds <= reservation.when:
         return True
-    return count <= kept.spare
+    return count <= reservation.spare
 
 
-def suitable(made: Profile, board: Board, count: int) -> Iterator[tuple[Shelf, list[Cell] | None]]:
+def suitable(
+    profile: Profile, board: Board, count: int
+) -> Iterator[tuple[Shelf, list[Cell] | None]]:
     """Yield shelves with `count` devices in a cell; the cells too where hosts must be asked."""
-    picky = made.picky
+    picky = profile.picky
     for shelf in list(board.shelves()):
-        if shelf.free < count or cell_code(made, shelf) or not allowed(made, board, shelf, count):
+        if (
+            shelf.free < count
+            or cell_code(profile, shelf)
+            or not allowed(profile, board, shelf, count)
+        ):
             continue
         if not picky:
             yield shelf, None
-        elif cells := [c for c in board.on(shelf) if not host_code(made, board, c.site, count)]:
+        elif cells := [c for c in board.on(shelf) if not host_code(profile, board, c.site, count)]:
             yield shelf, cells
 
 
-def _one(made: Profile, board: Board) -> Pick | None:
-    if (ranking := _ranking(made, board, 1)) is not None:
-        return _highest(made, board, 1, ranking)
-    return one_of_all(made, board)
+def _one(profile: Profile, board: Board) -> Pick | None:
+    if (ranking := _ranking(profile, board, 1)) is not None:
+        return _highest(profile, board, 1, ranking)
+    return one_of_all(profile, board)
 
 
-def one_of_all(made: Profile, board: Board) -> Pick | None:
+def one_of_all(profile: Profile, board: Board) -> Pick | None:
     """Return the best place for one device by a look at all shelves."""
-    scorer = scorer_for(made, board, 1)
+    scorer = scorer_for(profile, board, 1)
     best: tuple[float, int] | None = None
     chosen: Cell | None = None
-    for shelf, cells in suitable(made, board, 1):
+    for shelf, cells in suitable(profile, board, 1):
         score = scorer.score(shelf)
         if best is not None and score < best[0]:
             continue
@@ -127,60 +133,66 @@ def one_of_all(made: Profile, board: Board) -> Pick | None:
     return Pick(((chosen, (chosen.spots[0],)),), best[0])
 
 
-def best_single(made: Profile, board: Board, most: int) -> list[Pick]:
+def best_single(profile: Profile, board: Board, most: int) -> list[Pick]:
     """Return the best places for one device; looks only at shelves that can be among them."""
-    scorer = scorer_for(made, board, 1)
-    shelves = [(scorer.score(shelf), shelf, cells) for shelf, cells in suitable(made, board, 1)]
+    scorer = scorer_for(profile, board, 1)
+    shelves = [(scorer.score(shelf), shelf, cells) for shelf, cells in suitable(profile, board, 1)]
     shelves.sort(key=lambda each: -each[0])
-    found: list[Pick] = []
+    picks: list[Pick] = []
     for score, shelf, cells in shelves:
-        if len(found) >= most and score < found[most - 1].score:
+        if len(picks) >= most and score < picks[most - 1].score:
             break
         standing = board.in_turn(shelf) if cells is None else iter(cells)
-        found += [Pick(((cell, (cell.spots[0],)),), score) for cell in islice(standing, most)]
-        found.sort(key=rank)
-        del found[most:]
-    return found
+        picks += [Pick(((cell, (cell.spots[0],)),), score) for cell in islice(standing, most)]
+        picks.sort(key=rank)
+        del picks[most:]
+    return picks
 
 
-def _ranking(made: Profile, board: Board, count: int) -> Ranking[Cell] | None:
+def _ranking(profile: Profile, board: Board, count: int) -> Ranking[Cell] | None:
     """Return what finds the best cell where many differ; None where a look at all shelves is as
     fast, or where the score depends on more than the place and the job."""
-    if not board.various or made.policy.learned is not None:
+    if not board.various or profile.policy.learned is not None:
         return None
     return board.ranking(
-        ("cells", *_likeness(made, count)),
-        lambda: Ranking(Worth(made, board, count, _links(made, board, count)).cells),
+        ("cells", *_likeness(profile, count)),
+        lambda: Ranking(Worth(profile, board, count, _links(profile, board, count)).cells),
     )
 
 
-def _likeness(made: Profile, count: int) -> tuple[object, ...]:
+def _likeness(profile: Profile, count: int) -> tuple[object, ...]:
     """Return what jobs have in common to which each place adds the same."""
-    policy = made.policy
+    policy = profile.policy
     weights = tuple(policy.weights.items())
-    return count, made.request.devices, weights, policy.memory_threshold, tuple(policy.mix.items())
+    return (
+        count,
+        profile.request.devices,
+        weights,
+        policy.memory_threshold,
+        tuple(policy.mix.items()),
+    )
 
 
-def _links(made: Profile, board: Board, count: int) -> dict[int, float]:
+def _links(profile: Profile, board: Board, count: int) -> dict[int, float]:
     """Return what the best link between devices of each kind adds to the score."""
-    weight = max(0.0, made.policy.weights.get("links", 0.0))
+    weight = max(0.0, profile.policy.weights.get("links", 0.0))
     if count == 1 or not board.linked or not weight:
         return {}
     return {kind: weight * _nearest(board, kind) for kind in range(len(board.kinds))}
 
 
-def _highest(made: Profile, board: Board, count: int, ranking: Ranking[Cell]) -> Pick | None:
+def _highest(profile: Profile, board: Board, count: int, ranking: Ranking[Cell]) -> Pick | None:
     """Return the best cell, with the closest of its devices."""
-    scorer = scorer_for(made, board, count)
+    scorer = scorer_for(profile, board, count)
     weight = scorer.weights["links"] if board.linked else 0.0
-    picky = made.picky
+    picky = profile.picky
 
     def scored(cell: Cell) -> Scored[Pick] | None:
         shelf = cell.shelf
         assert shelf is not None
-        if cell_code(made, shelf) or not allowed(made, board, shelf, count):
+        if cell_code(profile, shelf) or not allowed(profile, board, shelf, count):
             return None
-        if picky and host_code(made, board, cell.site, count):
+        if picky and host_code(profile, board, cell.site, count):
             return None
         score = scorer.score(shelf)
         if count == 1:
@@ -190,51 +202,53 @@ def _highest(made: Profile, board: Board, count: int, ranking: Ranking[Cell]) ->
         highest = not weight or links >= _nearest(board, cell.kind)
         return total, spots[0].order, highest, Pick(((cell, spots),), total, links)
 
-    return ranking.best(need_of(made, scorer), scored)
+    return ranking.best(need_of(profile, scorer), scored)
 
 
-def _several(made: Profile, board: Board, count: int) -> Pick | None:
-    if board.has_room(made.able, count) and (found := _on_one_host(made, board, count)):
-        return found
-    for hosts in range(2, made.request.task.hosts + 1):
-        if count % hosts == 0 and (gang := _gang(made, board, count // hosts, hosts)):
+def _several(profile: Profile, board: Board, count: int) -> Pick | None:
+    if board.has_room(profile.able, count) and (choice := _on_one_host(profile, board, count)):
+        return choice
+    for hosts in range(2, profile.request.task.hosts + 1):
+        if count % hosts == 0 and (gang := _gang(profile, board, count // hosts, hosts)):
             return gang
     return None
 
 
-def _on_one_host(made: Profile, board: Board, count: int) -> Pick | None:
-    if (ranking := _ranking(made, board, count)) is not None:
-        return _highest(made, board, count, ranking) or _mixed_of_ranking(made, board, count)
-    found = best_linked(made, board, count, 1) or mixed_of_all(made, board, count)
-    return found[0] if found else None
+def _on_one_host(profile: Profile, board: Board, count: int) -> Pick | None:
+    if (ranking := _ranking(profile, board, count)) is not None:
+        return _highest(profile, board, count, ranking) or _mixed_of_ranking(profile, board, count)
+    picks = best_linked(profile, board, count, 1) or mixed_of_all(profile, board, count)
+    return picks[0] if picks else None
 
 
-def best_linked(made: Profile, board: Board, count: int, most: int) -> list[Pick]:
+def best_linked(profile: Profile, board: Board, count: int, most: int) -> list[Pick]:
     """Return the best cells that hold `count` devices, with the closest of their devices.
 
     Links are looked at cell by cell, for as long as perfect ones could still bring a shelf among
     the best.
     """
-    scorer = scorer_for(made, board, count)
+    scorer = scorer_for(profile, board, count)
     weight = scorer.weights["links"] if board.linked else 0.0
-    shelves = [(scorer.score(shelf), shelf, cells) for shelf, cells in suitable(made, board, count)]
+    shelves = [
+        (scorer.score(shelf), shelf, cells) for shelf, cells in suitable(profile, board, count)
+    ]
     shelves.sort(key=lambda each: -each[0])
-    found: list[Pick] = []
+    picks: list[Pick] = []
     for score, shelf, cells in shelves:
-        if len(found) >= most and score + weight < found[most - 1].score:
+        if len(picks) >= most and score + weight < picks[most - 1].score:
             break
         standing = board.in_turn(shelf) if cells is None else iter(cells)
         top, best_possible = 0, _nearest(board, shelf.kind) if weight else 0.0
         for cell in standing if weight else islice(standing, most):
             spots, links = _closest(cell, count)
             total = round(score + weight * links, 9)
-            found.append(Pick(((cell, spots),), total, links))
+            picks.append(Pick(((cell, spots),), total, links))
             top += links >= best_possible
             if top == most:
                 break
-        found.sort(key=rank)
-        del found[most:]
-    return found
+        picks.sort(key=rank)
+        del picks[most:]
+    return picks
 
 
 def _nearest(board: Board, kind: int) -> float:
@@ -258,55 +272,55 @@ def _closest(cell: Cell, count: int) -> tuple[tuple[Spot, ...], float]:
     return cell.closest[count]
 
 
-def rank(found: Pick) -> tuple[float, int]:
+def rank(pick: Pick) -> tuple[float, int]:
     """Sort key: the best score first, equals in the order of the inventory."""
-    return -found.score, found.chosen[0][1][0].order
+    return -pick.score, pick.chosen[0][1][0].order
 
 
-def mixed_of_all(made: Profile, board: Board, count: int) -> list[Pick]:
-    """Return the best host whose devices of one kind are enough only together with those on which
-    others work."""
-    scorer = scorer_for(made, board, count)
-    found: list[Pick] = []
+def mixed_of_all(profile: Profile, board: Board, count: int) -> list[Pick]:
+    """Return the best host with enough devices of one kind only if those that others use are
+    counted."""
+    scorer = scorer_for(profile, board, count)
+    picks: list[Pick] = []
     for place in board.crowded:
         site = board.sites[place]
-        if made.picky and host_code(made, board, site, count):
+        if profile.picky and host_code(profile, board, site, count):
             continue
         for kind, free in site.free.items():
-            if free >= count and kind in made.able:
-                pick = _mixture(made, board, scorer, site, kind)
-                found += [pick] if pick is not None else []
-    return sorted(found, key=rank)[:1]
+            if free >= count and kind in profile.able:
+                pick = _mixture(profile, board, scorer, site, kind)
+                picks += [pick] if pick is not None else []
+    return sorted(picks, key=rank)[:1]
 
 
-def _mixed_of_ranking(made: Profile, board: Board, count: int) -> Pick | None:
+def _mixed_of_ranking(profile: Profile, board: Board, count: int) -> Pick | None:
     """Return the same by a ranking of the hosts."""
-    worth = Worth(made, board, count, {})
-    ranking = board.ranking(("mixed", *_likeness(made, count)), lambda: Ranking(worth.mixtures))
+    worth = Worth(profile, board, count, {})
+    ranking = board.ranking(("mixed", *_likeness(profile, count)), lambda: Ranking(worth.mixtures))
     if ranking is None:
-        return next(iter(mixed_of_all(made, board, count)), None)
-    scorer = scorer_for(made, board, count)
-    picky = made.picky
+        return next(iter(mixed_of_all(profile, board, count)), None)
+    scorer = scorer_for(profile, board, count)
+    picky = profile.picky
 
     def scored(place: tuple[Site, int]) -> Scored[Pick] | None:
         site, kind = place
-        if picky and host_code(made, board, site, count):
+        if picky and host_code(profile, board, site, count):
             return None
-        found = _mixture(made, board, scorer, site, kind)
-        return None if found is None else (found.score, rank(found)[1], True, found)
+        choice = _mixture(profile, board, scorer, site, kind)
+        return None if choice is None else (choice.score, rank(choice)[1], True, choice)
 
-    return ranking.best(need_of(made, scorer, whole=False), scored)
+    return ranking.best(need_of(profile, scorer, whole=False), scored)
 
 
-def _mixture(made: Profile, board: Board, scorer: Scorer, site: Site, kind: int) -> Pick | None:
+def _mixture(profile: Profile, board: Board, scorer: Scorer, site: Site, kind: int) -> Pick | None:
     """Return devices of one kind from several cells of a host, where they are enough."""
     count = scorer.count
     cells = [
         cell
         for cell in site.cells.values()
         if cell.kind == kind and cell.shelf is not None
-        and not cell_code(made, cell.shelf)
-        and allowed(made, board, cell.shelf, count)
+        and not cell_code(profile, cell.shelf)
+        and allowed(profile, board, cell.shelf, count)
     ]  # fmt: skip
     if sum(len(cell.spots) for cell in cells) < count:
         return None
@@ -325,14 +339,16 @@ def _together(scorer: Scorer, cells: Sequence[Cell], count: int) -> Pick:
     return Pick(tuple(chosen), scorer.score(last.shelf))
 
 
-def _gang(made: Profile, board: Board, each: int, hosts: int) -> Pick | None:
+def _gang(profile: Profile, board: Board, each: int, hosts: int) -> Pick | None:
     """Return the best hosts of one kind with `each` devices free on each of them."""
     by_kind: dict[int, list[Pick]] = {}
-    for found in best_linked(made, board, each, len(board.sites)):
-        by_kind.setdefault(found.chosen[0][0].kind, []).append(found)
+    for choice in best_linked(profile, board, each, len(board.sites)):
+        by_kind.setdefault(choice.chosen[0][0].kind, []).append(choice)
     best: Pick | None = None
     for picks in by_kind.values():
-        apart = list({found.chosen[0][0].site.place: found for found in reversed(picks)}.values())
+        apart = list(
+            {choice.chosen[0][0].site.place: choice for choice in reversed(picks)}.values()
+        )
         apart.sort(key=rank)
         if len(apart) < hosts:
             continue
@@ -345,42 +361,46 @@ def _gang(made: Profile, board: Board, each: int, hosts: int) -> Pick | None:
     return best
 
 
-def _shared(made: Profile, board: Board) -> Pick | None:
-    """Return a device whose holder shares it, the one with most memory left."""
-    request = made.request
+def _shared(profile: Profile, board: Board) -> Pick | None:
+    """Return the device with a sharing holder that has the most memory left."""
+    request = profile.request
     if not request.task.share or request.need_mib is None or request.task.exclusive:
         return None
     best: Pick | None = None
     for site in board.sites:
         for cell in site.held:
-            if shared_code(made, board, cell) or _delays(made, board, cell):
+            if shared_code(profile, board, cell) or _delays(profile, board, cell):
                 continue
-            if made.picky and host_code(made, board, site, 1):
+            if profile.picky and host_code(profile, board, site, 1):
                 continue
             assert cell.holder is not None
-            left = made.views[cell.kind].limit_mib or 0.0
+            left = profile.views[cell.kind].limit_mib or 0.0
             score = (left - (cell.holder.need_mib or 0.0) - request.need_mib) / 1024.0
-            found = Pick(((cell, (cell.spots[0],)),), round(score, 9), shared=True)
-            if best is None or rank(found) < rank(best):
-                best = found
+            choice = Pick(((cell, (cell.spots[0],)),), round(score, 9), shared=True)
+            if best is None or rank(choice) < rank(best):
+                best = choice
     return best
 
 
-def _delays(made: Profile, board: Board, cell: Cell) -> bool:
+def _delays(profile: Profile, board: Board, cell: Cell) -> bool:
     """Tell whether a guest could keep a device beyond the time for which it is reserved."""
-    kept = board.reservation
-    if kept is None or cell.kind != kept.kind or cell.site.place not in kept.sites:
+    reservation = board.reservation
+    if (
+        reservation is None
+        or cell.kind != reservation.kind
+        or cell.site.place not in reservation.sites
+    ):
         return False
-    seconds = made.request.run_time_s
+    seconds = profile.request.run_time_s
     assert cell.holder is not None
-    until = max(kept.when, expected_end(cell.holder, made.now))
-    return seconds is None or made.now + seconds > until
+    until = max(reservation.when, expected_end(cell.holder, profile.now))
+    return seconds is None or profile.now + seconds > until
 
 
-def shared_code(made: Profile, board: Board, cell: Cell) -> str:
+def shared_code(profile: Profile, board: Board, cell: Cell) -> str:
     """Return "" when a held device may take the job beside its holder, else why not: `leased`
     where they do not share, `memory` or `utilization` where both together are too much."""
-    holder, view, request = cell.holder, made.views[cell.kind], made.request
+    holder, view, request = cell.holder, profile.views[cell.kind], profile.request
     if holder is None or cell.guest is not None or not holder.share or cell.fault:
         return "leased"
     if view.code or request.devices != 1 or sum(len(c.spots) for c in board.held[holder.job]) != 1:

@@ -54,14 +54,14 @@ def closest(group: Sequence[Spot], count: int) -> tuple[tuple[Spot, ...], float]
 
 def _alike(peers: Mapping[str, Mapping[str, float]]) -> float | None:
     """Return the quality of the links where all of them are equal, as on most hosts."""
-    found = {row.get(other) for one, row in peers.items() for other in peers if other != one}
-    return found.pop() if len(found) == 1 else None
+    links = {row.get(other) for uuid, row in peers.items() for other in peers if other != uuid}
+    return links.pop() if len(links) == 1 else None
 
 
 def _order(spot: Spot) -> int:
     return spot.order
 
 
-def _link(peers: Mapping[str, Mapping[str, float]], one: Spot, other: Spot) -> float:
-    first, second = one.device.uuid, other.device.uuid
+def _link(peers: Mapping[str, Mapping[str, float]], spot: Spot, other: Spot) -> float:
+    first, second = spot.device.uuid, other.device.uuid
     return peers[first].get(second, peers[second].get(first, 0.0))

@@ -51,21 +51,21 @@ def rejections(survey: Survey, refused: list[tuple[Cell, str]]) -> tuple[Rejecti
 
 def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     """Return why a device is refused, as one sentence with its numbers."""
-    device, host, made = spot.device, cell.site.host, survey.profile
-    task = made.request.task
+    device, host, profile = spot.device, cell.site.host, survey.profile
+    task = profile.request.task
     if code in ("leased", "utilization") or (code == "memory" and cell.holder is not None):
         return _leased(survey, cell, code)
     if code == "memory":
         return (
-            f"Needs up to {format_mib(made.request.need_mib)},"
-            f" {format_mib(made.views[cell.kind].limit_mib)} may be used"
-            f" ({made.threshold:.0%} of {format_mib(device.memory_total_mib)})."
+            f"Needs up to {format_mib(profile.request.need_mib)},"
+            f" {format_mib(profile.views[cell.kind].limit_mib)} may be used"
+            f" ({profile.threshold:.0%} of {format_mib(device.memory_total_mib)})."
         )
     if code == "held":
         return _held(survey, spot)
     if code in ("exclusive", "unknown", "foreign"):
         return msg(f"{_EMPTY_ONLY[code]}; {{used_text}}.", used_text=_occupied(device))
-    if code == "aside" and (shun := made.shun(host.name)) is not None:
+    if code == "aside" and (shun := profile.shun(host.name)) is not None:
         return shun.sentence
     if code in ("host", "engine", "drained", "aside"):
         return _host(survey, host, code)
@@ -75,8 +75,8 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
         return _labels(survey, host)
     if code in ("image", "window", "quota", "interruptible"):
         return _ruled(survey, cell)
-    if code == "preferred" and made.preference_ends is not None:
-        left = time_left(made.preference_ends, made.now)
+    if code == "preferred" and profile.preference_ends is not None:
+        left = time_left(profile.preference_ends, profile.now)
         return msg(
             "Not one of the preferred {names}; it may do in {time}.",
             names=", ".join(task.preferred_devices),
@@ -91,7 +91,7 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
             wanted=task.backend,
         )
     if code == "count":
-        return f"The task needs {made.request.devices} of one model on one host; fewer are free."
+        return f"The task needs {profile.request.devices} of one model on one host; fewer are free."
     if device.parent_uuid:
         return "It is a MIG instance, and a process sees one of those at most; the task needs more."
     return "It is divided into MIG slices; only the slices take jobs."
@@ -196,22 +196,22 @@ def _labels(survey: Survey, host: Host) -> str:
 
 
 def _ruled(survey: Survey, cell: Cell) -> str:
-    made, site = survey.profile, cell.site
-    if made.policy.host_per_user:
-        return msg("{user} keeps to another host.", user=made.request.user or "This user")
-    own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
-    ruling = made.rules.host(made.request, site.host, own, made.request.least_on_host)
+    profile, site = survey.profile, cell.site
+    if profile.policy.host_per_user:
+        return msg("{user} keeps to another host.", user=profile.request.user or "This user")
+    own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == profile.request.user)
+    ruling = profile.rules.host(profile.request, site.host, own, profile.request.least_on_host)
     return ruling.sentence if ruling is not None else ""
 
 
 def _reserved(survey: Survey) -> str:
-    kept = survey.board.reservation
-    assert kept is not None
-    left = time_left(kept.when, survey.profile.now)
+    reservation = survey.board.reservation
+    assert reservation is not None
+    left = time_left(reservation.when, survey.profile.now)
     return msg(
         "Kept for {name} (job {job}), which waits for more devices here and should "
         "start in about {time}; only a job that ends before may use it.",
-        name=kept.name,
-        job=kept.job,
+        name=reservation.name,
+        job=reservation.job,
         time=left,
     )

@@ -16,36 +16,36 @@ from gpuconsole.placement.engine.topology import link_quality
 from gpuconsole.placement.model import Candidate
 
 
-def candidate(found: Pick, made: Profile, board: Board) -> Candidate:
+def candidate(pick: Pick, profile: Profile, board: Board) -> Candidate:
     """Return a pick with a sentence for each part of its score."""
-    reasons = [_need(found, made)]
-    if found.shared:
-        reasons.append(_shared_text(found))
+    reasons = [_need(pick, profile)]
+    if pick.shared:
+        reasons.append(_shared_text(pick))
     else:
-        reasons += _terms(found, made, board)
-    if len({id(cell.site) for cell, _ in found.chosen}) > 1:
-        reasons.insert(1, _gang_text(found))
-    if made.policy.note:
-        reasons.insert(len(reasons) - 1, made.policy.note)
-    return Candidate(board.places(_by_site(found)), found.score, tuple(reasons), found.shared)
+        reasons += _terms(pick, profile, board)
+    if len({id(cell.site) for cell, _ in pick.chosen}) > 1:
+        reasons.insert(1, _gang_text(pick))
+    if profile.policy.note:
+        reasons.insert(len(reasons) - 1, profile.policy.note)
+    return Candidate(board.places(_by_site(pick)), pick.score, tuple(reasons), pick.shared)
 
 
-def _by_site(found: Pick) -> Chosen:
+def _by_site(pick: Pick) -> Chosen:
     """Join the cells of one host."""
     joined: dict[int, tuple[Cell, list[Spot]]] = {}
-    for cell, spots in found.chosen:
+    for cell, spots in pick.chosen:
         joined.setdefault(cell.site.place, (cell, []))[1].extend(spots)
     return tuple(
         (cell, tuple(sorted(spots, key=lambda spot: spot.order))) for cell, spots in joined.values()
     )
 
 
-def _terms(found: Pick, made: Profile, board: Board) -> list[str]:
-    cell = found.chosen[-1][0]
-    scorer = Scorer(made, board, len(found.chosen[0][1]))
+def _terms(pick: Pick, profile: Profile, board: Board) -> list[str]:
+    cell = pick.chosen[-1][0]
+    scorer = Scorer(profile, board, len(pick.chosen[0][1]))
     assert cell.shelf is not None
-    values = scorer.terms(cell.shelf, found.links)
-    texts = _sentences(found, made, scorer)
+    values = scorer.terms(cell.shelf, pick.links)
+    texts = _sentences(pick, profile, scorer)
     reasons, shares = [], []
     for term in TERMS:
         weight, value = scorer.weights[term], values[term]
@@ -59,27 +59,25 @@ def _terms(found: Pick, made: Profile, board: Board) -> list[str]:
     if not any(scorer.weights.values()):
         reasons.append("It comes first in the order of the inventory.")
     if shares:
-        reasons.append(
-            msg("Score {n} = {terms}.", n=f"{found.score:.2f}", terms=" + ".join(shares))
-        )
+        reasons.append(msg("Score {n} = {terms}.", n=f"{pick.score:.2f}", terms=" + ".join(shares)))
     return reasons
 
 
-def _need(found: Pick, made: Profile) -> str:
-    cell, spots = found.chosen[0]
-    need = made.request.need_mib
+def _need(pick: Pick, profile: Profile) -> str:
+    cell, spots = pick.chosen[0]
+    need = profile.request.need_mib
     if need is None:
         return "The estimate is unknown, so it gets the empty device to itself."
-    usable = made.usable_mib(cell.kind, cell.spare_mib if not found.shared else float("inf"))
-    each = " on each device" if made.request.devices > 1 else ""
+    usable = profile.usable_mib(cell.kind, cell.spare_mib if not pick.shared else float("inf"))
+    each = " on each device" if profile.request.devices > 1 else ""
     return (
         f"Needs up to {format_mib(need)}{each}; {format_mib(usable)} may be used"
-        f" ({made.threshold:.0%} of {format_mib(spots[0].device.memory_total_mib)} at most)."
+        f" ({profile.threshold:.0%} of {format_mib(spots[0].device.memory_total_mib)} at most)."
     )
 
 
-def _shared_text(found: Pick) -> str:
-    holder = found.chosen[0][0].holder
+def _shared_text(pick: Pick) -> str:
+    holder = pick.chosen[0][0].holder
     assert holder is not None
     return msg(
         "No whole device is free; {name} ({job}) of {user} shares this one, needs up "
@@ -92,19 +90,19 @@ def _shared_text(found: Pick) -> str:
     )
 
 
-def _gang_text(found: Pick) -> str:
-    hosts = [cell.site.host.name for cell, _ in found.chosen]
+def _gang_text(pick: Pick) -> str:
+    hosts = [cell.site.host.name for cell, _ in pick.chosen]
     return msg("No host has enough devices free; it spreads over {hosts}.", hosts=", ".join(hosts))
 
 
-def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
+def _sentences(pick: Pick, profile: Profile, scorer: Scorer) -> dict[str, str]:
     """Return a sentence for each term, "" where it says nothing about this choice."""
-    cell, spots = found.chosen[0]
-    view, site, need = made.views[cell.kind], cell.site, made.request.need_mib
-    chosen = [spot.device for _, each in found.chosen for spot in each]
+    cell, _ = pick.chosen[0]
+    view, site, need = profile.views[cell.kind], cell.site, profile.request.need_mib
+    chosen = [spot.device for _, each in pick.chosen for spot in each]
     beside = next((device for device in chosen if device.processes), chosen[0])
-    names = made.request.task.preferred_devices
-    left = made.usable_mib(cell.kind, cell.spare_mib) - (need or 0.0)
+    names = profile.request.task.preferred_devices
+    left = profile.usable_mib(cell.kind, cell.spare_mib) - (need or 0.0)
     price = site.host.price_per_hour
     cost = "No price is known" if price is None else f"Costs {price:g} per device and hour"
     count, rest = _beside(site, chosen)
@@ -122,7 +120,7 @@ def _sentences(found: Pick, made: Profile, scorer: Scorer) -> dict[str, str]:
         "preferred": ""
         if view.rank is None
         else f"Number {view.rank + 1} of {len(names)} preferred devices.",
-        "speed": _speed_text(view.rate, made),
+        "speed": _speed_text(view.rate, profile),
         "length": "",
         "links": _links_text(chosen),
         "domestic": "Made in China." if view.spec is not None and view.spec.domestic else "",
@@ -148,13 +146,13 @@ def _beside(site: Site, chosen: Sequence[Device]) -> tuple[int, int]:
     return in_use, free
 
 
-def _speed_text(rate: float, made: Profile) -> str:
-    if not rate or made.request.rates is not None:
+def _speed_text(rate: float, profile: Profile) -> str:
+    if not rate or profile.request.rates is not None:
         return ""
-    if made.measures_steps:
-        step, best = format_step(1.0 / rate), format_step(1.0 / made.best_rate)
+    if profile.measures_steps:
+        step, best = format_step(1.0 / rate), format_step(1.0 / profile.best_rate)
         return f"A step takes about {step} here, {best} on the fastest choice."
-    return f"{rate:g} TFLOPS where the fastest choice has {made.best_rate:g}."
+    return f"{rate:g} TFLOPS where the fastest choice has {profile.best_rate:g}."
 
 
 def _idle_text(device: Device, count: int) -> str:

@@ -104,18 +104,18 @@ def _too_small(survey: Survey, cell: Cell) -> bool:
 
 def _enough(sizes: Mapping[Group, int], devices: int, hosts: int) -> set[Group]:
     """Return the hosts and kinds that have their part of a job, on as many hosts as it may use."""
-    found: set[Group] = set()
+    groups: set[Group] = set()
     for parts in range(1, hosts + 1):
         if devices % parts:
             continue
         able = {key for key, size in sizes.items() if size >= devices // parts}
         alike = Counter(kind for _, kind in able)
-        found |= {key for key in able if alike[key[1]] >= parts}
-    return found
+        groups |= {key for key in able if alike[key[1]] >= parts}
+    return groups
 
 
 def _reason(survey: Survey, able: Refused) -> str:
-    made = survey.profile
+    profile = survey.profile
     by_code: dict[str, int] = defaultdict(int)
     for cell, code in able:
         by_code[code] += len(cell.spots)
@@ -123,32 +123,32 @@ def _reason(survey: Survey, able: Refused) -> str:
     for code, devices in by_code.items():
         by_text[_COUNTED[code]] += devices
     parts = [f"{count} {text}" for text, count in by_text.most_common()]
-    count = made.request.devices
+    count = profile.request.devices
     wanted = "" if count == 1 else " ({all} together are needed)"
     able_devices = sum(by_text.values())
     noun = "device" if able_devices == 1 else "devices"
-    told = [
+    reasons = [
         msg(
             f"{{n}} {noun} could do it{wanted}: {{parts_list}}.",
             n=able_devices, all=count, parts_list=", ".join(parts),
         )
     ]  # fmt: skip
     if survey.behind:
-        told.append(
+        reasons.append(
             msg("The policy lets no job pass {name}, which waits before it.", name=survey.behind)
         )
-    if made.preference_ends is not None and any(code == "preferred" for _, code in able):
-        left = time_left(made.preference_ends, made.now)
-        told.append(f"It insists on preferred devices for another {left}.")
+    if profile.preference_ends is not None and any(code == "preferred" for _, code in able):
+        left = time_left(profile.preference_ends, profile.now)
+        reasons.append(f"It insists on preferred devices for another {left}.")
     silent = next((cell.site.host for cell, code in able if code == "engine"), None)
     if silent is not None:
-        told.append(engine_fault(silent.name, silent.engine_error))
-    told += [*_aside(survey, able), _ruled(survey, able)]
-    return sentences(*told)
+        reasons.append(engine_fault(silent.name, silent.engine_error))
+    reasons += [*_aside(survey, able), _ruled(survey, able)]
+    return sentences(*reasons)
 
 
 def _free_text(survey: Survey, start: float | None) -> str:
-    """Say when enough devices should be free, where that can be told."""
+    """Return when enough devices should be free, as a sentence; "" if unknown."""
     if start is None:
         return ""
     wait = format_duration(max(0.0, start - survey.profile.now))
@@ -158,7 +158,7 @@ def _free_text(survey: Survey, start: float | None) -> str:
 def _aside(survey: Survey, able: Refused) -> list[str]:
     """Say which hosts are set aside, or shunned by the job, where some are."""
     hosts = {cell.site.host.name: cell.site.host for cell, code in able if code == "aside"}
-    told = []
+    reasons = []
     for host in islice(hosts.values(), MAX_ASIDE):
         shun = survey.profile.shun(host.name)
         why = (
@@ -166,42 +166,42 @@ def _aside(survey: Survey, able: Refused) -> list[str]:
             if shun is None
             else shun.sentence
         )
-        told.append(clean(why, 300))
-    return told
+        reasons.append(clean(why, 300))
+    return reasons
 
 
 def _ruled(survey: Survey, able: Refused) -> str:
     """Say which rule of the lab keeps a host from the job, where one does."""
-    made = survey.profile
+    profile = survey.profile
     site = next((cell.site for cell, code in able if code in ("window", "quota")), None)
     if site is None:
         return ""
-    own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == made.request.user)
-    ruling = made.rules.host(made.request, site.host, own, made.request.least_on_host)
+    own = sum(len(c.spots) for c in site.held if c.holder and c.holder.user == profile.request.user)
+    ruling = profile.rules.host(profile.request, site.host, own, profile.request.least_on_host)
     return "" if ruling is None else ruling.sentence
 
 
 def _estimated_start(survey: Survey, able: Refused) -> float | None:
-    """Return when enough devices of one model on one host should be free, if that can be told."""
-    made = survey.profile
+    """Return when enough devices of one model on one host should be free, if known."""
+    profile = survey.profile
     ready: dict[Group, list[float]] = defaultdict(list)
     for cell, code in able:
         moment = math.inf
         if code in _IN_USE:
-            moment = _told_end(cell, made.now)
-            if made.preference_ends is not None and made.views[cell.kind].rank is None:
-                moment = max(moment, made.preference_ends)
-        elif code == "preferred" and made.preference_ends is not None:
-            moment = made.preference_ends
+            moment = _told_end(cell, profile.now)
+            if profile.preference_ends is not None and profile.views[cell.kind].rank is None:
+                moment = max(moment, profile.preference_ends)
+        elif code == "preferred" and profile.preference_ends is not None:
+            moment = profile.preference_ends
         elif code == "count":
-            moment = made.now
+            moment = profile.now
         elif code == "aside":
             moment = _back(survey, cell)
         elif code == "reserved" and survey.board.reservation is not None:
             moment = survey.board.reservation.when
         if moment < math.inf:
             ready[cell.site.place, cell.kind] += [moment] * len(cell.spots)
-    count, hosts = made.request.devices, made.request.task.hosts
+    count, hosts = profile.request.devices, profile.request.task.hosts
     moments = (
         _moment(ready, kind, count // parts, parts)
         for parts in range(1, hosts + 1)
@@ -238,25 +238,25 @@ def _told_end(cell: Cell, now: float) -> float:
 def _moment(ready: dict[Group, list[float]], kind: int, each: int, parts: int) -> float:
     """Return when `each` devices of a kind are free on each of so many hosts."""
     moments = sorted(
-        sorted(found)[each - 1]
-        for (_, k), found in ready.items()
-        if k == kind and len(found) >= each
+        sorted(places)[each - 1]
+        for (_, k), places in ready.items()
+        if k == kind and len(places) >= each
     )
     return moments[parts - 1] if len(moments) >= parts else math.inf
 
 
 def _options(survey: Survey, able: Refused, refused: Refused) -> tuple[str, ...]:
-    made = survey.profile
+    profile = survey.profile
     codes = {code for _, code in able}
     options = []
     if "preferred" in codes:
         options.append("Drop `preferred_devices`, or lower the timeout: others are free now.")
-    small = [cell for cell, code in refused if code == "memory" and made.views[cell.kind].code]
-    if made.request.need_mib is not None and small:
-        limit = max(made.views[cell.kind].limit_mib or 0.0 for cell in small)
+    small = [cell for cell, code in refused if code == "memory" and profile.views[cell.kind].code]
+    if profile.request.need_mib is not None and small:
+        limit = max(profile.views[cell.kind].limit_mib or 0.0 for cell in small)
         more = _devices(sum(len(cell.spots) for cell in small), "smaller ")
         options.append(f"Bring it below {format_mib(limit)} to use {more} too.")
-    if made.request.devices > 1:
+    if profile.request.devices > 1:
         options.append("Ask for fewer devices.")
     options += _of_holders(survey, able)
     if "reserved" in codes:
@@ -278,33 +278,35 @@ def _options(survey: Survey, able: Refused, refused: Refused) -> tuple[str, ...]
 
 def _of_holders(survey: Survey, able: Refused) -> Iterator[str]:
     """Give what helps with devices in use: who may cancel their jobs, and which claims end."""
-    made = survey.profile
-    found = [
+    profile = survey.profile
+    holders = [
         holder
         for cell, code in able
         if code == "leased"
         for holder in (cell.holder, cell.guest)
         if holder is not None
     ]
-    claims = [holder.claimed_until for holder in found if holder.claimed_until is not None]
-    if len(claims) < len(found):
+    claims = [holder.claimed_until for holder in holders if holder.claimed_until is not None]
+    if len(claims) < len(holders):
         yield "Raise its priority to be next, or cancel a job that holds a device."
-    unnamed = {"", made.request.user, ANOTHER_CONSOLE}
-    users = {clean(one.user, 100): None for one in found if one.claimed_until is not None}
+    unnamed = {"", profile.request.user, ANOTHER_CONSOLE}
+    users = {
+        clean(holder.user, 100): None for holder in holders if holder.claimed_until is not None
+    }
     for user in islice((user for user in users if user not in unnamed), MAX_OWNERS):
         yield msg("Ask {user} to cancel a job that holds a device: only its owner can.", user=user)
     if claims:
         yield _OTHER_QUEUES
-    if ending := [moment for moment in claims if moment > made.now]:
+    if ending := [moment for moment in claims if moment > profile.now]:
         yield (
             "Wait: a claim whose console has ended before its job started is removed in about "
-            f"{format_duration(min(ending) - made.now)}."
+            f"{format_duration(min(ending) - profile.now)}."
         )
 
 
 def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
-    made = survey.profile
-    task, need, count = made.request.task, made.request.need_mib, made.request.devices
+    profile = survey.profile
+    task, need, count = profile.request.task, profile.request.need_mib, profile.request.devices
     codes = Counter(code for cell, code in refused for _ in cell.spots)
     options: list[str] = []
     if largest:
@@ -327,7 +329,7 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
         )
     elif codes["image"]:
         cell = next(cell for cell, code in refused if code == "image")
-        ruling = made.rules.host(made.request, cell.site.host, 0, 1)
+        ruling = profile.rules.host(profile.request, cell.site.host, 0, 1)
         reason = ruling.sentence if ruling is not None else "No host can run its image."
         options.append("Choose an image for the drivers that the hosts have.")
     elif codes["interruptible"]:
@@ -364,20 +366,20 @@ def _no_labels(task: Task) -> str:
 
 
 def _too_large(survey: Survey, refused: Refused) -> str:
-    made = survey.profile
+    profile = survey.profile
     best = max(
         (cell for cell, code in refused if code == "memory"),
-        key=lambda cell: made.views[cell.kind].limit_mib or 0.0,
+        key=lambda cell: profile.views[cell.kind].limit_mib or 0.0,
     )
     device = best.spots[0].device
     return msg(
         "It needs up to {size}; the largest device that it may use, {device} on "
         "{host}, offers {limit} ({percent} of {all}).",
-        size=format_mib(made.request.need_mib),
+        size=format_mib(profile.request.need_mib),
         device=device.model,
         host=best.site.host.name,
-        limit=format_mib(made.views[best.kind].limit_mib),
-        percent=f"{made.threshold:.0%}",
+        limit=format_mib(profile.views[best.kind].limit_mib),
+        percent=f"{profile.threshold:.0%}",
         all=format_mib(device.memory_total_mib),
     )
 

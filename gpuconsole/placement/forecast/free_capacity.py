@@ -1,7 +1,8 @@
-"""Where devices with so much free memory stand now: `4x24`, `2 x 40 GiB nvlink`. Pure.
+"""Where devices with so much free memory are now: `4x24`, `2 x 40 GiB nvlink`. Pure.
 
-Only devices that nobody uses count: not held by a lease, without others' processes, healthy, on a
-host that takes jobs. What does not do says why, so that an answer of "nowhere" names the nearest.
+Only unused devices count: not held by a lease, without others' processes, healthy, on a host that
+takes jobs. Places that do not fit come with a reason, so that an answer of "nowhere" names the
+nearest.
 """
 
 from __future__ import annotations
@@ -67,13 +68,13 @@ class Answer:
 
 def read(text: str) -> Ask:
     """Read `4x24`, `4 x 24GiB nvlink` or `24`; ValueError, worded for a person, when it is none."""
-    found = _ASKED.match(text)
-    if found is None:
+    match = _ASKED.match(text)
+    if match is None:
         raise ValueError("Write how many and how much: 4x24, or 2 x 40 GiB nvlink.")
-    count, gib = int(found[1] or 1), float(found[2])
+    count, gib = int(match[1] or 1), float(match[2])
     if not 1 <= count <= MOST or gib <= 0:
         raise ValueError(f"Ask for 1 to {MOST} devices and for more than 0 GiB.")
-    return Ask(count, gib, bool(found[3]))
+    return Ask(count, gib, bool(match[3]))
 
 
 def where(ask: Ask, snapshot: FleetSnapshot, held: Mapping[str, str]) -> Answer:
@@ -93,7 +94,7 @@ def where(ask: Ask, snapshot: FleetSnapshot, held: Mapping[str, str]) -> Answer:
         if (group := _group(free, ask.count, linked=ask.linked))
     ]
     if alone:
-        alone.sort(key=lambda found: found[0])
+        alone.sort(key=lambda option: option[0])
         return Answer(ask, tuple(place for _, place in alone))
     if not ask.linked and sum(count for count, _, _ in usable) >= ask.count:
         return Answer(ask, _spread(ask.count, usable), together=True)
@@ -149,8 +150,8 @@ def _island(free: Sequence[Device], count: int) -> tuple[Device, ...]:
     return ()
 
 
-def _joined(one: Device, other: Device) -> bool:
-    return any(peer.uuid == other.uuid and peer.kind.startswith("NV") for peer in one.peers)
+def _joined(device: Device, other: Device) -> bool:
+    return any(peer.uuid == other.uuid and peer.kind.startswith("NV") for peer in device.peers)
 
 
 def _spread(count: int, usable: Sequence[tuple[int, Host, list[Device]]]) -> tuple[Place, ...]:

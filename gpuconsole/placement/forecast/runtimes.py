@@ -1,18 +1,17 @@
 """How long a job will run, from runs that ended before it.
 
 The rule: past runs fall into groups, from the nearest to the most general: those of the same user,
-script, arguments and number of devices; of the user with that script; of the script, whoever ran
-it; of the user, whatever it was. The most general group with enough runs gives a first answer, the
-median of the logarithms of its run times. Each nearer group then draws that answer towards its own
-median, the further the more runs it has: by n of n + PULL, the weight that shrinks a group's mean
-to the whole's in a hierarchical model (the James-Stein estimator, with PULL for the ratio of the
-variances, which small labs cannot measure). Where nothing has enough runs nobody can tell, and no
-time is made up.
+script, arguments and number of devices; of the user with that script; of the script, of any user;
+of the user, any script. The most general group with enough runs provides a first answer, the median
+of the logarithms of its run times. Each nearer group then draws that answer towards its own median,
+the further the more runs it has: by n of n + PULL, the weight that shrinks a group's mean to the
+whole's in a hierarchical model (the James-Stein estimator, with PULL for the ratio of the
+variances, which small labs cannot measure). Where no group has enough runs there is no prediction.
 
 Logarithms, because run times spread over five orders of magnitude; medians, because a run that
-hung over a weekend must not teach; user and name first, because on published traces both tell
-most of what can be told before a start (the rolling estimate of the Helios study uses no more).
-The spread starts as wide as the errors that were found for published predictors, a factor of
+hung over a weekend must not teach; user and name first, because on published traces both explain
+most of what can be predicted before a start (the rolling estimate of the Helios study uses no
+more). The spread starts as wide as the errors that were found for published predictors, a factor of
 e**2, and narrows with the runs of the nearest groups.
 """
 
@@ -95,7 +94,7 @@ class Prediction:
         return max(0.0, self.run_time_s * exp(self.spread * end) - elapsed_s)
 
     def sentence(self) -> str:
-        """Return what a person is told."""
+        """Return the sentence shown to users."""
         low, high = format_duration(round(self.low_s)), format_duration(round(self.high_s))
         about = format_duration(round(self.run_time_s))
         return msg(
@@ -126,7 +125,7 @@ class _Group:
         """Return median and standard deviation of the logarithms."""
         if self.middle is None:
             self.middle = median(self.logs)
-            away = median(abs(one - self.middle) for one in self.logs)
+            away = median(abs(log - self.middle) for log in self.logs)
             self.deviation = _TO_DEVIATION * away
         return self.middle, self.deviation
 
@@ -168,20 +167,20 @@ class RunTimes:
         general = _keys(user, script, args, devices, digest)
         here = (_on_model(user, script, args, devices, model),) if model else ()
         keys = (*here, *general)
-        found = [(key, self._groups[key]) for key in keys if key in self._groups]
+        groups = [(key, self._groups[key]) for key in keys if key in self._groups]
         # The user's own run with these arguments says much, even when it was the only one.
         least = {keys[0]: 1, general[0]: 1}
-        while found and len(found[-1][1].logs) < least.get(found[-1][0], ENOUGH):
-            found.pop()
-        if not found:
+        while groups and len(groups[-1][1].logs) < least.get(groups[-1][0], ENOUGH):
+            groups.pop()
+        if not groups:
             return None
-        middle, spread = found[-1][1].figures()
-        spread = _mixed(spread, PRIOR_SPREAD, len(found[-1][1].logs))
-        for _, group in reversed(found[:-1]):
+        middle, spread = groups[-1][1].figures()
+        spread = _mixed(spread, PRIOR_SPREAD, len(groups[-1][1].logs))
+        for _, group in reversed(groups[:-1]):
             own, deviation = group.figures()
             middle = _mixed(own, middle, len(group.logs))
             spread = _mixed(deviation, spread, len(group.logs))
-        key, nearest = found[0]
+        key, nearest = groups[0]
         runs = len(nearest.logs)
         return Prediction(exp(middle), max(LEAST_SPREAD, spread), runs, _source(key, runs, user))
 

@@ -46,8 +46,9 @@ def forecast(
 ) -> dict[str, Expected]:
     """Return by job when it should start, for all that should within the horizon.
 
-    Running jobs end as predicted; one of which nothing is known runs as long again as it has, and
-    a waiting one as long as usual. Nobody submits anything more, which favours all alike.
+    Running jobs end as predicted; without a prediction a running job takes as long again as it has
+    run, and a waiting one as long as usual. No further submissions are assumed, which favours all
+    alike.
     """
     mode = policy if isinstance(policy, Policy) else lab or Policy()
     board = Board.of(snapshot, holders)
@@ -56,15 +57,15 @@ def forecast(
     guess = any(holder.ends_at is None for holder in _running(board).values())
     shares = _Shares(requests, mode, usage)
     waiting = shares.ordered(requests, now)
-    found: dict[str, Expected] = {}
+    expected: dict[str, Expected] = {}
     profiles: dict[str, Profile] = {}
 
     def seen(request: Request) -> Profile:
-        made = profiles.get(request.job)
-        if made is None or (made.preference_ends or math.inf) <= moment:
+        job_profile = profiles.get(request.job)
+        if job_profile is None or (job_profile.preference_ends or math.inf) <= moment:
             own = policy if isinstance(policy, Policy) else policy[request.job]
-            made = profiles[request.job] = profile(request, board, own, moment, rules)
-        return made
+            job_profile = profiles[request.job] = profile(request, board, own, moment, rules)
+        return job_profile
 
     moment, failures = now, Failures()
     while waiting:
@@ -75,7 +76,7 @@ def forecast(
             request = start.request
             hosts = tuple(dict.fromkeys(cell.site.host.name for cell, _ in start.pick.chosen))
             sure = moment == now or not guess
-            found[request.job] = Expected(moment, hosts, not sure)
+            expected[request.job] = Expected(moment, hosts, not sure)
             shares.begin(request, moment)
             guess = guess or request.run_time_s is None
             heapq.heappush(ends, (moment + (request.run_time_s or USUAL_S), request.job))
@@ -91,7 +92,7 @@ def forecast(
             moment = _release(board, ends, now, shares)
             waiting = shares.ordered(waiting, moment)
         failures.clear()
-    return found
+    return expected
 
 
 class _Shares:

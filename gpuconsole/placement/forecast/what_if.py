@@ -23,7 +23,7 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A waiting job whose start would change; None means that none can be told."""
+    """A waiting job with a start that would change; None means unknown."""
 
     job: str
     name: str
@@ -84,11 +84,11 @@ def _asked_for(requests: Sequence[Request]) -> Counter[tuple[str, str]]:
 
 
 def with_labels_named(
-    found: Comparison, labels: Mapping[str, str], requests: Sequence[Request]
+    comparison: Comparison, labels: Mapping[str, str], requests: Sequence[Request]
 ) -> Comparison:
     """Return a comparison that names the labels of imagined hosts, and those that they lack."""
     lacking = [pair for pair in _asked_for(requests) if labels.get(pair[0]) != pair[1]]
-    return replace(found, labels=_words(labels.items()), lacking=_words(lacking))
+    return replace(comparison, labels=_words(labels.items()), lacking=_words(lacking))
 
 
 def _words(labels: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -161,51 +161,55 @@ def compare(
     )
 
 
-def sentences(change: str, found: Comparison) -> list[str]:
+def sentences(change: str, comparison: Comparison) -> list[str]:
     """Return what a comparison says in a few sentences."""
-    jobs = "1 job waits" if found.waiting == 1 else f"{found.waiting} jobs wait"
-    if not found.waiting:
+    jobs = "1 job waits" if comparison.waiting == 1 else f"{comparison.waiting} jobs wait"
+    if not comparison.waiting:
         return [msg("{change}: no job waits for a place, so nothing would change.", change=change)]
-    lines = [f"{change}: {jobs}; {len(found.moved)} would start at another time."]
-    if not found.seen:
+    lines = [f"{change}: {jobs}; {len(comparison.moved)} would start at another time."]
+    if not comparison.seen:
         unseen = "no host has shown its devices yet"
         lines = (
             [*lines, f"This is of new devices alone: {unseen}."]
-            if found.moved
+            if comparison.moved
             else [f"{change}: {jobs}; {unseen}."]
         )
-    lines += _label_sentences(found)
-    lines += _untold(found)
-    if found.mean_before_s is not None and found.mean_after_s is not None and found.moved:
+    lines += _label_sentences(comparison)
+    lines += _untold(comparison)
+    if (
+        comparison.mean_before_s is not None
+        and comparison.mean_after_s is not None
+        and comparison.moved
+    ):
         lines.append(
-            f"The mean wait from now would go from {format_duration(found.mean_before_s)}"
-            f" to {format_duration(found.mean_after_s)}."
+            f"The mean wait from now would go from {format_duration(comparison.mean_before_s)}"
+            f" to {format_duration(comparison.mean_after_s)}."
         )
-    if found.guess:
+    if comparison.guess:
         lines.append("The lengths of some jobs are not known: these are guesses.")
     return lines
 
 
-def _label_sentences(found: Comparison) -> list[str]:
+def _label_sentences(comparison: Comparison) -> list[str]:
     """Say which labels imagined hosts were given, and which of those asked for they lack."""
     lines = []
-    if found.labels:
+    if comparison.labels:
         lines.append(
-            msg("The new hosts are given the labels {labels}.", labels=", ".join(found.labels))
+            msg("The new hosts are given the labels {labels}.", labels=", ".join(comparison.labels))
         )
-    if found.lacking:
+    if comparison.lacking:
         lines.append(
             msg(
                 "They lack labels that other jobs ask for: {labels}.",
-                labels=", ".join(found.lacking),
+                labels=", ".join(comparison.lacking),
             )
         )
     return lines
 
 
-def _untold(found: Comparison) -> list[str]:
+def _untold(comparison: Comparison) -> list[str]:
     """Say of how many jobs nothing tells when they could start, where there are such."""
-    before, after = found.untold_before, found.untold_after
+    before, after = comparison.untold_before, comparison.untold_after
     if not before and not after:
         return []
     if before != after:
@@ -213,7 +217,7 @@ def _untold(found: Comparison) -> list[str]:
             f"Without the change {before} of them {_have(before)} no estimate, with it {after}:"
             f" no start within {_HORIZON} can be foreseen of those."
         ]
-    who = "It" if found.waiting == 1 else f"{after} of them"
+    who = "It" if comparison.waiting == 1 else f"{after} of them"
     return [f"{who} {_have(after)} no estimate: no start within {_HORIZON} can be foreseen."]
 
 
@@ -247,4 +251,4 @@ def _device(snapshot: FleetSnapshot, model: str) -> Device:
 
 
 def _backend(word: str) -> Backend | None:
-    return next((known for known in get_args(Backend) if known == word), None)
+    return next((backend for backend in get_args(Backend) if backend == word), None)

@@ -47,12 +47,12 @@ class Search:
     def ask(self, dice: Normal) -> list[Point]:
         """Return a population of points to try, in pairs on opposite sides of the mean: what is
         good on one side should be bad on the other, which chance is not."""
-        deviations = [self.width * sqrt(one) for one in self._variances]
+        deviations = [self.width * sqrt(variance) for variance in self._variances]
         steps = [
             [d * dice.gauss(0.0, 1.0) for d in deviations] for _ in range(self.population // 2)
         ]
         return [
-            tuple(m + side * one for m, one in zip(self.mean, step, strict=True))
+            tuple(m + side * deviation for m, deviation in zip(self.mean, step, strict=True))
             for side in (1.0, -1.0)
             for step in steps
         ]
@@ -68,7 +68,7 @@ class Search:
             [(x - m) / self.width for x, m in zip(point, self.mean, strict=True)] for point in best
         ]
         move = [sum(w * s[i] for w, s in zip(weights, steps, strict=True)) for i in range(size)]
-        self.mean = [m + self.width * one for m, one in zip(self.mean, move, strict=True)]
+        self.mean = [m + self.width * movement for m, movement in zip(self.mean, move, strict=True)]
         self._widen(move, size, effective)
         self._shape(move, steps, weights, size, effective)
 
@@ -78,8 +78,8 @@ class Search:
         damping = 1.0 + 2.0 * max(0.0, sqrt((effective - 1.0) / (size + 1.0)) - 1.0) + pace
         gain = sqrt(pace * (2.0 - pace) * effective)
         self._path = [
-            (1.0 - pace) * p + gain * one / sqrt(v)
-            for p, one, v in zip(self._path, move, self._variances, strict=True)
+            (1.0 - pace) * p + gain * movement / sqrt(v)
+            for p, movement, v in zip(self._path, move, self._variances, strict=True)
         ]
         expected = sqrt(size) * (1.0 - 1.0 / (4.0 * size) + 1.0 / (21.0 * size * size))
         length = sqrt(sum(p * p for p in self._path))
@@ -97,7 +97,8 @@ class Search:
         pace = 4.0 / (size + 4.0)
         gain = sqrt(pace * (2.0 - pace) * effective)
         self._long_path = [
-            (1.0 - pace) * p + gain * one for p, one in zip(self._long_path, move, strict=True)
+            (1.0 - pace) * p + gain * movement
+            for p, movement in zip(self._long_path, move, strict=True)
         ]
         faster = (size + 2.0) / 3.0  # a diagonal has fewer numbers to learn than a full matrix
         rank_one = min(0.5, faster * 2.0 / ((size + 1.3) ** 2 + effective))
@@ -114,7 +115,7 @@ class Search:
 def _weights(population: int) -> list[float]:
     half = population // 2
     raw = [log(half + 0.5) - log(rank) for rank in range(1, half + 1)]
-    return [one / sum(raw) for one in raw]
+    return [weight / sum(raw) for weight in raw]
 
 
 def search(

@@ -27,7 +27,7 @@ LARGEST_NEED_MIB = 81920.0
 
 def folded(weights: Mapping[str, float], factors: tuple[float, ...]) -> tuple[float, ...]:
     """Return what each of `PLACE_TERMS` adds for one job: its own weight, and those of its products
-    times the `FACTORS` of the job at hand."""
+    times the `FACTORS` of that job."""
     return tuple(
         weights.get(term, 0.0)
         + sum(

@@ -62,21 +62,21 @@ class Verdict:
         )
 
     def sentence(self) -> str:
-        """Return what a person is told."""
+        """Return the sentence shown to users."""
         gain = 1.0 - self.mean_jct_ratio
         against = "shorter" if gain >= 0 else "longer"
-        told = msg(
+        text = msg(
             "In {n} replays of held-out history rl_based made jobs {percent} {against_word}"
             " (± {error}) than weighted, a gain with a probability of {certainty}",
             n=self.plays, percent=f"{abs(gain):.1%}", against_word=against,
             error=f"{self.error:.1%}", certainty=f"{self.certainty:.0%}",
         )  # fmt: skip
         if self.passed:
-            return told + ", so it ranks."
+            return text + ", so it ranks."
         if gain >= MARGIN and self.p99_wait_ratio > 1.0 + WAIT_MARGIN:
             longer = f"{self.p99_wait_ratio - 1.0:.0%}"
-            told = sentences(told, msg("and the longest waits {percent} longer", percent=longer))
-        return told + msg(
+            text = sentences(text, msg("and the longest waits {percent} longer", percent=longer))
+        return text + msg(
             "; {percent} and {certainty} are asked for in {n} replays or more, so the weighted"
             " policy ranks.",
             percent=f"{MARGIN:.1%}", certainty=f"{CERTAINTY:.0%}", n=LEAST_PLAYS,

@@ -20,7 +20,8 @@ def trace_of(jobs: Iterable[Job], models: Mapping[str, str]) -> Trace:
     """Return what ended of a journal as a trace, in order of submission; it may be empty.
 
     Every job that ran to an end of its own or of its user's counts, by its last attempt; `models`
-    maps device UUIDs to models, by whose mean speed run times become those of the reference device.
+    maps device UUIDs to models; their mean speed converts run times to those of the reference
+    device.
     """
     rows = []
     for job in jobs:
@@ -49,7 +50,7 @@ def trace_of(jobs: Iterable[Job], models: Mapping[str, str]) -> Trace:
 
 def lab_of(snapshot: FleetSnapshot) -> Lab:
     """Return the hosts of a fleet as they were last seen; those never seen are left out."""
-    hosts = [made for host in snapshot.hosts if host.devices for made in _hosts(host)]
+    hosts = [lab_host for host in snapshot.hosts if host.devices for lab_host in _hosts(host)]
     silent = [host.name for host in snapshot.hosts if not host.devices]
     notes = (f"Hosts whose devices were never seen are left out: {', '.join(silent)}.",)
     return Lab("this lab", tuple(hosts), assumptions=notes if silent else ())
@@ -62,10 +63,10 @@ def _hosts(host: Host) -> list[LabHost]:
         if device.memory_total_mib is not None and not device.mig:
             key = (device.model, device.memory_total_mib, device.backend)
             groups.setdefault(key, []).append(device)
-    made = []
+    hosts = []
     for number, ((model, memory, backend), devices) in enumerate(groups.items(), 1):
         spec = Catalogue.load().lookup(model, memory, backend)
-        made.append(
+        hosts.append(
             LabHost(
                 host.name if len(groups) == 1 else f"{host.name}/{number}",
                 model,
@@ -78,11 +79,11 @@ def _hosts(host: Host) -> list[LabHost]:
                 host.labels,
             )
         )
-    return made
+    return hosts
 
 
 def _speed(attempt: Attempt, backend: str, models: Mapping[str, str]) -> float:
-    """Return the mean speed of the model that an attempt had; 1 where nobody knows it."""
+    """Return the mean speed of the model that an attempt had; 1 if unknown."""
     seen = Counter(models[uuid] for uuid in attempt.device_uuids if uuid in models)
     if not seen:
         return 1.0

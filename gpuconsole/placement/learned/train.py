@@ -52,7 +52,7 @@ Going = Callable[[Step], bool]
 
 
 def learned_of(point: Sequence[float]) -> Learned:
-    """Return the weights that a point of the search stands for."""
+    """Return the weights that a point of the search represents."""
     names = len(PLACE_FEATURES)
     return Learned(
         dict(zip(PLACE_FEATURES, point[:names], strict=True)),
@@ -61,7 +61,7 @@ def learned_of(point: Sequence[float]) -> Learned:
 
 
 def point_of(learned: Learned) -> Point:
-    """Return the point of the search that stands for weights."""
+    """Return the point of the search that represents weights."""
     return (
         *(learned.place.get(name, 0.0) for name in PLACE_FEATURES),
         *(learned.order.get(name, 0.0) for name in ORDER_FEATURES),
@@ -84,8 +84,8 @@ def train(
     """
     course = _Course(lab, windows, base, dice, going_on)
     begin = point_of(start or Learned())
-    found = search(course.losses, begin, WIDTH, dice, rounds)
-    return learned_of(course.better(begin, found)), course.rounds
+    best = search(course.losses, begin, WIDTH, dice, rounds)
+    return learned_of(course.better(begin, best)), course.rounds
 
 
 def replay(
@@ -96,20 +96,20 @@ def replay(
     dice: Dice,
     heard: Callable[[float], None] = lambda share: None,
 ) -> Verdict:
-    """Return what held-out windows say of weights; `heard` is told the share done."""
+    """Return what held-out windows say of weights; `heard` is called with the fraction done."""
     trained = replace(base, name="rl_based", learned=learned)
     plays: tuple[list[Play], list[Play]] = ([], [])
     for number, window in enumerate(windows, 1):
-        for policy, found in zip((base, trained), plays, strict=True):
-            found.append(play(lab, window, policy, dice))
+        for policy, policy_plays in zip((base, trained), plays, strict=True):
+            policy_plays.append(play(lab, window, policy, dice))
         heard(number / len(windows))
     return judge(*plays)
 
 
 def play(lab: Lab, window: Workload, policy: Policy, dice: Dice) -> Play:
     """Play one window; jobs that never end count with the figures of those that do."""
-    found = metrics(simulate(lab, window, policy, dice))
-    return Play(found.mean_jct_s or 0.0, found.p99_wait_s or 0.0)
+    result = metrics(simulate(lab, window, policy, dice))
+    return Play(result.mean_jct_s or 0.0, result.p99_wait_s or 0.0)
 
 
 class _Course:
@@ -133,7 +133,7 @@ class _Course:
         numbers = list(range(len(self._windows)))
         self._dice.shuffle(numbers)
         chosen = numbers[:WINDOWS_EACH]
-        found = []
+        losses = []
         for point in points:
             policy = replace(self._base, learned=learned_of(point))
             total = 0.0
@@ -142,29 +142,29 @@ class _Course:
                     return None
                 total += self._cost(number, policy) - self._of_weighted(number)
                 self._plays += 1
-            found.append(total / len(chosen) + MODESTY * sum(one * one for one in point))
+            losses.append(total / len(chosen) + MODESTY * sum(weight * weight for weight in point))
         self.rounds += 1
-        self._loss = sum(found) / len(found)
-        return found
+        self._loss = sum(losses) / len(losses)
+        return losses
 
-    def better(self, one: Point, other: Point) -> Point:
+    def better(self, point: Point, other: Point) -> Point:
         """Return the other point where it beats the one by more than the error of that, in pairs
         over all windows: the rounds of a search see few of them."""
-        if one == other:
-            return one
+        if point == other:
+            return point
         numbers = range(len(self._windows))
         costs = [
             [
                 self._cost(number, replace(self._base, learned=learned_of(point)))
                 for number in numbers
             ]
-            for point in (one, other)
+            for point in (point, other)
         ]
         gains = [first - second for first, second in zip(*costs, strict=True)]
         mean = fsum(gains) / len(gains)
         spread = fsum((gain - mean) ** 2 for gain in gains)
         error = sqrt(spread / (len(gains) * max(1, len(gains) - 1)))
-        return other if mean > error else one
+        return other if mean > error else point
 
     def _of_weighted(self, number: int) -> float:
         if number not in self._weighted:
@@ -172,5 +172,7 @@ class _Course:
         return self._weighted[number]
 
     def _cost(self, number: int, policy: Policy) -> float:
-        found = play(self._lab, self._windows[number], policy, self._dice)
-        return log(max(1.0, found.mean_jct_s)) + WAIT_WEIGHT * log(1.0 + found.p99_wait_s / 3600.0)
+        result = play(self._lab, self._windows[number], policy, self._dice)
+        return log(max(1.0, result.mean_jct_s)) + WAIT_WEIGHT * log(
+            1.0 + result.p99_wait_s / 3600.0
+        )

@@ -101,7 +101,7 @@ class Origin:
     rounds: int
 
     def sentence(self) -> str:
-        """Return what a person is told."""
+        """Return the sentence shown to users."""
         return msg(
             "trained on {n} jobs of {trace}, {lab}, {when}.",
             n=f"{self.jobs:,}", trace=self.trace, lab=self.lab, when=self.at[:10],
@@ -119,7 +119,7 @@ class Trained:
     def usable(self, models: Collection[str]) -> tuple[Learned | None, str]:
         """Return the weights where `rl_based` may use them, else None and a sentence why not.
 
-        `models` has the model of each device of the lab at hand: weights know only those that they
+        `models` has the model of each device of this lab: weights know only those that they
         were trained with, and no lab that is much larger.
         """
         strange = sorted(set(models) - set(self.origin.models))
@@ -178,12 +178,12 @@ def read(path: Path) -> Trained:
 def parse(text: str, source: str) -> Trained:
     """Read weights from text; `source` is the name that errors give to it."""
     document = parse_document(text, source, WeightsSection)
-    found = document.value
-    _check(document, "place", found.place, PLACE_FEATURES)
-    _check(document, "order", found.order, ORDER_FEATURES)
-    trained, replay = found.trained, found.replay
+    weights = document.value
+    _check(document, "place", weights.place, PLACE_FEATURES)
+    _check(document, "order", weights.order, ORDER_FEATURES)
+    trained, replay = weights.trained, weights.replay
     return Trained(
-        Learned(found.place, found.order, found.place_clip, found.order_clip),
+        Learned(weights.place, weights.order, weights.place_clip, weights.order_clip),
         Origin(
             trained.at,
             trained.trace,

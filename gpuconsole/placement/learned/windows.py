@@ -84,7 +84,7 @@ def _windows(
 ) -> tuple[Workload, ...]:
     begin, end = span
     days = min(MOST_DAYS, end - begin)
-    found: list[Workload] = []
+    workloads: list[Workload] = []
     number = 0
     while number < most and days > 0:
         # Windows stand evenly over the span, and may overlap where it is short.
@@ -96,15 +96,15 @@ def _windows(
             min(1.0, days / 4),
             SIGMAS[number // max(1, len(loads)) % len(SIGMAS)],
         )
-        made = _built(trace, lab, cut, dice, f"{begin:g}/{number}")
-        if made is not None and len(made.jobs) > 1.5 * MOST_JOBS and days > 1.0:
-            days = max(1.0, days * MOST_JOBS / len(made.jobs))
-            found, number = [], 0
+        workload = _built(trace, lab, cut, dice, f"{begin:g}/{number}")
+        if workload is not None and len(workload.jobs) > 1.5 * MOST_JOBS and days > 1.0:
+            days = max(1.0, days * MOST_JOBS / len(workload.jobs))
+            workloads, number = [], 0
             continue
-        if made is not None and len(made.jobs) >= FEWEST_JOBS:
-            found.append(made)
+        if workload is not None and len(workload.jobs) >= FEWEST_JOBS:
+            workloads.append(workload)
         number += 1
-    return tuple(found)
+    return tuple(workloads)
 
 
 def _built(

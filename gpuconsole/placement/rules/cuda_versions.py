@@ -16,8 +16,8 @@ Version = tuple[int, ...]
 
 def version(text: str) -> Version:
     """Return a version's numbers; () where the text is none."""
-    found = re.match(r"\d{1,6}(?:\.\d{1,6}){0,3}", text.strip())
-    return () if found is None else tuple(int(part) for part in found[0].split("."))
+    match = re.match(r"\d{1,6}(?:\.\d{1,6}){0,3}", text.strip())
+    return () if match is None else tuple(int(part) for part in match[0].split("."))
 
 
 def text(numbers: Version) -> str:
@@ -41,13 +41,13 @@ def first_driver(cuda: Version) -> Version | None:
     return drivers().get(cuda[:1]) or drivers().get(cuda[:2])
 
 
-def runs(wanted: Version, driver: Version, known: Version) -> bool:
-    """Tell whether a driver that offers the CUDA version `known` runs a toolkit; one of which
+def runs(wanted: Version, driver: Version, runtime: Version) -> bool:
+    """Tell whether a driver that offers the CUDA version `runtime` runs a toolkit; one of which
     nothing is known may."""
-    if known and known[:2] >= wanted[:2]:
+    if runtime and runtime[:2] >= wanted[:2]:
         return True
     first = first_driver(wanted)
     if driver and first is not None:
         return driver >= first
     # A major version that is not in the table: only the host's own word counts.
-    return not known or known[0] >= wanted[0]
+    return not runtime or runtime[0] >= wanted[0]

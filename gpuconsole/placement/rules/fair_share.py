@@ -51,7 +51,7 @@ class Meter:
         growth = self._growth(began)
         for tally in (self._tallies.setdefault(name, _Tally()), self._all):
             tally.devices -= devices
-            # With nobody left the sum is 0, whatever rounding says.
+            # Without running devices the sum is exactly 0, despite rounding.
             tally.begun = tally.begun - devices * growth if tally.devices else 0.0
             tally.ended += devices * max(0.0, now - growth)
 
@@ -65,7 +65,7 @@ class Meter:
         return self._faded(self._all, now)
 
     def names(self, now: float) -> list[str]:
-        """Return those whose use still counts."""
+        """Return those with use that still counts."""
         return [
             name
             for name, tally in self._tallies.items()
@@ -109,7 +109,7 @@ class Share:
         return self.used / self.due - 1.0 if self.due > 0 else (1.0 if self.used > 0 else 0.0)
 
     def sentence(self) -> str:
-        """Return what a person is told."""
+        """Return the sentence shown to users."""
         word = "above" if self.over > 0.05 else "below" if self.over < -0.05 else "at"
         return (
             f"{self.name} had {self.used:.0%} of recent use, {word} the {self.due:.0%} that are"
@@ -152,11 +152,11 @@ class Usage:
 
     def end(self, job: str, at: float) -> None:
         """Note that a job has given its devices back; one that held none changes nothing."""
-        found = self._running.pop(job, None)
-        if found is None:
+        run = self._running.pop(job, None)
+        if run is None:
             return
         self._asked_at = None
-        user, account, devices, began = found
+        user, account, devices, began = run
         self._users.end(user, devices, began, max(began, at))
         if account:
             self._accounts.end(account, devices, began, max(began, at))
@@ -173,12 +173,12 @@ class Usage:
         """Return the share that decides: the user's, or the account's where that is worse."""
         if now != self._asked_at:
             self._asked, self._asked_at = {}, now
-        found = self._asked.get((user, account))
-        if found is None:
+        share = self._asked.get((user, account))
+        if share is None:
             own = self.user(user, now)
             theirs = self.account(account, now) if account else own
-            found = self._asked[user, account] = theirs if theirs.over > own.over else own
-        return found
+            share = self._asked[user, account] = theirs if theirs.over > own.over else own
+        return share
 
     def overuse(self, user: str, account: str, now: float) -> float:
         """Return by how much that share is beyond its due: see `Share.over`."""
@@ -189,7 +189,7 @@ def _share(meter: Meter, shares: Mapping[str, float], name: str, now: float) -> 
     total = meter.total(now)
     # In one order, so that rounding is the same in every process.
     present = sorted({*meter.names(now), name})
-    weight = sum(shares.get(one, 1.0) for one in present)
+    weight = sum(shares.get(name, 1.0) for name in present)
     due = shares.get(name, 1.0) / weight if weight > 0 else 0.0
     used = meter.used(name, now) / total if total > _FORGOTTEN_S else due
     return Share(name, used, due)

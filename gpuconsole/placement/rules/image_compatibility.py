@@ -94,7 +94,8 @@ def image_fault(
 def image_note(
     task_backend: str, image: str, image_facts: ImageFacts | None, host_facts: HostFacts
 ) -> str:
-    """Return what could not be told about an image on a host, or holds with a limit; "" if none."""
+    """Return what is uncertain about an image on a host, or holds with a limit; "" if nothing
+    is."""
     if task_backend == "cpu":
         return ""
     if not image_backend(image, image_facts):
@@ -112,17 +113,17 @@ def image_note(
             f"Paddle in the image is built for CUDA {text(built[:2])}, beside a toolkit of CUDA"
             f" {text(wanted[:2])}: custom operators that are compiled there may not load."
         )
-    driver, known = version(host_facts.driver_version), version(host_facts.runtime_version)
+    driver, runtime = version(host_facts.driver_version), version(host_facts.runtime_version)
     if wanted is None:
         return msg("The CUDA version that {image} needs is unknown.", image=image)
-    if not driver and not known:
+    if not driver and not runtime:
         return "The host does not say which driver it has."
-    if known and wanted[:2] > known[:2]:
+    if runtime and wanted[:2] > runtime[:2]:
         return (
-            f"The image's CUDA {text(wanted[:2])} is newer than the {text(known[:2])} of the"
+            f"The image's CUDA {text(wanted[:2])} is newer than the {text(runtime[:2])} of the"
             f" host's driver {host_facts.driver_version}: it runs by minor version compatibility,"
             " without what only the newer driver has."
-            if wanted[0] == known[0]
+            if wanted[0] == runtime[0]
             else f"The image's CUDA {text(wanted[:2])} runs under driver"
             f" {host_facts.driver_version} by its compatibility libraries, on data-centre cards"
             " alone."
@@ -152,14 +153,14 @@ def cuda_version(image: str, facts: ImageFacts | None) -> Version | None:
     if len(said) >= 2:
         return said
     name = image.partition("@")[0].lower()
-    found = _CUDA.search(name) or _CUDA_IMAGE.search(name)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _CUDA.search(name) or _CUDA_IMAGE.search(name)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def paddle_version(image: str) -> str:
     """Return the version of Paddle that an image's tag names, as Paddle's own do; "" for others."""
-    found = _PADDLE.search(image.partition("@")[0].lower())
-    return found[1] if found else ""
+    match = _PADDLE.search(image.partition("@")[0].lower())
+    return match[1] if match else ""
 
 
 def _paddle_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
@@ -184,18 +185,18 @@ def _with_driver(wanted: Version) -> str:
 
 
 def _cuda_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
-    driver, known = version(host.driver_version), version(host.runtime_version)
+    driver, runtime = version(host.driver_version), version(host.runtime_version)
     demand = "" if facts is None else facts.env.get("NVIDIA_REQUIRE_CUDA", "")
     if facts is not None and facts.env.get("NVIDIA_DISABLE_REQUIRE", "") not in ("", "0", "false"):
         demand = ""
     if demand:
-        if _demand(demand, driver, known) is not Held.NO:
+        if _demand(demand, driver, runtime) is not Held.NO:
             return ""
         least = re.search(r"cuda>=([\d.]+)", demand)
         wants = f"CUDA {least[1]}" if least else "another driver"
         return f"The image {image} asks for {wants}; {_driver_words(host)}."
     wanted = cuda_version(image, facts)
-    if wanted is None or runs(wanted, driver, known):
+    if wanted is None or runs(wanted, driver, runtime):
         return ""
     return msg(
         "The image {image} needs CUDA {version}; {driver_text}.",
@@ -205,23 +206,25 @@ def _cuda_fault(image: str, facts: ImageFacts | None, host: HostFacts) -> str:
     )
 
 
-def _demand(text: str, driver: Version, known: Version) -> Held:
+def _demand(text: str, driver: Version, runtime: Version) -> Held:
     """Return whether one of the alternatives holds; the toolkit's rule for NVIDIA_REQUIRE_CUDA."""
     best = Held.NO
     for alternative in text.split()[:256]:
-        conditions = [_condition(one, driver, known) for one in alternative.split(",")]
+        conditions = [
+            _condition(condition, driver, runtime) for condition in alternative.split(",")
+        ]
         best = max(best, min(conditions, key=lambda held: held.value), key=lambda held: held.value)
     return best
 
 
-def _condition(text: str, driver: Version, known: Version) -> Held:
-    found = _CONDITION.fullmatch(text)
-    have = {"cuda": known, "driver": driver}.get(found[1], ()) if found else ()
-    wanted = version(found[3]) if found else ()
-    if found is None or not have or not wanted:
+def _condition(text: str, driver: Version, runtime: Version) -> Held:
+    match = _CONDITION.fullmatch(text)
+    have = {"cuda": runtime, "driver": driver}.get(match[1], ()) if match else ()
+    wanted = version(match[3]) if match else ()
+    if match is None or not have or not wanted:
         return Held.PERHAPS
     # As the toolkit does: as many parts are compared as the demand names.
-    have, sign = have[: len(wanted)], found[2]
+    have, sign = have[: len(wanted)], match[2]
     holds = {
         ">=": have >= wanted,
         "<=": have <= wanted,

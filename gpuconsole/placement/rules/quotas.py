@@ -55,7 +55,7 @@ class Window:
     labels: Mapping[str, str] = field(default_factory=dict)
     """A task that asks for all of these may use it too."""
     clear_s: float = 0.0
-    """For so long before, nothing starts there whose run time nobody can tell."""
+    """For so long (s) before it, jobs of unknown run time do not start there."""
 
     def span(self, now: float) -> tuple[float, float] | None:
         """Return beginning and end of the time that is on or comes next; None when it is over."""
@@ -92,7 +92,7 @@ class Refusal:
     code: Literal["quota", "host-quota", "window"]
     sentence: str
     lifts_at: float | None = None
-    """When this is expected to be otherwise; None when nobody can tell."""
+    """When this is expected to end; None if unknown."""
 
 
 @dataclass(slots=True)
@@ -137,22 +137,22 @@ class Use:
 
     def end(self, job: str, at: float) -> None:
         """Note that a job has given its devices back; one that held none changes nothing."""
-        found = self._running.pop(job, None)
-        if found is None:
+        run = self._running.pop(job, None)
+        if run is None:
             return
-        self._count(found, -1)
+        self._count(run, -1)
         for kind in _KINDS:
-            if name := found.name(kind):
+            if name := run.name(kind):
                 for period in _PERIODS:
-                    self._add(kind, name, period, found, at)
+                    self._add(kind, name, period, run, at)
 
     def copy(self) -> Use:
         """Return a copy that may be led on by itself."""
-        made = Use()
-        made._running = {job: replace(one) for job, one in self._running.items()}
-        made._held = dict(self._held)
-        made._had = dict(self._had)
-        return made
+        copy = Use()
+        copy._running = {job: replace(run) for job, run in self._running.items()}
+        copy._held = dict(self._held)
+        copy._had = dict(self._had)
+        return copy
 
     def devices(self, kind: Kind, name: str) -> int:
         """Return the devices that a user or an account holds now."""
@@ -164,18 +164,18 @@ class Use:
         begun, seconds = self._had.get((kind, name, period), (since, 0.0))
         ended = seconds if begun == since else 0.0
         running = sum(
-            one.devices * max(0.0, now - max(since, one.began))
-            for one in self._running.values()
-            if one.name(kind) == name
+            run.devices * max(0.0, now - max(since, run.began))
+            for run in self._running.values()
+            if run.name(kind) == name
         )
         return (ended + running) / _HOUR_S
 
     def next_end(self, kind: Kind, name: str, spare: int) -> float | None:
         """Return when so many devices of a user or an account should have come free."""
         ends = sorted(
-            (one.ends_at, one.devices)
-            for one in self._running.values()
-            if one.name(kind) == name and one.ends_at is not None
+            (run.ends_at, run.devices)
+            for run in self._running.values()
+            if run.name(kind) == name and run.ends_at is not None
         )
         for moment, devices in ends:
             spare -= devices
@@ -183,19 +183,19 @@ class Use:
                 return moment
         return None
 
-    def _count(self, one: _Running, sign: int) -> None:
+    def _count(self, run: _Running, sign: int) -> None:
         for kind in _KINDS:
-            if name := one.name(kind):
-                self._held[kind, name] = self._held.get((kind, name), 0) + sign * one.devices
+            if name := run.name(kind):
+                self._held[kind, name] = self._held.get((kind, name), 0) + sign * run.devices
 
-    def _add(self, kind: Kind, name: str, period: Period, one: _Running, at: float) -> None:
+    def _add(self, kind: Kind, name: str, period: Period, run: _Running, at: float) -> None:
         since = period_start(period, at)
         begun, seconds = self._had.get((kind, name, period), (since, 0.0))
         if begun > since:
             return
         if begun < since:
             seconds = 0.0
-        seconds += one.devices * max(0.0, at - max(since, one.began))
+        seconds += run.devices * max(0.0, at - max(since, run.began))
         self._had[kind, name, period] = since, seconds
 
 
@@ -220,9 +220,9 @@ class Limits:
             present = use.devices(quota.kind, name)
             if held is not None:
                 present = max(present, held.get(f"{quota.kind}:{name}", 0))
-            found = _at_once(quota, name, request, use, present) or _hours(quota, name, use, now)
-            if found is not None:
-                return found
+            refusal = _at_once(quota, name, request, use, present) or _hours(quota, name, use, now)
+            if refusal is not None:
+                return refusal
         return None
 
     def kept(
@@ -235,9 +235,9 @@ class Limits:
                 continue
             if window.models and not any(has(model) for model in window.models):
                 continue
-            found = _reserved(window, request, now)
-            if found is not None:
-                return found
+            refusal = _reserved(window, request, now)
+            if refusal is not None:
+                return refusal
         return None
 
     def crowded(self, request: Request, host: str, held: int, count: int) -> Refusal | None:
@@ -270,7 +270,7 @@ class Limits:
         return None
 
     def _for(self, request: Request) -> Iterator[tuple[Quota, str]]:
-        """Give the quotas that hold for a job, with whose use counts."""
+        """Yield the quotas that apply to a job, each with the name for which use is counted."""
         if self.quotas:
             for quota in self._of("user", request.user) if request.user else ():
                 yield quota, request.user
@@ -360,20 +360,20 @@ def _reserved(window: Window, request: Request, now: float) -> Refusal | None:
     if span is None or window.admits(request):
         return None
     begins, ends = span
-    kept = f"Kept for {window.whom} ({window.name}) from {_at(begins)} to {_at(ends)}"
+    text = f"Kept for {window.whom} ({window.name}) from {_at(begins)} to {_at(ends)}"
     if now >= begins:
-        return Refusal("window", f"{kept}.", ends)
+        return Refusal("window", f"{text}.", ends)
     length = request.run_time_s
     if length is None:
         if begins - now > window.clear_s:
             return None
         left = format_duration(begins - now)
-        return Refusal("window", f"{kept}, which begins in {left}; the run time of this job"
+        return Refusal("window", f"{text}, which begins in {left}; the run time of this job"
                        " is unknown.", ends)  # fmt: skip
     if now + length <= begins:
         return None
     about = format_duration(length)
-    return Refusal("window", f"{kept}; this job should run {about} and would not be done.", ends)
+    return Refusal("window", f"{text}; this job should run {about} and would not be done.", ends)
 
 
 def _whose(quota: Quota) -> str:

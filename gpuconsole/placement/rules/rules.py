@@ -49,8 +49,8 @@ class LabRules:
             if running >= task.at_most:
                 return Ruling("sweep", _full_sweep(task.sweep, task.at_most, running))
         never = self.limits.never(request)
-        found = never or self.limits.refused(request, self.use, self.now, held)
-        return None if found is None else Ruling("quota", found.sentence)
+        refusal = never or self.limits.refused(request, self.use, self.now, held)
+        return None if refusal is None else Ruling("quota", refusal.sentence)
 
     def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
         """Return why a job may not use a host: see `Rules`. Where a window is for a model, a host
@@ -71,8 +71,8 @@ class LabRules:
         if unsuited:
             return Ruling("image", unsuited)
         kinds = frozenset((device.model, device.memory_total_mib) for device in host.devices)
-        kept = self.limits.kept(request, host.name, lambda name: _has(kinds, name), self.now)
-        return None if kept is None else Ruling("window", kept.sentence)
+        refusal = self.limits.kept(request, host.name, lambda name: _has(kinds, name), self.now)
+        return None if refusal is None else Ruling("window", refusal.sentence)
 
 
 def _full_sweep(sweep: str, at_most: int, running: int) -> str:
@@ -91,13 +91,13 @@ def limits_of(settings: LabSettings) -> Limits:
     """Return the limits that a lab's settings name."""
     quotas = tuple(
         Quota(
-            name=one.user or one.account,
-            kind="user" if one.user else "account",
-            devices=one.devices,
-            device_hours=one.device_hours,
-            period=one.per,
+            name=quota.user or quota.account,
+            kind="user" if quota.user else "account",
+            devices=quota.devices,
+            device_hours=quota.device_hours,
+            period=quota.per,
         )
-        for one in settings.quotas
+        for quota in settings.quotas
     )
     windows = tuple(
         Window(

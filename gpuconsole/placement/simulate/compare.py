@@ -51,7 +51,9 @@ class Comparison:
             "sigma": self.cut.sigma,
             "seed": self.seed,
             "notes": list(self.notes),
-            "policies": [{**one.as_json(), "ratio": ratios(one, first)} for one in self.metrics],
+            "policies": [
+                {**metric.as_json(), "ratio": ratios(metric, first)} for metric in self.metrics
+            ],
         }
 
 
@@ -70,14 +72,14 @@ def compare(
     outcomes = []
     for policy in policies:
         # Hosts fail at the same moments under every policy.
-        found = simulate(
+        outcome = simulate(
             lab,
             workload,
             policy,
             dice("failures"),
             lambda share, name=policy.name: progress(name, share),  # type: ignore[misc]
         )
-        outcomes.append(found)
+        outcomes.append(outcome)
     figures = tuple(metrics(outcome) for outcome in outcomes)
     notes = [*workload.notes, *(policy.note for policy in policies if policy.note)]
     if any(policy.sharing for policy in policies):

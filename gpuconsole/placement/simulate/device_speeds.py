@@ -34,8 +34,8 @@ class JobClass:
 
 
 CLASSES: Mapping[str, JobClass] = {
-    one.name: one
-    for one in (
+    job_class.name: job_class
+    for job_class in (
         JobClass("vision", 0.45, 0.40, 0.15, 0.85),
         JobClass("language", 0.65, 0.25, 0.10, 0.70),
         JobClass("recommendation", 0.10, 0.50, 0.40, 0.75),
@@ -43,18 +43,18 @@ CLASSES: Mapping[str, JobClass] = {
     )
 }
 OVER_HOSTS = 0.8
-"""Speed that is left to a gang whose devices stand in several hosts."""
+"""Relative speed of a gang with devices in several hosts."""
 SOFTWARE: Mapping[str, float] = {"gpu": 1.0, "dcu": 0.7, "xpu": 0.5, "npu": 0.4}
 """Share of the nominal figures that a back end reaches, held against CUDA. Placeholders: with them
 an Ascend 910 has 0.7 to 0.8 of a V100, the middle of what is reported. Measured figures belong
 into the lab file."""
 UNKNOWN = 0.7
-"""Speed of a model whose figures nobody publishes."""
+"""Relative speed of a model without published figures."""
 
 
 def speeds(spec: Spec | None, backend: str) -> dict[str, float]:
     """Return the speed of a model for each class of job; 1 is the reference device."""
-    return {name: _speed(one, spec, backend) for name, one in CLASSES.items()}
+    return {name: _speed(job_class, spec, backend) for name, job_class in CLASSES.items()}
 
 
 def is_known(spec: Spec | None) -> bool:
@@ -71,17 +71,17 @@ def is_linked(spec: Spec | None) -> bool:
     return links.startswith(("NVLink", "HCCS", "XPULink", "Infinity")) and "bridge" not in links
 
 
-def _speed(one: JobClass, spec: Spec | None, backend: str) -> float:
+def _speed(job_class: JobClass, spec: Spec | None, backend: str) -> float:
     if spec is None or not is_known(spec):
         return UNKNOWN
     reference = Catalogue.load().lookup(REFERENCE)
     assert reference is not None
     matrix = _ratio(reference.rate_tflops, spec.rate_tflops)
     bandwidth = _ratio(reference.bandwidth_gb_s, spec.bandwidth_gb_s)
-    # Where one figure is missing the other stands for both.
+    # If one figure is missing the other is used for both.
     matrix, bandwidth = matrix or bandwidth or 1.0, bandwidth or matrix or 1.0
-    on_device = one.matrix * matrix + one.bandwidth * bandwidth
-    return 1.0 / (on_device / SOFTWARE.get(backend, 0.5) + one.host)
+    on_device = job_class.matrix * matrix + job_class.bandwidth * bandwidth
+    return 1.0 / (on_device / SOFTWARE.get(backend, 0.5) + job_class.host)
 
 
 def _ratio(reference: float | None, own: float | None) -> float | None:

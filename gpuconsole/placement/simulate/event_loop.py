@@ -27,7 +27,7 @@ SHARED_SPEED = ((60.0, 0.96), (100.0, 0.93), (130.0, 0.87), (160.0, 0.76))
 (percent): measured means of the slower of two (Lucid, ASPLOS 2023, 1,388 pairs)."""
 SHARED_LEAST = 0.64
 _REPORTS = 200
-"""How often progress is told, about."""
+"""Approximate number of progress reports."""
 _Kind = Literal["end", "mended", "arrival", "failure"]
 _AT_ONCE: dict[_Kind, int] = {"end": 0, "mended": 1, "failure": 2, "arrival": 3}
 """Order of what happens at one moment: devices come free before they are asked for."""
@@ -119,7 +119,7 @@ class _Run:
             for host in self.lab.hosts:
                 self._plan_failure(0.0, host.name)
         total = max(1, len(self.records))
-        step, told = max(1, total // _REPORTS), 0
+        step, reported = max(1, total // _REPORTS), 0
         while self._calendar and self.ended < total:
             now, _, _, kind, name, version = heapq.heappop(self._calendar)
             if kind == "arrival":
@@ -139,9 +139,9 @@ class _Run:
             self._start(now)
             if pending is None and not self.running and not self._mending:
                 break  # what still waits finds no place even in an idle lab
-            if self.ended - told >= step:
-                told = self.ended
-                progress(told / total)
+            if self.ended - reported >= step:
+                reported = self.ended
+                progress(reported / total)
         progress(1.0)
 
     def outcome(self) -> Outcome:
@@ -198,10 +198,12 @@ class _Run:
         """Let the engine pass over the line, and start what it says."""
         if not len(self.line) or not self.line.has_chance(now):
             return
-        found = queue_pass.run(self.board, self.line, self.policy, now, profiles=self.line.profile)
-        for start in found.started:
+        outcome = queue_pass.run(
+            self.board, self.line, self.policy, now, profiles=self.line.profile
+        )
+        for start in outcome.started:
             self._begin(start, now)
-        if found.started:
+        if outcome.started:
             self._note(now)
 
     def _begin(self, start: queue_pass.Start, now: float) -> None:
@@ -225,8 +227,8 @@ class _Run:
     def _pair(self, guest: _Running, host: _Running, now: float) -> None:
         speed = shared_speed(guest.record.job.utilization + host.record.job.utilization)
         guest.partner, host.partner = host, guest
-        for one in (guest, host):
-            self._change(one, speed, now)
+        for run in (guest, host):
+            self._change(run, speed, now)
 
     def _change(self, running: _Running, rate: float, now: float) -> None:
         """Go on at another speed from now."""
@@ -287,7 +289,7 @@ class _Run:
 
     def _fail(self, host: str, now: float) -> None:
         assert self.lab.failures is not None
-        hit = [one for one in self.running.values() if host in one.hosts]
+        hit = [run for run in self.running.values() if host in run.hosts]
         for running in hit:
             self._release(running, now)
             self.lost += 1

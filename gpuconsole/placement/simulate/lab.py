@@ -114,13 +114,13 @@ class Lab:
 
     def speed(self, job_class: str, hosts: Sequence[str], devices: int) -> float:
         """Return the speed of a job on devices of these hosts; the slowest sets the pace."""
-        one = CLASSES[job_class]
+        traits = CLASSES[job_class]
         slowest = inf
         for name in hosts:
             host = self.by_name[name]
             speed = host.speed[job_class]
             if devices > 1 and not host.linked:
-                speed *= one.unlinked
+                speed *= traits.unlinked
             slowest = min(slowest, speed)
         return slowest * (OVER_HOSTS if len(hosts) > 1 else 1.0)
 

@@ -51,8 +51,8 @@ class LabHostSection(Section):
     def _known_classes(self) -> LabHostSection:
         given = self.speed if isinstance(self.speed, dict) else {}
         if unknown := [name for name in given if name not in CLASSES]:
-            known = ", ".join(CLASSES)
-            raise ValueError(f"`speed` knows no class of job {unknown[0]!r}; there are {known}")
+            classes = ", ".join(CLASSES)
+            raise ValueError(f"`speed` knows no class of job {unknown[0]!r}; there are {classes}")
         return self
 
 

@@ -99,13 +99,13 @@ RATIOS = (
 
 def metrics(outcome: Outcome) -> Metrics:
     """Sum up a run."""
-    counted = [one for one in outcome.ran if one.job.counted]
-    done = [one for one in counted if one.ended_s is not None and one.started_s is not None]
-    completion = sorted((one.ended_s or 0.0) - one.job.submitted_s for one in done)
-    waits = sorted((one.started_s or 0.0) - one.job.submitted_s for one in done)
+    counted = [run for run in outcome.ran if run.job.counted]
+    done = [run for run in counted if run.ended_s is not None and run.started_s is not None]
+    completion = sorted((run.ended_s or 0.0) - run.job.submitted_s for run in done)
+    waits = sorted((run.started_s or 0.0) - run.job.submitted_s for run in done)
     held, working = shares(outcome, outcome.counted_from, outcome.last_arrival)
-    first = min((one.job.submitted_s for one in outcome.ran), default=0.0)
-    last = max((one.ended_s for one in outcome.ran if one.ended_s is not None), default=first)
+    first = min((run.job.submitted_s for run in outcome.ran), default=0.0)
+    last = max((run.ended_s for run in outcome.ran if run.ended_s is not None), default=first)
     return Metrics(
         outcome.policy,
         _mean(completion),
@@ -125,11 +125,11 @@ def metrics(outcome: Outcome) -> Metrics:
 
 def ratios(own: Metrics, first: Metrics) -> dict[str, float | None]:
     """Return each figure over that of another policy; None where either is missing or 0."""
-    found: dict[str, float | None] = {}
+    ratios_: dict[str, float | None] = {}
     for name in RATIOS:
         mine, other = getattr(own, name), getattr(first, name)
-        found[name] = mine / other if mine is not None and other else None
-    return found
+        ratios_[name] = mine / other if mine is not None and other else None
+    return ratios_
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
@@ -166,16 +166,19 @@ def curve(outcome: Outcome, parts: int) -> list[float]:
             sums[part] += before.held * (stop - begin)
             begin = stop
     whole = outcome.devices * step
-    return [one / whole if whole > 0 else 0.0 for one in sums]
+    return [value / whole if whole > 0 else 0.0 for value in sums]
 
 
 def by_user(outcome: Outcome) -> dict[str, float]:
     """Return each user's share of the device time held, largest first."""
     held: dict[str, float] = defaultdict(float)
-    for one in outcome.ran:
-        held[one.job.user] += one.held_s
+    for run in outcome.ran:
+        held[run.job.user] += run.held_s
     total = sum(held.values()) or 1.0
-    return {user: one / total for user, one in sorted(held.items(), key=lambda it: (-it[1], it[0]))}
+    return {
+        user: held_s / total
+        for user, held_s in sorted(held.items(), key=lambda it: (-it[1], it[0]))
+    }
 
 
 def _spans(busy: Sequence[Busy], begin: float, end: float) -> Iterable[tuple[Busy, float]]:
@@ -192,10 +195,10 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _fairness(done: Sequence[Ran]) -> float | None:
     served: Mapping[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for one in done:
-        sums = served[one.job.user]
-        sums[0] += (one.ended_s or 0.0) - (one.started_s or 0.0)
-        sums[1] += (one.ended_s or 0.0) - one.job.submitted_s
+    for run in done:
+        sums = served[run.job.user]
+        sums[0] += (run.ended_s or 0.0) - (run.started_s or 0.0)
+        sums[1] += (run.ended_s or 0.0) - run.job.submitted_s
     values = [run / total for run, total in served.values() if total > 0]
     squares = math.fsum(value * value for value in values)
     return math.fsum(values) ** 2 / (len(values) * squares) if squares else None

@@ -1,12 +1,11 @@
 """The waiting jobs of a simulation, handed to the engine only where they have a chance.
 
-The engine decides; this spares it the questions whose answer is known, so that a pass over ten
-thousand waiting jobs costs little more than one over ten. Jobs that find room in the same places
-stand in one group, each in the order of the policy. A pass takes the first of all groups, then the
-next, and leaves a group alone once no host has as many devices free as it asks for, or once the
-pass has refused a job of it that is no longer. Where every device is either whole or held, as
-here, nothing else decides whether a place is found: a test holds the outcome against passes over
-the plain queue.
+The engine decides; this spares it the questions with a known answer, so that a pass over ten
+thousand waiting jobs costs little more than one over ten. Jobs that fit in the same places form one
+group, each in the order of the policy. A pass takes the first of all groups, then the next, and
+leaves a group alone once no host has as many devices free as it asks for, or once the pass has
+refused a job of it that is no longer. Where every device is either whole or held, as here, nothing
+else decides whether a place is found: a test holds the outcome against passes over the plain queue.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gpuconsole.placement.engine.search import host_code, shared_code
 from gpuconsole.placement.model import Policy, Request
 
 _LONGEST = 1e12
-"""Stands for the length (s) of a job of which nothing is predicted."""
+"""Length (s) assumed for a job without a prediction."""
 ORDER_S = 2.0
 """Where the order changes with time, the line is put into order again so often (s) for each job in
 it: a line of ten as good as always, one of a thousand every half hour."""
@@ -53,8 +52,8 @@ class _Group:
 
 
 class Line(Sequence[Request]):
-    """All waiting jobs. As a sequence it gives those that may start, for one pass of the engine:
-    each is asked for only after the engine has answered for the one before."""
+    """All waiting jobs. As a sequence it yields those that may start, for one pass of the engine:
+    each is requested only after the engine has decided on the one before."""
 
     def __init__(self, board: Board, policy: Policy, shares: Shares) -> None:
         self._board = board
@@ -80,9 +79,9 @@ class Line(Sequence[Request]):
 
     def add(self, request: Request, now: float) -> None:
         """Let a job join the line."""
-        made = profile(request, self._board, self._policy, now)
-        self._profiles[request.job] = made
-        group = self._group(made)
+        job_profile = profile(request, self._board, self._policy, now)
+        self._profiles[request.job] = job_profile
+        group = self._group(job_profile)
         key = sort_key(request, self._policy, now, self._shares)
         insort(group.waiting, (key, request))
         insort(group.lengths, _length(request))
@@ -145,18 +144,18 @@ class Line(Sequence[Request]):
             if index < len(group.waiting):
                 heapq.heappush(heads, (group.waiting[index][0], number, index))
 
-    def _group(self, made: Profile) -> _Group:
-        request = made.request
-        key = (made.shape(), request.task.share)
+    def _group(self, profile: Profile) -> _Group:
+        request = profile.request
+        key = (profile.shape(), request.task.share)
         group = self._groups.get(key)
         if group is None:
-            kinds = tuple(number for number, view in enumerate(made.views) if not view.code)
+            kinds = tuple(number for number, view in enumerate(profile.views) if not view.code)
             sites = None
-            if made.picky:
+            if profile.picky:
                 sites = [
                     site
                     for site in self._board.sites
-                    if not host_code(made, self._board, site, request.least_on_host)
+                    if not host_code(profile, self._board, site, request.least_on_host)
                 ]
             group = _Group(request.devices, request.task.hosts, kinds, sites)
             self._groups[key] = group
@@ -227,9 +226,9 @@ class Line(Sequence[Request]):
         request = group.waiting[index][1]
         if alone and _length(request) < group.refused_s:
             return True
-        made = self._profiles[request.job]
-        return made.request.task.share and any(
-            not shared_code(made, self._board, cell) for cell in self._partners
+        job_profile = self._profiles[request.job]
+        return job_profile.request.task.share and any(
+            not shared_code(job_profile, self._board, cell) for cell in self._partners
         )
 
     def _sort(self) -> None:

@@ -257,19 +257,19 @@ def read_gavel(lines: Iterable[str], source: str, rates: Iterable[str], rates_so
         rate = measured.get((row["model"], devices), 0.0)
         seconds = rows.number(row, "total_steps") / rate if rate else 0.0
         name = row["model"] or ""
-        found = (one for start, one in _GAVEL_CLASSES if name.startswith(start))
-        job_class = next(found, "language")
+        classes = (job_class_ for start, job_class_ in _GAVEL_CLASSES if name.startswith(start))
+        job_class = next(classes, "language")
         return TraceJob(rows.number(row, "arrival_s"), seconds, devices, "", job_class)
 
-    found = _trace(source, rows, job)
-    note = msg("{n} rows have no measured rate on a V100 and are left out.", n=f"{found.empty:,}")
-    return Trace(found.source, found.jobs, 0, (note,) if found.empty else ())
+    trace = _trace(source, rows, job)
+    note = msg("{n} rows have no measured rate on a V100 and are left out.", n=f"{trace.empty:,}")
+    return Trace(trace.source, trace.jobs, 0, (note,) if trace.empty else ())
 
 
 def _trace(source: str, rows: Rows, job: Callable[[Mapping[str, str]], TraceJob]) -> Trace:
     jobs = [job(row) for row in rows]
     usable = [job for job in jobs if job.run_time_s > 0 and job.devices > 0]
-    usable.sort(key=lambda one: one.submitted_s)
+    usable.sort(key=lambda job: job.submitted_s)
     if not usable:
         raise UsageError(
             "Empty trace", msg("{source} holds no job with devices and run time.", source=source)
@@ -293,12 +293,12 @@ def window(trace: Trace, start_day: float, days: float | None) -> list[TraceJob]
     """Return the jobs submitted in some days of a trace, counted from the window's start."""
     begin = trace.jobs[0].submitted_s + start_day * DAY
     end = math.inf if days is None else begin + days * DAY
-    found = [
+    jobs = [
         replace(job, submitted_s=job.submitted_s - begin)
         for job in trace.jobs
         if begin <= job.submitted_s < end
     ]
-    if not found:
+    if not jobs:
         last = (trace.jobs[-1].submitted_s - trace.jobs[0].submitted_s) / DAY
         until = "the end" if days is None else f"day {start_day + days:g}"
         raise UsageError(
@@ -312,11 +312,11 @@ def window(trace: Trace, start_day: float, days: float | None) -> list[TraceJob]
             ),
             "Choose another --start-day or a longer --window-days.",
         )
-    return found
+    return jobs
 
 
 def thin(jobs: Sequence[Sized], work: float, dice: Dice) -> list[Sized]:
-    """Return jobs chosen at random whose device-seconds come to about `work`, in order.
+    """Return jobs chosen at random with a total of about `work` device-seconds, in order.
 
     The same dice choose the same jobs first, so that a higher load only adds jobs.
     """

@@ -90,7 +90,7 @@ class Workload:
 
 
 def build(trace: Trace, lab: Lab, cut: Cut, dice: Callable[[str], Dice]) -> Workload:
-    """Cut and complete a trace for a lab; `dice` gives seeded dice for a name."""
+    """Cut and complete a trace for a lab; `dice` returns a seeded generator for a name."""
     rows = window(trace, cut.start_day, cut.days)
     span = max(1.0, rows[-1].submitted_s if cut.days is None else cut.days * DAY)
     warm = cut.warm_up_days * DAY if span > 2 * cut.warm_up_days * DAY else 0.0

@@ -29,8 +29,8 @@ NVLINK_GB_S = 20.0
 NVLINK_SHARE = 0.8
 """What NCCL counts of a link's nominal rate: 20 of 25 GB/s; measured on H20 up to 0.78."""
 PCIE_GB_S = 12.0
-"""PCIe 3.0 x16 through one switch (PCI_BW there): the generation cannot be told, the older one is
-taken."""
+"""PCIe 3.0 x16 through one switch (PCI_BW there): the generation is unknown, so the older one is
+assumed."""
 BRIDGE_GB_S = PCIE_GB_S / 1.2
 """Through a processor: Intel's divide what devices send each other (INTEL_P2P_OVERHEAD)."""
 SOCKET_GB_S = 10.0 / 1.2
@@ -69,8 +69,8 @@ def bandwidth_gb_s(link: str, interconnect: str = "") -> float:
     """
     if link == NETWORK:
         return NETWORK_GB_S
-    if found := _NVLINKS.fullmatch(link):
-        links = int(found[1]) * NVLINK_GB_S
+    if match := _NVLINKS.fullmatch(link):
+        links = int(match[1]) * NVLINK_GB_S
         nominal = _NOMINAL.search(interconnect)
         return links if nominal is None else min(links, float(nominal[1]) / 2 * NVLINK_SHARE)
     return _PCIE.get(link, SOCKET_GB_S)

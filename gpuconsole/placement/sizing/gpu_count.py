@@ -38,7 +38,7 @@ class Group(NamedTuple):
     when the host does not tell."""
     hosts: int
     free: bool
-    """Whether nobody uses them now."""
+    """Whether they are unused now."""
 
 
 Groups = Mapping[tuple[str, int], Collection[Group]]
@@ -86,7 +86,7 @@ def devices_wanted(
     """Return how many devices a task gets; `most` is the lab's memory threshold.
 
     The task's own number wins. Left open (`auto`) it is the smallest of 1, 2, 4, 8, 16 on which
-    each one's part fits, and 1 where none is or memory cannot be told. It grows from there while
+    each one's part fits, and 1 if there is none or the memory is unknown. It grows from there while
     there is room, and while the speed-up that `work` and the links predict is worth it.
     """
     if task.devices is not None:
@@ -141,24 +141,24 @@ def largest_groups(snapshot: FleetSnapshot, held: Collection[str] = ()) -> Group
 
     `held` are UUIDs of devices that jobs hold: with those they are not free.
     """
-    found: dict[tuple[str, int], set[Group]] = defaultdict(set)
+    groups: dict[tuple[str, int], set[Group]] = defaultdict(set)
     sizes: dict[tuple[str, str, float], list[tuple[int, int]]] = defaultdict(list)
     for host in snapshot.hosts:
         for devices in _alike(host):
             free = _free(host, devices, held)
-            _on_one_host(found, devices, free)
+            _on_one_host(groups, devices, free)
             first = devices[0]
             if first.parent_uuid:
                 # Instances cannot work together.
                 continue
             key = (first.backend, first.model, first.memory_total_mib or 0.0)
             sizes[key].append((len(devices), len(free)))
-    _on_several_hosts(found, sizes)
-    return {key: sorted(groups) for key, groups in found.items()}
+    _on_several_hosts(groups, sizes)
+    return {key: sorted(groups) for key, groups in groups.items()}
 
 
 def free_devices(snapshot: FleetSnapshot, held: Collection[str]) -> Mapping[str, int]:
-    """Return how many devices nobody uses, by back end."""
+    """Return the number of unused devices, by back end."""
     return Counter(
         device.backend for host in snapshot.hosts for device in _free(host, host.devices, held)
     )
@@ -175,7 +175,7 @@ def _alike(host: Host) -> Iterator[list[Device]]:
 
 
 def _on_one_host(
-    found: dict[tuple[str, int], set[Group]], devices: list[Device], free: list[Device]
+    groups: dict[tuple[str, int], set[Group]], devices: list[Device], free: list[Device]
 ) -> None:
     first = devices[0]
     memory = first.memory_total_mib or 0.0
@@ -185,11 +185,11 @@ def _on_one_host(
         if count <= len(devices):
             link = closest_link(spare if count <= len(free) else every, count)
             group = Group(first.model, memory, link, 1, count <= len(free))
-            found[first.backend, count].add(group)
+            groups[first.backend, count].add(group)
 
 
 def _on_several_hosts(
-    found: dict[tuple[str, int], set[Group]],
+    groups: dict[tuple[str, int], set[Group]],
     sizes: Mapping[tuple[str, str, float], Sequence[tuple[int, int]]],
 ) -> None:
     """Add groups with equally many devices on each of several hosts; `sizes` are, for each kind,
@@ -200,7 +200,7 @@ def _on_several_hosts(
                 each = count // hosts
                 if sum(size >= each for size, _ in present) >= hosts:
                     free = sum(size >= each for _, size in present) >= hosts
-                    found[backend, count].add(Group(model, memory, NETWORK, hosts, free))
+                    groups[backend, count].add(Group(model, memory, NETWORK, hosts, free))
 
 
 def _free(host: Host, devices: Sequence[Device], held: Collection[str]) -> list[Device]:
@@ -242,30 +242,30 @@ def closest_link(links: Links, count: int) -> str:
 
 
 def _rate(kind: str) -> float:
-    # One that is not told counts less than any other.
+    # An unknown one counts less than any other.
     return bandwidth_gb_s(kind) if kind else 0.0
 
 
 def _best(
     groups: list[Group], count: int, work: Work | None, gradients_mib: float
 ) -> tuple[SpeedUp, Group] | None:
-    """Return the fastest of the groups; None where no step's time can be told."""
-    found = []
+    """Return the fastest of the groups; None if no step's time is known."""
+    options = []
     for group in groups:
         spec = Catalogue.load().lookup(group.model, group.memory_mib)
         compute_s = None if spec is None or work is None else roofline(work, spec)
         if spec is not None and compute_s:
             size = gradients_mib * 2**20
-            found.append((speed_up(compute_s, size, count, group.link, spec.interconnect), group))
-    return min(found, key=lambda pair: (pair[0].step_s, pair[1]), default=None)
+            options.append((speed_up(compute_s, size, count, group.link, spec.interconnect), group))
+    return min(options, key=lambda pair: (pair[0].step_s, pair[1]), default=None)
 
 
-def _gain(count: int, found: SpeedUp, group: Group) -> str:
+def _gain(count: int, speed_up: SpeedUp, group: Group) -> str:
     by = f" by {group.link}" if group.link else ""
     where = f" on {group.hosts} hosts" if group.hosts > 1 else ""
     return (
-        f"{count} {group.model}{by}{where} should train {found.factor:.1f} times as fast as one"
-        f" ({found.efficiency:.0%} each)"
+        f"{count} {group.model}{by}{where} should train {speed_up.factor:.1f} times as fast as one"
+        f" ({speed_up.efficiency:.0%} each)"
     )
 
 
