@@ -20,8 +20,8 @@ demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker
 	@echo "opening the console on a simulated lab" >&2
 	@$(BIN)/gpuconsole demo $(ARGS)
 
-test: $(VENV)/.dev              ## run the tests that need no sshd, dockerd or Paddle
-	$(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
+test: $(VENV)/.dev              ## run the tests that a change can affect, or all (ALL=1), without sshd, dockerd or Paddle
+	$(BIN)/python -m pytest -n auto $$($(BIN)/python tools/choose_tests.py $(if $(ALL),--all)) $(ARGS)
 
 test-lowest:                    ## the same with the lowest versions that pyproject.toml allows (needs uv)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(LOWEST)
