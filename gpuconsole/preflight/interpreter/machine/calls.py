@@ -135,6 +135,13 @@ def _as_number(value: Value) -> Value:
     return value.data if _is_scalar(value) else value
 
 
+def _is_label(error: Exception, kwargs: Mapping[str, Value]) -> bool:
+    """Whether a model of a function lacks `name` alone, a label that Paddle's functions take."""
+    label = kwargs.get("name", MISSING)
+    known = isinstance(error, TypeError) and (label is None or isinstance(label, str))
+    return known and str(error).endswith("an unexpected keyword argument 'name'")
+
+
 def guard(
     interp: Interpreter,
     function: Callable[..., Value],
@@ -149,12 +156,16 @@ def guard(
     except ShapeFault as fault:
         if is_open(fault):
             return run.unknown("an extent that is not known")
+        if run.program.drafting is not None:
+            run.program.draft.misfit(run, fault.shapes)
         failed = run.fault(fault.message, fault.shapes)
         if any(isinstance(one, Tensor) and one.needs_grad for one in args):
             run.block(failed)
         return failed
     except FOLLOW_ERRORS as error:
         named = kwargs or {}
+        if _is_label(error, named):
+            return guard(interp, function, name, args, {k: named[k] for k in named if k != "name"})
         if any(map(_is_scalar, (*args, *named.values()))):
             # A number that NumPy holds is one all the same.
             numbers = {key: _as_number(one) for key, one in named.items()}

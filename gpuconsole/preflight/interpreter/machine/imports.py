@@ -233,7 +233,7 @@ class Importer:
         return tuple(found)
 
     def _inside(self, name: str) -> Path | None:
-        """Return a folder of `sys.path` that lies inside the project, wherever it is relative to."""
+        """Return a folder of `sys.path` that lies inside the project."""
         key = (name, self.search_start)
         if key not in self._folders:
             starts = self.starts()

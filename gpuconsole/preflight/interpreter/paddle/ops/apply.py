@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from gpuconsole.preflight.interpreter.domain.values import ShapeFault
+from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import amp_casting
 from gpuconsole.preflight.interpreter.paddle.ops.table import count, rules
@@ -336,7 +336,8 @@ def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
     known = prod(extent for extent in wanted if extent != -1)
     if wanted.count(-1) == 1 and known and x.size % known == 0:
         wanted[wanted.index(-1)] = x.size // known
-    if -1 in wanted or prod(wanted) != x.size:
+    picked = any(type(extent) is Bound for extent in x.shape)
+    if -1 in wanted or (prod(wanted) > x.size if picked else prod(wanted) != x.size):
         raise ShapeFault(
             f"reshape of {list(x.shape)} ({x.size} elements) to {list(shape)}",
             x.shape,

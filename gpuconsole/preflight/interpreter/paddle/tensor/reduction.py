@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, prod
 from typing import Any
 
-from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
+from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor import linalg
-from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, ITEM_BYTES, Tensor
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
+    FLOATS,
+    ITEM_BYTES,
+    Tensor,
+    broadcast,
+)
 
 
 def reduction(name: str) -> Callable[..., Value]:
@@ -155,6 +160,17 @@ def counted(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
     return run.unknown("a tensor whose length depends on data")
 
 
+def masked_select(run: Run, x: Tensor, mask: Tensor, *_: Value, **__: Value) -> Value:
+    """`paddle.masked_select`: at most all of the elements; the mask stays saved."""
+    shape = broadcast(x.shape, mask.shape)
+    if shape is None:
+        raise ShapeFault(
+            f"masked_select of {list(x.shape)} by {list(mask.shape)}", x.shape, mask.shape
+        )
+    run.doubted(run.unknown("a tensor whose length depends on data"))
+    return ops.apply(run, "masked_select", (x, mask), (Bound(prod(shape)),))
+
+
 def bincount(run: Run, x: Tensor, weights: Value = None, minlength: Value = 0,
              name: Value = None) -> Value:  # fmt: skip
     """`paddle.bincount`: at least `minlength` long."""
@@ -209,5 +225,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cummin": running("cummax"), "sort": sort, "argsort": argsort, "norm": norm, "dist": dist,
     "median": median, "bincount": bincount, "histogram": histogram, "numel": numel,
     "trace": trace, "equal_all": equal_all, "unique": counted, "nonzero": counted,
-    "masked_select": counted, "unique_consecutive": counted,
+    "masked_select": masked_select, "unique_consecutive": counted,
 }  # fmt: skip

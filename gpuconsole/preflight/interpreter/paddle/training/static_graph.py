@@ -102,10 +102,24 @@ class Draft:
         """Real blocks of what persists, by the draft's index."""
         self.parameters: list[Tensor] = []
         self.optimizers: list[Optimizer] = []
+        self.supposed: dict[str, tuple[int, ...]] = {}
+        """Shapes of inputs of which the number of samples is not known yet."""
         self.scope: dict[str, Tensor] = {}
         """What was fed last, by name: the next batch is copied while this one is still there."""
         self.fetched: dict[int, list[Storage]] = {}
         """What each program fetched last, which stays until its next run is over."""
+
+    def misfit(self, run: Run, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Begin again where shapes fail to go together for a number of samples that was supposed.
+
+        A program that names its batch size is written down before anything is fed to it.
+        """
+        taken = {extents[0] for extents in self.supposed.values()}
+        first = {shape[0] for shape in shapes if shape}
+        if len(first) == 2 and len(first & taken) == 1:
+            (extent,) = first - taken
+            fed = {name: (extent, *extents[1:]) for name, extents in self.supposed.items()}
+            raise OtherShapes({**run.program.fed, **fed})
 
     def close(self, program: Program) -> None:
         """End the program here: what is drafted from now on is no part of it."""
@@ -163,7 +177,8 @@ class Guard(Native):
         return leave
 
 
-def data(run: Run, name: Value, shape: Value, dtype: Value = "float32", *_: Value) -> Value:
+def data(run: Run, name: Value, shape: Value, dtype: Value = "float32", *_: Value,
+         **__: Value) -> Value:  # fmt: skip
     """`paddle.static.data`: open dimensions are those of what is fed later."""
     unknown = first_unknown(name, shape)
     if unknown is not None:
@@ -175,7 +190,12 @@ def data(run: Run, name: Value, shape: Value, dtype: Value = "float32", *_: Valu
         for place, one in enumerate(shape)
     )
     made = run.tensor(extents, dtype_of(run, dtype))
-    draft(run).now.inputs[name] = made
+    here = draft(run)
+    here.now.inputs[name] = made
+    if any(one in (None, -1) for one in shape):
+        run.doubted(run.unknown("how many samples a static program is fed with"))
+        if name not in run.program.fed:
+            here.supposed[name] = extents
     return made
 
 
@@ -391,6 +411,32 @@ def embedding(run: Run, input: Tensor, size: Value, is_sparse: Value = False, *_
     return kernels.by_rows(out) if is_sparse is True and isinstance(out, Tensor) else out
 
 
+def auc(run: Run, input: Tensor, label: Tensor, curve: Value = "ROC", num_thresholds: int = 4095,
+        *_: Value, **__: Value) -> Value:  # fmt: skip
+    """`paddle.static.auc`: the area, and two counts for each threshold, made from others."""
+    counts = [run.tensor((1, num_thresholds + 1), "int64") for _ in range(2)]
+    made = [run.tensor((1, num_thresholds + 1), "int64") for _ in range(2)]
+    area = run.tensor((), "float64")
+    del counts
+    return area, *made
+
+
+def save(run: Run, program: Value = None, *_: Value, **__: Value) -> None:
+    """`paddle.static.save`: on a CPU a copy of each parameter and state, all at once.
+
+    Measured with Paddle 3.3.1 and NumPy 2; NumPy 1 takes the copies elsewhere.
+    """
+    here = run.program.draft
+    if not run.on_cpu or not isinstance(here, Draft):
+        return
+    drafting, run.program.drafting = run.program.drafting, None
+    states = [state for one in here.optimizers for each in one.state.values() for state in each]
+    sizes = [block.nbytes for block in here.fixed.values()] + [one.nbytes for one in states]
+    copies = [run.storage(size) for size in sizes]
+    del copies
+    run.program.drafting = drafting
+
+
 def _nothing(run: Run, *_: Value, **__: Value) -> None:
     return None
 
@@ -415,7 +461,8 @@ def namespace(more: dict[str, Callable[..., Value]]) -> Namespace:
         "default_startup_program": lambda run: draft(run).startup, "accuracy": accuracy,
         "CompiledProgram": lambda run, program, *a, **k: program, "cpu_places": lambda run, *a: [0],
         "cuda_places": lambda run, *a: [0], "global_scope": _nothing,
-        **dict.fromkeys(("save", "load", "save_inference_model", "set_program_state"), _nothing),
+        "auc": auc, "save": save,
+        **dict.fromkeys(("load", "save_inference_model", "set_program_state"), _nothing),
         **{name: _not_followed(name) for name in (
             "append_backward", "gradients", "load_inference_model", "ExponentialMovingAverage")},
         **more,
