@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.remote.agent import main as agent
-from gpuconsole.remote.agent import vendor_tools, watchdog
+from gpuconsole.remote.agent import programs, tool_runs, watchdog
 from gpuconsole.remote.agent.host_stats import steps
 from gpuconsole.remote.agent.processes import Processes, container_of
 from gpuconsole.remote.agent.watchdog import LostError, Step, UnsupportedError, Worker
@@ -179,6 +180,32 @@ def test_the_payload_is_small_and_holds_every_module() -> None:
     assert names == set(agent_launch._MODULES)
 
 
+WATCHED = (
+    "import sys;sys.addaudithook(lambda event, given: event == 'compile' and print(given[1], "
+    "file=sys.stderr));"
+)
+
+
+@pytest.mark.parametrize(("magic", "compiles"), [(util.MAGIC_NUMBER, False), (b"other", True)])
+def test_a_host_compiles_the_agent_only_where_its_python_is_another(
+    magic: bytes, compiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(util, "MAGIC_NUMBER", magic)
+    *words, boot = agent_launch.command(sys.executable)
+    with subprocess.Popen([*words, WATCHED + boot], stdin=-1, stdout=-1, stderr=-1) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(agent_launch.payload("nonce", 1.0))
+        child.stdin.flush()
+        hello, first = child.stdout.readline(), child.stdout.readline()
+        _, told = child.communicate(timeout=DEADLINE_S)
+    assert b"nonce" in hello
+    assert b'"h"' in first
+    compiled = {line for line in told.decode().split("\n") if line.startswith("<gpuconsole:")}
+    assert ("<gpuconsole:pynvml>" in compiled) is compiles
+    assert bool(compiled) is compiles
+
+
 def test_an_answer_that_came_late_tells_nothing_of_the_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -200,7 +227,21 @@ def test_a_tool_that_hangs_is_said_to_hang_also_where_its_start_took_long(
             super().__init__(*words, **options)
             self.wait(DEADLINE_S)
 
-    monkeypatch.setattr(vendor_tools, "DEADLINE_S", 1)
+    monkeypatch.setattr(tool_runs, "DEADLINE_S", 1)
     monkeypatch.setattr(subprocess, "Popen", Slow)
-    with pytest.raises(vendor_tools.FailureError, match="sleep did not answer within 1 s"):
-        vendor_tools.run(["sleep", "1000"], os.environ["PATH"])
+    with pytest.raises(programs.FailureError, match="sleep did not answer within 1 s"):
+        tool_runs.run(["sleep", "1000"], os.environ["PATH"])
+
+
+def test_a_program_is_found_in_the_first_folder_that_has_one_that_runs(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("folder", "data", "program", "later")]
+    for folder in folders:
+        folder.mkdir()
+    (folders[0] / "tool").mkdir()
+    (folders[1] / "tool").write_text("not a program")
+    for folder in folders[2:]:
+        (folder / "tool").write_text("#!/bin/sh\n")
+        (folder / "tool").chmod(0o755)
+    path = os.pathsep.join(map(str, ("", *folders)))
+    assert programs.program_path("tool", path) == str(folders[2] / "tool")
+    assert programs.program_path("another", path) is None

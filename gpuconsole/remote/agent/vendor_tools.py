@@ -5,30 +5,20 @@ thread of its own and seldom: the pause grows with what a round costs. One that 
 time is killed; one that cannot be killed is waited for, never started twice.
 """
 
-import base64
-import json
 import os
 import re
-import select
-import shutil
-import signal
-import subprocess
 import threading
 import time
-import zlib
 from typing import Any, Dict, List, Optional, Tuple
 
+from gpuconsole.remote.agent.programs import FailureError, program_path
 from gpuconsole.remote.agent.watchdog import Values
 
-DEADLINE_S = 10.0
-"""A sound tool takes a second or two, the slowest five."""
 SHARE = 0.1
 """Of the time that a tool may run."""
 LONGEST_PAUSE_S = 60.0
 LOOK_AGAIN_S = 60.0
 """Pause before a tool that is not there is looked for again."""
-LIMIT = 1 << 20
-"""Bytes of output that are kept."""
 FOLDERS = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/hyhal/bin:/opt/rocm/bin"
     ":/opt/dtk/bin:/opt/maca/bin:/opt/mxdriver/bin:/usr/local/corex/bin:/usr/local/neuware/bin"
@@ -36,14 +26,6 @@ FOLDERS = (
 """Where vendors put their tools; a program started over SSH does not see all of them."""
 RETRY_ROUNDS = 3
 """Failures in a row after which another way to ask is looked for."""
-
-
-class FailureError(Exception):
-    """A command that came to nothing; the text says why. `group` was killed and may live on."""
-
-    def __init__(self, text: str, group: int = 0) -> None:
-        super(FailureError, self).__init__(text)
-        self.group = group
 
 
 class Tools(object):
@@ -100,10 +82,10 @@ class Tools(object):
         """Return what a round of the first way that works brought, else of the first that failed;
         None when no tool is here. A way that has worked is kept to while it does."""
         failed: Optional[Values] = None
-        if self._hung and alive(self._hung):
+        if self._hung and self._lives():
             return self._told(x="%s hangs and cannot be ended" % self._tool())
         for number, way in enumerate(self._ways):
-            path = shutil.which(way["tool"], path=self._path)
+            path = program_path(way["tool"], self._path)
             if path is None or self._settled not in (None, number):
                 continue
             if not self.record:
@@ -118,7 +100,7 @@ class Tools(object):
             else:
                 if way["foreign"] and re.search(way["foreign"], self._head):
                     continue
-                found = {"w": number, "s": status, "e": words, "o": packed(self._printed)}
+                found = {"w": number, "s": status, "e": words, "o": self._packed()}
                 self._failures = 0 if status == 0 else self._failures + 1
                 if status == 0:
                     self._settled = number
@@ -130,8 +112,20 @@ class Tools(object):
                 break
         return failed
 
+    def _lives(self) -> bool:
+        from gpuconsole.remote.agent.tool_runs import alive
+
+        return alive(self._hung)
+
+    def _packed(self) -> str:
+        from gpuconsole.remote.agent.tool_runs import packed
+
+        return packed(self._printed)
+
     def _commands(self, way: Values, path: str) -> Tuple[int, str]:
         """Run the commands that are due; return how the first ended, and its last words."""
+        from gpuconsole.remote.agent.tool_runs import run
+
         if self._settled is None:
             self._rounds, self._printed = 0, {}
         ended, words = 0, ""
@@ -152,95 +146,6 @@ class Tools(object):
 def pause_after(cost: float, interval: float) -> float:
     """Return how long a tool rests after a round of `cost` seconds."""
     return max(interval, min(LONGEST_PAUSE_S, cost / SHARE))
-
-
-def run(argv: List[str], path: str) -> Tuple[int, str, str]:
-    """Return exit status, output, and the last words of a program; FailureError if it hangs."""
-    # `timeout` ends a hanging tool also when this agent is gone by then.
-    limiter = shutil.which("timeout")
-    guarded = [limiter, "-s", "KILL", "%d" % DEADLINE_S] if limiter else []
-    name = os.path.basename(argv[0])
-    # Before `timeout` begins to count: a tool that hangs is never ended by it first.
-    began = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            guarded + argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            env=dict(os.environ, LC_ALL="C", PATH=path),
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise FailureError("%s cannot be started: %s" % (name, error)) from error
-    out, err = _output(child, began + DEADLINE_S)
-    if time.monotonic() - began >= DEADLINE_S:
-        _kill(child)
-        text = "%s did not answer within %d s and was ended" % (name, DEADLINE_S)
-        raise FailureError(text, child.pid)
-    # One that closed its output and lives on, or prints without end, is of no use either.
-    try:
-        status = child.wait(timeout=0.5)
-    except subprocess.TimeoutExpired:
-        status = _kill(child)
-    words = (err.strip() or out.strip())[-300:].decode("utf-8", "replace")
-    return status, out.decode("utf-8", "replace"), words
-
-
-def _output(child: "subprocess.Popen[bytes]", deadline: float) -> Tuple[bytes, bytes]:
-    """Read both outputs until they close, `deadline` passes or there is too much."""
-    assert child.stdout is not None
-    assert child.stderr is not None
-    kept = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
-    reading = list(kept)
-    while reading:
-        left = deadline - time.monotonic()
-        ready, _, _ = select.select(reading, [], [], max(0.0, min(0.2, left)))
-        # What a tool leaves running behind it may hold its output open for ever.
-        if not ready and (left <= 0 or child.poll() is not None):
-            break
-        for stream in ready:
-            data = os.read(stream, 65536)
-            if not data:
-                reading.remove(stream)
-            kept[stream] = (kept[stream] + data)[:LIMIT]
-        if len(kept[child.stdout.fileno()]) >= LIMIT:
-            break
-    out, err = kept[child.stdout.fileno()], kept[child.stderr.fileno()]
-    child.stdout.close()
-    child.stderr.close()
-    return out, err
-
-
-def _kill(child: "subprocess.Popen[bytes]") -> int:
-    """Kill a program and all that it started; return how it ended."""
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-        return child.wait(timeout=1.0)
-    except (OSError, subprocess.TimeoutExpired):
-        return -signal.SIGKILL
-
-
-def alive(group: int) -> bool:
-    """Tell whether a process of a group is still there."""
-    try:
-        # One that has ended is there until somebody asks how.
-        os.waitpid(-group, os.WNOHANG)
-    except OSError:
-        pass
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def packed(texts: Dict[str, str]) -> str:
-    """Return the texts as a line may carry them."""
-    return base64.b64encode(zlib.compress(json.dumps(texts).encode("utf-8"), 6)).decode("ascii")
 
 
 def machine() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import zlib
 from functools import lru_cache
 from importlib import resources, util
@@ -21,6 +22,8 @@ _MODULES = (
     "host_stats",
     "processes",
     "vendor_tools",
+    "tool_runs",
+    "programs",
     "watchdog",
 )
 # No backslash, no `!`, no nested quote: it reads the same in every login shell.
@@ -36,10 +39,16 @@ def command(python: str) -> list[str]:
 
 def payload(nonce: str, interval: float) -> bytes:
     """Return what goes into the agent's standard input first."""
-    stage, sources = _sources()
-    options = {"nonce": nonce, "interval": interval, "size": len(sources), "tools": tools()}
+    stage, compiled, sources = _modules()
+    options = {
+        "nonce": nonce,
+        "interval": interval,
+        "tools": tools(),
+        "magic": util.MAGIC_NUMBER.hex(),
+        "sizes": [len(compiled), len(sources)],
+    }
     head = json.dumps(options).encode() + b"\n"
-    return b"%d\n" % len(stage) + stage + head + sources
+    return b"%d\n" % len(stage) + stage + head + compiled + sources
 
 
 def tools() -> list[dict[str, Any]]:
@@ -63,15 +72,23 @@ def tools() -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=1)
-def _sources() -> tuple[bytes, bytes]:
+def _modules() -> tuple[bytes, bytes, bytes]:
+    """Return what begins on the host, and the agent's modules: compiled for hosts whose Python has
+    this one's bytecode, which is a third of the agent's start there, and as text for others."""
     folder = resources.files("gpuconsole.remote.agent")
-    modules = {"gpuconsole": "", "gpuconsole.remote": "", "gpuconsole.remote.agent": ""}
+    texts = {"gpuconsole": "", "gpuconsole.remote": "", "gpuconsole.remote.agent": ""}
     for name in _MODULES:
-        modules[f"gpuconsole.remote.agent.{name}"] = (folder / f"{name}.py").read_text("utf-8")
+        texts[f"gpuconsole.remote.agent.{name}"] = (folder / f"{name}.py").read_text("utf-8")
     spec = util.find_spec("pynvml")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("pynvml, from nvidia-ml-py, is not installed")
     with open(spec.origin, encoding="utf-8") as file:
-        modules["pynvml"] = pruned(file.read(), "".join(modules.values()))
+        texts["pynvml"] = pruned(file.read(), "".join(texts.values()))
+    codes = {
+        name: compile(text, f"<gpuconsole:{name}>", "exec", dont_inherit=True)
+        for name, text in texts.items()
+    }
     stage = (folder / "bootstrap.py").read_bytes()
-    return stage, zlib.compress(json.dumps(modules).encode(), 6)
+    packed = (marshal.dumps(codes), json.dumps(texts).encode())
+    compiled, sources = (zlib.compress(one, 6) for one in packed)
+    return stage, compiled, sources

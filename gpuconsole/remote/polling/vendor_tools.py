@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.remote.agent.vendor_tools import DEADLINE_S, FOLDERS, LIMIT, pause_after
+from gpuconsole.remote.agent.tool_runs import DEADLINE_S, LIMIT
+from gpuconsole.remote.agent.vendor_tools import FOLDERS, pause_after
 from gpuconsole.remote.links.protocol import Completed, Link
 from gpuconsole.remote.vendors import FAMILIES
 from gpuconsole.remote.vendors.latest_readings import Round, Shelf, is_foreign

@@ -16,6 +16,7 @@ import pytest
 
 from gpuconsole.core.fleet import PENDING, Host, HostState
 from gpuconsole.errors import UnreachableError
+from gpuconsole.remote.agent import tool_runs
 from gpuconsole.remote.agent import vendor_tools as tools
 from gpuconsole.remote.links.local import LocalLink
 from gpuconsole.remote.links.protocol import Completed
@@ -78,7 +79,7 @@ def test_what_a_tool_prints_is_kept(place: Path) -> None:
 def test_a_hanging_tool_is_ended_with_all_it_started(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "DEADLINE_S", 1.0)
+    monkeypatch.setattr(tool_runs, "DEADLINE_S", 1.0)
     script(place, "npu-smi", f"sleep 1000 & echo $! >{place}/child; echo half; wait")
     kept = tools.Tools(family("ascend"), 0.1)
     waiting = wait_until(lambda: kept.record.get("x"), "no word")
@@ -171,7 +172,7 @@ def test_a_round_that_costs_much_is_followed_by_a_long_pause() -> None:
 
 
 def test_endless_output_is_cut(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "LIMIT", 100_000)
+    monkeypatch.setattr(tool_runs, "LIMIT", 100_000)
     script(place, "npu-smi", "exec tr '\\0' x </dev/zero")
     kept = tools.Tools(family("ascend"), 0.1)
     record = wait_until(lambda: "o" in kept.record and kept.record, "no output")
