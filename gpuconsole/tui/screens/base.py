@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -21,6 +22,7 @@ from gpuconsole.tui.render.frame import footer_line, nav_line, status_line
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.widgets.ground import Box, Column, ground
 from gpuconsole.tui.widgets.panel import Line, Panel
 from gpuconsole.tui.widgets.time_slider import Slider
 
@@ -58,14 +60,20 @@ class ConsoleScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """The frame around the screen's own body."""
         self._dressed = self.ink
-        with Vertical(id="frame"):
+        with Column(id="frame"):
             yield Line(id="status")
             yield Line(id="nav")
-            with Container(id="body"):
+            with Box(id="body"):
                 yield from self.body()
             yield Slider(id="slider")
             yield Line(id="footer")
         yield Static(self.ink.say(TOO_SMALL), id="too-small", markup=False)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw the background, where it is one colour."""
+        if self.styles.background.a < 1:
+            return super().render_lines(crop)
+        return ground(self, crop)
 
     def body(self) -> ComposeResult:
         """The screen's own widgets."""

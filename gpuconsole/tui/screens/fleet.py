@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpuconsole.core.history import DeviceMetric
@@ -27,6 +26,7 @@ from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs.kill_process import signal_largest
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.fleet_map import FleetMap
+from gpuconsole.tui.widgets.ground import Column, Row
 from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
 from gpuconsole.tui.widgets.panel import Line, Name, Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
@@ -59,12 +59,12 @@ class FleetScreen(ConsoleScreen):
 
     def body(self) -> ComposeResult:
         """Map left, inspector right, filter below."""
-        with Horizontal(id="fleet"):
-            with Vertical(id="fleet-left"):
+        with Row(id="fleet"):
+            with Column(id="fleet-left"):
                 yield FleetMap(id="map")
                 yield Static("", id="fleet-empty", classes="panel empty", markup=False)
-                with Horizontal(id="fleet-lower"):
-                    with Vertical(id="fleet-plots"):
+                with Row(id="fleet-lower"):
+                    with Column(id="fleet-plots"):
                         yield Plot(id="fleet-load")
                         yield Plot(id="fleet-memory")
                     yield Panel(id="fleet-processes")
