@@ -148,7 +148,7 @@ class Agent(asyncssh.SSHServerSession[bytes]):
                 self._wanted = int(line)
                 return True
             options = json.loads(line)
-            self._wanted = options["size"]
+            self._wanted = sum(options["sizes"])
             self._write(_json({"hello": options["nonce"], "pid": 1, "python": "3.11.7"}))
         self._steps = self._steps[1:]
         if self._steps[0] == "talk":

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import resources, util
 from typing import Any
 
-from gpuconsole.remote.polling.source_pruning import pruned
+from gpuconsole.remote.polling.source_pruning import pruned_program
 from gpuconsole.remote.vendors import FAMILIES
 
 MARK = b"@gpuc "
@@ -26,6 +26,9 @@ _MODULES = (
     "programs",
     "watchdog",
 )
+_FILE = "<gpuconsole:{}>"
+_PACKING = 3
+"""Level of compression: a higher one costs the console more than it saves on the link."""
 # No backslash, no `!`, no nested quote: it reads the same in every login shell.
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 
@@ -82,13 +85,15 @@ def _modules() -> tuple[bytes, bytes, bytes]:
     spec = util.find_spec("pynvml")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("pynvml, from nvidia-ml-py, is not installed")
-    with open(spec.origin, encoding="utf-8") as file:
-        texts["pynvml"] = pruned(file.read(), "".join(texts.values()))
     codes = {
-        name: compile(text, f"<gpuconsole:{name}>", "exec", dont_inherit=True)
+        name: compile(text, _FILE.format(name), "exec", dont_inherit=True)
         for name, text in texts.items()
     }
+    with open(spec.origin, encoding="utf-8") as file:
+        texts["pynvml"], codes["pynvml"] = pruned_program(
+            file.read(), "".join(texts.values()), _FILE.format("pynvml")
+        )
     stage = (folder / "bootstrap.py").read_bytes()
     packed = (marshal.dumps(codes), json.dumps(texts).encode())
-    compiled, sources = (zlib.compress(one, 6) for one in packed)
+    compiled, sources = (zlib.compress(one, _PACKING) for one in packed)
     return stage, compiled, sources

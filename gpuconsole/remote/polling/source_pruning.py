@@ -7,6 +7,7 @@ host at every connect: a third of the agent's start.
 from __future__ import annotations
 
 import re
+from types import CodeType
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINITION = re.compile(r"(?:def|class)\s+([A-Za-z_]\w*)")
@@ -28,6 +29,19 @@ def pruned(source: str, users: str) -> str:
     `name.startswith("NVML_ERROR_")`. Another name that is put together while the program runs does
     not count. Where the cut text is not a program, the whole source is returned.
     """
+    return pruned_program(source, users, "<pruned>")[0]
+
+
+def pruned_program(source: str, users: str, file: str) -> tuple[str, CodeType]:
+    """Return what `pruned` does, and the program that it is, as if it were read from `file`."""
+    text = _cut(source, users)
+    try:
+        return text, compile(text, file, "exec", dont_inherit=True)
+    except SyntaxError:
+        return source, compile(source, file, "exec", dont_inherit=True)
+
+
+def _cut(source: str, users: str) -> str:
     parts = _parts(source)
     by_name: dict[str, list[int]] = {}
     for at, (name, _) in enumerate(parts):
@@ -41,12 +55,7 @@ def pruned(source: str, users: str) -> str:
         found = _parts_named(names, by_name, parts) - kept
         kept |= found
         texts = [parts[at][1] for at in found]
-    text = "".join(text for at, (name, text) in enumerate(parts) if not name or at in kept)
-    try:
-        compile(text, "<pruned>", "exec")
-    except SyntaxError:
-        return source
-    return text
+    return "".join(text for at, (name, text) in enumerate(parts) if not name or at in kept)
 
 
 def _parts_named(
