@@ -15,6 +15,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     first_unknown,
 )
 from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -181,6 +182,11 @@ def one_of_two(why: Unknown, *sides: Value) -> Value:
         if made is not None:
             return made
     numbers = (int, float, SomeNumber)
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, Tensor) and not one.shape and isinstance(other, numbers):
+            # A threshold, say: as a tensor it takes all that it may take as a number, and more.
+            one.forget()
+            return one
     if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
         return why
     kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber

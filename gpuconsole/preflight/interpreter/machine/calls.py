@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 MAX_ITEMS = 100_000
+MAYBE_RETURNED = "return?"
+"""The name in a function's scope of what it may have returned under conditions not known."""
 FOLLOW_ERRORS = (
     TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError,
     StopIteration,
@@ -226,7 +228,7 @@ def call_function(
 
 def _finish(interp: Interpreter, end: Any, scope: Scope) -> Value:
     value = end.value if end is not None and hasattr(end, "value") else None
-    given = scope.names.get("return?", ())
+    given = scope.names.get(MAYBE_RETURNED, ())
     if given:
         why = interp.run.unknown("the function's result depends on a condition that is not known")
         for maybe in given:

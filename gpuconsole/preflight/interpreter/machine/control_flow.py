@@ -23,7 +23,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.frontend import answers, questions
 from gpuconsole.preflight.interpreter.frontend.answers import weightless
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE, Returned, returns
-from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
+from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, MAYBE_RETURNED
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.machine.schedules import MAX_TURNS, Counter, rare_turns
@@ -136,7 +136,7 @@ def _joined_end(
     if returned:
         if outcomes[0 if ends[1] is not None else 1] is None:
             return Returned(returned[0]), False
-        scope.names["return?"] = (*scope.names.get("return?", ()), returned[0])
+        scope.names[MAYBE_RETURNED] = (*scope.names.get(MAYBE_RETURNED, ()), returned[0])
     return None, not any(map(returns, ends))
 
 
@@ -154,6 +154,12 @@ def _merge(
             merged[name] = other if one is MISSING else one
         elif equality.same(one, other):
             merged[name] = one
+        elif name == MAYBE_RETURNED:
+            # Each side may have returned besides, as those before it.
+            merged[name] = (
+                *one,
+                *(value for value in other if not any(value is had for had in one)),
+            )
         else:
             why = f"{name} depends on a condition that is not known"
             merged[name] = join.one_of_two(interp.run.unknown(why, test), one, other)

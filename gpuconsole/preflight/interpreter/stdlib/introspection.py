@@ -26,6 +26,7 @@ from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
+NONE_TYPE = NativeFunction(lambda run: None, "NoneType")
 MAX_CODE = 10_000
 """Characters of a text that `eval` and `exec` follow."""
 
@@ -169,6 +170,8 @@ def _type(interp: Interpreter, *args: Value) -> Value:
                 value.owner = made
         return made
     value = args[0]
+    if value is None:
+        return NONE_TYPE
     for kind in (bool, int, float, str, list, tuple, dict, set):
         if type(value) is kind or (kind is int and isinstance(value, int)):
             return interp.builtins[kind.__name__]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float,), "str": (str,), "list": (list,), "tuple": (tuple,),
     "dict": (dict,), "bool": (bool,), "set": (set,), "bytes": (bytes, SomeBytes),
+    "NoneType": (type(None),),
 }  # fmt: skip
 
 

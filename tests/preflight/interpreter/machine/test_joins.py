@@ -152,3 +152,53 @@ def test_a_count_over_data_is_never_guessed(write: Write) -> None:
 )
 def test_lengths_that_cancel_are_known(write: Write, before: str) -> None:
     assert peak(estimate(write, before, "len(a)")) == peak(estimate(write, width="32"))
+
+
+RETURNS = """
+pads = [1] if os.path.exists('x') else [1, 2]
+more = [1] if os.path.exists('y') else [1, 2]
+def width_of(kind):
+    if os.path.exists('a'):
+        return 4
+    if os.path.exists('b'):
+        if os.path.exists('c'):
+            return 4
+        if os.path.exists('e'):
+            return 4
+    else:
+        if os.path.exists('d'):
+            return 4
+    return 4
+"""
+
+
+def test_returns_under_several_conditions_are_joined(write: Write) -> None:
+    found = estimate(write, before=RETURNS, width="width_of(1)")
+    assert peak(found) == peak(estimate(write))
+
+
+def test_the_type_of_nothing_is_a_type(write: Write) -> None:
+    before = (
+        "settings = {'width': 4, 'name': None}\n"
+        "wide = [v for v in settings.values() if type(v) is not dict]\n"
+        "width = 4 if isinstance(None, type(None)) and type(None) is not int else 400\n"
+    )
+    assert peak(estimate(write, before=before, width="width * len(wide) // 2")) == peak(
+        estimate(write)
+    )
+
+
+THRESHOLD = """score = paddle.nn.functional.softmax(x).reshape([-1])
+limit = 0.7
+if score[3] > limit:
+    limit = score[3]
+kept = (score < limit).astype('int64')
+x = x * kept.sum().astype('float32')"""
+
+
+def test_a_number_or_a_tensor_without_dimensions_is_compared_with_like_a_tensor(
+    write: Write,
+) -> None:
+    always = THRESHOLD.replace("if score[3] > limit:", "if True:")
+    found = estimate(write, inside=THRESHOLD)
+    assert peak(found) == pytest.approx(peak(estimate(write, inside=always)), abs=64)

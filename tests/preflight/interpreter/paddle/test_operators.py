@@ -227,14 +227,17 @@ def test_a_step_tells_the_bytes_that_it_moves(
 def test_what_a_mask_picks_is_at_most_all_of_it() -> None:
     inputs = "x=f(N,64); m=b(N,64)"
     _, run = follow("paddle.masked_select(x, m).mean()", inputs)
-    assert not run.findings.faults and run.findings.blocking is None
+    assert not run.findings.faults
+    assert run.findings.blocking is None
     assert "variable-shape" in run.findings.flags
     _, half = follow("paddle.reshape(paddle.masked_select(x, m), [N, 32])", inputs)
-    assert not half.findings.faults and half.findings.blocking is None
+    assert not half.findings.faults
+    assert half.findings.blocking is None
     _, other = follow("paddle.reshape(paddle.masked_select(x, m), [N, 65])", inputs)
     assert not other.findings.faults, "a mask may not pick more, but the script is not accused"
 
 
 def test_a_label_that_the_model_of_a_function_lacks_is_left_out() -> None:
     _, run = follow("paddle.flatten(x, 1, -1, name='flat')", "x=f(N,8,8)")
-    assert run.findings.blocking is None and not run.findings.unknowns
+    assert run.findings.blocking is None
+    assert not run.findings.unknowns
