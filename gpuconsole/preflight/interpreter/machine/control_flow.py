@@ -26,14 +26,18 @@ from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, MAYBE_RETURNED
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS, SMALL
 from gpuconsole.preflight.interpreter.machine.schedules import MAX_TURNS, Counter, rare_turns
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_LOOPS = 20_000
 MAX_ENDLESS = 2_000
 """Turns of `while True` that are followed where only an exception leaves it."""
+MAX_FURTHER = 7
+"""Turns of a loop that are followed where each trains another network."""
 VAIN_TURNS = 2
 """Turns of a loop that are followed after something unknown has decided the answer."""
 
@@ -172,7 +176,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
     walked = interp.eval(node.iter, scope)
     turns = Turns(interp, walked)
     repeats = int(turns.many)
-    counter = Counter.of(node, walked)
+    counter, further = Counter.of(node, walked), _Further(interp)
     items = interp.iterate(walked)
     del walked
     run.loop = node
@@ -188,13 +192,15 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
         interp.assign(node.target, item, scope)
         item = None
         cycles, networks = run.progress.cycles, run.findings.networks
-        end = _turn(interp, node, scope, repeats)
+        end = further.turn(node, scope, repeats)
         run.close_hand_made_cycle()
         if isinstance(end, Returned):
             return end
         if end is BREAK:
             return None
         known = run.progress.is_steady and run.progress.cycles > cycles
+        if known and further.differs():
+            continue
         if known or _vain(interp, networks, turns.count):
             if known and counter is not None:
                 _now_and_then(interp, node, scope, counter, turns.count)
@@ -208,6 +214,59 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
         if turns.count > MAX_LOOPS:
             raise Blocked(run.unknown("a loop is too long to follow"))
     return interp.exec_block(node.orelse, scope)
+
+
+class _Further:
+    """Turns of a loop that need other memory than the first one, in which training was followed.
+
+    A loop over widths or rates trains another network in each; what an evaluation keeps is still
+    there while the next epoch's first step runs.
+    """
+
+    __slots__ = ("_blocks", "_interp", "_made", "_trainings", "_turns")
+
+    def __init__(self, interp: Interpreter) -> None:
+        self._interp = interp
+        self._turns = 0
+        self._trainings = self._blocks = self._made = 0
+
+    def turn(self, node: ast.For, scope: Scope, repeats: int) -> Any:
+        """Run the loop's body once; one that fails after training was followed ends the loop."""
+        run = self._interp.run
+        self._trainings, self._blocks = run.progress.optimizers, len(run.tape.ledger.sizes)
+        if not self._turns:
+            return _turn(self._interp, node, scope, repeats)
+        try:
+            return _turn(self._interp, node, scope, repeats)
+        except (Blocked, UserRaise, ShapeFault, *FOLLOW_ERRORS):
+            _not_counted(run)
+            return BREAK
+
+    def differs(self) -> bool:
+        """Whether the next turn may need more than the one that has ended."""
+        run = self._interp.run
+        made = sum(run.tape.ledger.sizes[self._blocks :])
+        same, self._made = made == self._made, made
+        if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
+            return False
+        another = run.progress.optimizers > self._trainings and not same
+        kept = run.tape.ledger.live("activations") > (run.progress.held or 0) + SMALL
+        if not another and not (kept and not self._turns):
+            return False
+        if not self._turns:
+            _left(self._interp)
+        self._turns += 1
+        return True
+
+
+def _not_counted(run: Run) -> None:
+    """Say that a later turn is not known; the first steps are all the same."""
+    run.findings.notes.append(
+        msg(
+            "{place}: what the loop does in a later turn is not counted.",
+            place=f"{Path(run.file).name}:{run.line}",
+        )
+    )
 
 
 def _now_and_then(
@@ -226,13 +285,7 @@ def _now_and_then(
                 return
             run.close_hand_made_cycle()
     except (Blocked, UserRaise, ShapeFault, *FOLLOW_ERRORS):
-        # The first steps are known all the same.
-        run.findings.notes.append(
-            msg(
-                "{place}: what the loop does in a later turn is not counted.",
-                place=f"{Path(run.file).name}:{run.line}",
-            )
-        )
+        _not_counted(run)
 
 
 def _vain(interp: Interpreter, networks: int, turns: int) -> bool:

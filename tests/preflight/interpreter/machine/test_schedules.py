@@ -92,3 +92,44 @@ def test_a_queue_is_followed_until_it_is_full(scan: Scan) -> None:
     assert held.memory is not None
     more = estimate.memory.tensors_peak_mib - held.memory.tensors_peak_mib
     assert more * 2**20 == pytest.approx(32 * 10 * 4, abs=4)
+
+
+def _trainings(widths: str, step: str = "") -> str:
+    return f"""
+import paddle
+def train(width):
+    net = paddle.nn.Sequential(paddle.nn.Linear(64, width), paddle.nn.Linear(width, 10))
+    opt = paddle.optimizer.Adam(parameters=net.parameters())
+    for turn in range(5):
+        net(paddle.rand([32, 64])).mean().backward()
+        opt.step()
+        opt.clear_grad()
+    {step or "pass"}
+for width in {widths}:
+    train(width)
+"""
+
+
+def test_a_loop_that_trains_other_networks_needs_what_the_largest_does(scan: Scan) -> None:
+    """Peaks in MiB of Paddle 3.3.1's CPU allocator: the layers of the last one wait for Python's
+    collector."""
+    assert peak(scan, _trainings("[2048]")) == pytest.approx(3.1018, rel=0.001)
+    assert peak(scan, _trainings("[64, 2048, 256]")) == pytest.approx(3.1752, rel=0.001)
+    assert peak(scan, _trainings("[256]")) == pytest.approx(0.3947, rel=0.001)
+    assert peak(scan, _trainings("(256, 256)")) == pytest.approx(0.6879, rel=0.001)
+
+
+def test_a_loop_that_trains_the_same_network_again_is_followed_twice(scan: Scan) -> None:
+    again, twice = scan(_trainings("[256] * 500")), scan(_trainings("[256] * 2"))
+    assert again.outcome(None, "cpu").steps < 1.5 * twice.outcome(None, "cpu").steps
+    assert peak(scan, _trainings("[256] * 500")) == peak(scan, _trainings("[256] * 2"))
+
+
+def test_a_later_training_that_cannot_be_followed_is_said_not_to_count(scan: Scan) -> None:
+    text = _trainings("[64, 128]", "open('x').nothing if width > 64 else 1 / (64 - width or 1)")
+    text = text.replace("def train(width):", "def train(width):\n    assert width < 100")
+    found = scan(text).estimate(backend="cpu")
+    assert found.errors == ()
+    assert found.memory is not None
+    assert found.memory.tensors_peak_mib == peak(scan, _trainings("[64]"))
+    assert any("not counted" in note for note in found.notes)
