@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
+    Function,
     Native,
     Unknown,
     Value,
@@ -53,6 +55,9 @@ class Mapping(Native):
             return key
         if key in self.entries:
             return self.entries[key]
+        missing = self.cls.find("__missing__") if self.cls is not None else MISSING
+        if isinstance(missing, Function):
+            return interp.call(interp.bind(missing, self), [key], {})
         return interp.lacking(f"there is no key {key!r}"[:200], "KeyError")
 
     def store(self, interp: Interpreter, key: Value, value: Value) -> None:

@@ -281,6 +281,12 @@ def _set_on_instance(interp: Interpreter, target: Native, name: str, value: Valu
         if isinstance(found, Function):
             interp.call(BoundMethod(found, target), [value], {})
             return
+        described = target.cls.find(name)
+        if isinstance(described, Native) and described.cls is not None:
+            setting = described.cls.find("__set__")
+            if isinstance(setting, Function):
+                interp.call(BoundMethod(setting, described), [target, value], {})
+                return
         setter = target.cls.find("__setattr__")
         if isinstance(setter, Function) and not name.startswith("_"):
             interp.call(BoundMethod(setter, target), [name, value], {})

@@ -235,6 +235,10 @@ def _complete(interp: Interpreter, made: UserClass, node: ast.ClassDef, scope: S
         dataclasses_enum.enumerate_members(made)
     if made.native is not None and issubclass(made.native, dataclasses_enum.Record):
         dataclasses_enum.named_fields(made)
+    for name, value in list(made.attrs.items()):
+        named = value.cls.find("__set_name__") if isinstance(value, Native) and value.cls else None
+        if isinstance(named, Function):
+            interp.call(BoundMethod(named, value), [made, name], {})
     for base in made.mro()[1:]:
         hook = base.attrs.get("__init_subclass__")
         if isinstance(hook, Function):

@@ -124,3 +124,30 @@ class Same:
         return hash(self.x)
 """
     assert isinstance(modelled(tmp_path / "all.py", f"{GIVEN}{same}r = {text}")["r"], kind)
+
+
+DESCRIBED = """
+class Width:
+    def __set_name__(self, owner, name): self.name = '_' + name
+    def __get__(self, obj, cls): return self if obj is None else getattr(obj, self.name, 8)
+    def __set__(self, obj, value): setattr(obj, self.name, int(value) * 2)
+class Settings:
+    width = Width()
+settings = Settings()
+before = settings.width
+settings.width = '300'
+after = settings.width
+class Lazy(dict):
+    def __missing__(self, key):
+        value = self[key] = int(key) + 1
+        return value
+lazy = Lazy()
+made = lazy['900']
+there = '900' in lazy
+"""
+
+
+def test_descriptors_that_set_and_dictionaries_that_make_what_is_missing(tmp_path: Path) -> None:
+    found = modelled(tmp_path / "all.py", DESCRIBED)
+    names = ("before", "after", "made", "there")
+    assert [found[name] for name in names] == [8, 600, 901, True]
