@@ -134,7 +134,7 @@ def _keys(case: str, what: str, by: str, waits: Sequence[Wait], target: float) -
 
 
 CONNECT_S = 600.0
-"""Within so long all hosts must be up: a thousand handshakes, eight at a time, at both ends."""
+"""Within so long all hosts must be up: a thousand handshakes, some at a time, at both ends."""
 
 
 def streams(count: int) -> Callable[[str], Iterator[Row]]:

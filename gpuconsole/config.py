@@ -75,7 +75,7 @@ class PollLimits(Section):
     """How long a connection may take to stand."""
     stale_after: Seconds = Field(3.0, gt=0, le=600)
     """A host without a frame for so long is stale: nothing new is placed there."""
-    parallel_connects: int = Field(8, gt=0, le=1024)
+    parallel_connects: int = Field(16, gt=0, le=1024)
     """How many connections are made at once; more make the screen stutter meanwhile."""
 
 

@@ -16,6 +16,7 @@ from gpuconsole.remote.links import connect_limits
 from tests.waiting import DEADLINE_S, until
 
 LIVE = 15
+PLACES = 2
 
 
 def write_keys(folder: Path) -> None:
@@ -35,7 +36,9 @@ def inventory_text(folder: Path, hung: int, live: int) -> str:
         f"  - {{name: n{at:02d}, address: 127.0.0.1, port: {port}}}\n"
         for at, port in enumerate(ports)
     )
-    lab = f"lab: {{poll: {{connect_timeout: {2 * DEADLINE_S:.0f}s}}}}\n"
+    # Fewer places than hosts, one of which the hung one holds.
+    poll = f"connect_timeout: {2 * DEADLINE_S:.0f}s, parallel_connects: {PLACES}"
+    lab = f"lab: {{poll: {{{poll}}}}}\n"
     return f"version: 1\n{lab}defaults: {{{access}}}\nhosts:\n{''.join(names)}"
 
 
