@@ -9,7 +9,7 @@ import pytest
 from rich.style import Style
 from textual.screen import ModalScreen
 
-from gpuconsole.core.fleet import HostState
+from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.history import Series
 from gpuconsole.core.incidents import Severity
 from gpuconsole.core.jobs import JobState
@@ -19,7 +19,7 @@ from gpuconsole.tui.render.fleet_map.metrics import METRICS
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from tests.tui.console import Driven, opened
-from tests.tui.fake import NOW, FakeHistory, FakeSession, FakeTriage, incident, job, lab
+from tests.tui.fake import NOW, FakeHistory, FakeSession, FakeTriage, device, incident, job, lab
 from tests.tui.seeing import contrast, lightness
 
 
@@ -142,6 +142,21 @@ async def test_a_large_terminal_shows_past_processes_and_events_of_what_is_looke
         # What the map needs itself, it keeps.
         await console.pilot.resize_terminal(200, 24)
         await console.until(lambda: "last 15 minutes" not in console.text, "the map alone")
+
+
+async def test_the_pane_below_leaves_the_map_every_line_it_needs() -> None:
+    """The time line takes a line too: it is the pane that is smaller for it, not the map."""
+    hosts = tuple(
+        Host(f"h{n}", HostState.UP, devices=tuple(device(f"u{n}-{at}", at) for at in range(8)))
+        for n in range(4)
+    )
+    made = FakeSession(hosts_now=hosts, history=Rising())
+    made.recorder.on = True
+    async with opened(made, (200, 60)) as console:
+        await console.shows("utilisation %, last 15 minutes")
+        await console.beat()
+        assert fleet_map(console).max_scroll_y == 0
+        assert sum("A100-SXM4-40GB" in line for line in console.text.splitlines()) >= 32
 
 
 # -- a picture that stands still ------------------------------------------------------------

@@ -15,7 +15,7 @@ from gpuconsole.session.queue.forecast import Change
 from gpuconsole.tui.screens.dialogs.base import AskScreen, ConfirmScreen
 from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import SIZES, Driven, opened
-from tests.tui.fake import FakeSession, job
+from tests.tui.fake import NOW, FakeSession, job, lab
 
 JOBS = (
     job("vit", JobState.SUCCEEDED, 1),
@@ -427,3 +427,59 @@ async def test_the_footer_shows_what_acts_on_the_job_and_usage(
 
 def footer(console: Driven) -> str:
     return console.text.splitlines()[-1]
+
+
+# -- a large terminal -------------------------------------------------------------------------
+
+LARGE = (200, 60)
+
+
+async def test_a_large_terminal_shows_the_place_and_need_of_a_job_that_waits() -> None:
+    ahead = job("first", JobState.QUEUED, 9, attempts=())
+    soon = {
+        ahead.id: Expected(NOW + 30.0, ("a100-01",), guess=False),
+        "ana-0002": Expected(NOW + 90.0, ("ascend-01", "a100-01"), guess=True),
+    }
+    made = FakeSession(hosts_now=lab(), jobs_now=(*JOBS, ahead))
+    made.foresight.known = soon
+    async with opened(made, LARGE) as console:
+        await console.press("2", "down", "down")
+        await console.shows(
+            "why is bert queued?", "need against the devices", "17.6 GiB",
+            "place     2 of 2 that wait", "before it first", "submitted by ana",
+            "on ascend-01, a100-01, a", "guess",
+        )  # fmt: skip
+        rows = {line.split("│")[3].split()[0]: line for line in console.text.splitlines()
+                if "GiB" in line and "of" in line and line.count("│") > 4}  # fmt: skip
+        assert "another back end" in rows["Ascend"]
+        assert "0 of 4" in rows["A100-SXM4-40GB"]
+        await console.press("i")
+        await console.until(lambda: "need against" not in console.text, "i hides all of it")
+
+
+async def test_a_large_terminal_shows_memory_curve_and_log_of_a_job_that_ran() -> None:
+    made = FakeSession(hosts_now=lab(), jobs_now=JOBS)
+    made.lines = [f"step={at}/40 loss={4.0 / at:.3f} [red]" for at in range(1, 31)]
+    async with opened(made, LARGE) as console:
+        await queue(console)
+        await console.shows("device memory against", "loss", "best 0.133", "step=30/40",
+                            "[red]", "started on a100-01 gpu 0")  # fmt: skip
+        assert "need against" not in console.text
+        await console.press("end")
+        await console.shows("what happened to gpt?", "Out of memory on the GPU")
+        assert {len(line) for line in console.text.splitlines()} == {200}
+
+
+async def test_what_is_below_the_list_takes_what_the_list_leaves() -> None:
+    for count, least, most in ((5, 30, 32), (60, 12, 12)):
+        jobs = tuple(job(f"j{n}", JobState.QUEUED, n, attempts=()) for n in range(count))
+        async with opened(FakeSession(hosts_now=lab(), jobs_now=jobs), LARGE) as console:
+            await console.press("2")
+            await console.shows("history")
+            await console.until(
+                lambda: least <= console.app.screen.query_one("#queue-lower").size.height <= most
+            )
+    async with opened(FakeSession(hosts_now=lab(), jobs_now=JOBS)) as console:
+        await queue(console)
+        await console.shows("why is")
+        assert "history" not in console.text

@@ -74,6 +74,19 @@ async def tail(
         yield words
 
 
+def last_lines(path: Path, count: int) -> list[str]:
+    """Return the last clean lines of a file, at most `count`, from its last 64 KiB; none where it
+    cannot be read."""
+    reader = LineReader()
+    try:
+        first = max(0, path.stat().st_size - _CHUNK)
+        lines = [*reader.feed(_read(path, first)), *reader.rest()]
+    except OSError:
+        return []
+    # The first of them began before what was read.
+    return lines[1 if first else 0 :][-count:]
+
+
 def _read(path: Path, offset: int) -> bytes:
     try:
         with path.open("rb") as file:

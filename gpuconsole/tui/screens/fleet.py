@@ -299,13 +299,15 @@ class FleetScreen(ConsoleScreen):
             return
         left, fleet_map = self.query_one("#fleet-left"), self.query_one(FleetMap)
         lower = self.query_one("#fleet-lower")
-        width, height = left.size.width, left.size.height + self._bars()
+        bars = self._bars()
+        width, height = left.size.width, left.size.height + bars
         spare = 0
         if self.size.width >= LARGE and fleet_map.shown_hosts and height > LEAST_LOWER:
             spare = height - 2 - fleet_map.lines_in(max(1, width - 2), max(1, height - 2))
         shown = spare >= LEAST_LOWER
         if shown:
-            lower.styles.height = min(spare, MOST_LOWER)
+            # A bar takes its line from the pane, not from the map above it.
+            lower.styles.height = min(spare - bars, MOST_LOWER)
         if shown is not lower.display:
             lower.display = shown
             self.call_after_refresh(self._draw_lower)

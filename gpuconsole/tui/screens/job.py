@@ -13,7 +13,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpuconsole.core.engines.transfers import LeftOut
-from gpuconsole.core.fleet import Device
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Curves
@@ -35,6 +34,7 @@ from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, until
 from gpuconsole.tui.render.plots.time_plot import Scale, plot_lines
 from gpuconsole.tui.render.plots.training_curves import curve_lines, drawn_with, plots_of
 from gpuconsole.tui.render.queue import in_order
+from gpuconsole.tui.render.queue_detail import fullest
 from gpuconsole.tui.render.text_cells import text
 from gpuconsole.tui.render.training_progress import Pace
 from gpuconsole.tui.runtime.background import aside
@@ -336,7 +336,7 @@ class JobScreen(LogScreen):
 
     def _draw_use(self, job: Job, attempt: Attempt, panel: Panel) -> None:
         """Plot the use of the fullest device of an attempt."""
-        device = self._fullest(attempt)
+        device = fullest(attempt, self.picture.snapshot)
         uuid = device.uuid if device else attempt.device_uuids[0] if attempt.device_uuids else ""
         end = attempt.ended_at or self.picture.now
         began = attempt.started_at or self.picture.now
@@ -372,7 +372,7 @@ class JobScreen(LogScreen):
         if attempt is None or attempt.started_at is None:
             panel.put([[(self.ink.say("It has not run yet."), self.ink.muted)]])
             return
-        device = self._fullest(attempt)
+        device = fullest(attempt, self.picture.snapshot)
         end = attempt.ended_at or self.picture.now
         span = min(LONGEST_S, max(SHORTEST_S, self.picture.now - attempt.started_at))
         uuid = device.uuid if device else attempt.device_uuids[0] if attempt.device_uuids else ""
@@ -391,13 +391,6 @@ class JobScreen(LogScreen):
         bounds = Bounds(job.estimate_mib, limit)
         width, height = panel.inner_width, panel.size.height
         panel.put(memory_lines(self.ink, series, bounds, width, height))
-
-    def _fullest(self, attempt: Attempt) -> Device | None:
-        """Return the device of an attempt that holds most."""
-        hosts = [self.picture.snapshot.host(part.host) for part in attempt.parts]
-        uuids = {uuid for part in attempt.parts for uuid in part.device_uuids}
-        mine = [one for host in hosts if host for one in host.devices if one.uuid in uuids]
-        return max(mine, key=lambda one: one.memory_used_mib or 0.0, default=None)
 
     def _draw_facts(self, job: Job) -> None:
         facts = self.query_one("#job-facts", Panel)

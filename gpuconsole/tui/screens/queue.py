@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpuconsole.core.jobs import Job, JobState
@@ -21,6 +21,7 @@ from gpuconsole.tui.render.queue import (
     Why,
     columns_for,
     heading,
+    in_order,
     row,
     short_why,
     sorted_by,
@@ -35,11 +36,19 @@ from gpuconsole.tui.screens.list_screen import ListScreen
 from gpuconsole.tui.screens.what_if import WhatIfScreen
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.input_bar import FilterBar
+from gpuconsole.tui.widgets.job_detail import JobDetail
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.row_list import Rows
 
+LARGE = 160
+"""From so many columns on there is more of the chosen job than its reasons."""
+LEAST_LOWER, MOST_LOWER, STEP = 12, 32, 4
+"""Lines of what stands below the list, which takes what the list leaves, in steps: a job more or
+less does not move it."""
 WHY_S = 2.0
 """So long an answer is good for: every beat asks for each row in sight."""
+LIST_FRAME = 3
+"""Lines of the list beside its rows: the heading and the box."""
 MOST_WHYS = 2000
 
 
@@ -68,7 +77,9 @@ class QueueScreen(ListScreen):
         with Vertical(id="queue"):
             yield Rows(id="jobs")
             yield Static("", id="jobs-empty", classes="panel empty", markup=False)
-            yield Panel(id="why")
+            with Horizontal(id="queue-lower"):
+                yield Panel(id="why")
+                yield JobDetail(id="queue-detail")
         yield FilterBar(id="filter")
 
     def draw(self, picture: Picture) -> None:
@@ -80,6 +91,7 @@ class QueueScreen(ListScreen):
             self._draw_rows()
         else:
             self._draw_empty()
+        self._arrange()
         self._draw_why()
         self.draw_footer()
         if any(job.state is JobState.QUEUED for job in self._jobs.values()):
@@ -292,7 +304,30 @@ class QueueScreen(ListScreen):
         empty = self.query_one("#jobs-empty", Static)
         empty.update(text([[(ink.say(line), ink.text)] for line in words]), layout=False)
 
+    def _arrange(self) -> None:
+        """On a large terminal, give what the list does not need to what is below it."""
+        large = self.size.width >= LARGE
+        self.set_class(large, "-large")
+        lower = self.query_one("#queue-lower")
+        height: int | None = None
+        if large and self.has_class("-tall"):
+            spare = self.query_one("#queue").size.height - len(self._ids) - LIST_FRAME
+            steps = max(0, min(spare, MOST_LOWER) - LEAST_LOWER) // STEP
+            height = LEAST_LOWER + STEP * steps
+        known = lower.styles.inline.height
+        if (None if known is None else known.value) != height:
+            lower.styles.height = height
+
+    def _draw_detail(self) -> None:
+        detail = self.query_one(JobDetail)
+        if self.has_class("-large") and not self.has_class("-why-hidden"):
+            known = self.session.foresight.known
+            everyone = in_order(self.picture.jobs, known)
+            waiting = [job for job in everyone if job.state is JobState.QUEUED]
+            detail.show(self.session, self.picture, self._chosen, waiting)
+
     def _draw_why(self) -> None:
+        self._draw_detail()
         panel = self.query_one("#why", Panel)
         job = self._chosen
         if not panel.display or not panel.size.width:
