@@ -217,7 +217,9 @@ def _term(token: str, column: int, me: str) -> Term:
         )
     if key in FIGURES:
         raise FilterError(
-            f"`{key}` is a figure: `{key}>{value}`, `{key}<{value}`.", start, len(body)
+            msg("`{key}` is a figure: `{key}>{value}`, `{key}<{value}`.", key=key, value=value),
+            start,
+            len(body),
         )
     texts = _alternatives(value, start + len(key) + 1)
     if key == "user" and me:
@@ -243,7 +245,9 @@ def _comparison(match: re.Match[str], start: int, denied: bool) -> Term:
     figure = _NUMBER.match(value)
     if figure is None:
         place = start + match.start(3)
-        raise FilterError(f"`{key}{sign}` needs a number.", place, len(value))
+        raise FilterError(
+            msg("`{key}{sign}` needs a number.", key=key, sign=sign), place, len(value)
+        )
     return Term(key, sign, (value,), float(figure[1]), denied)
 
 

@@ -15,6 +15,7 @@ from gpuconsole.core.history import DeviceMetric, downsample
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError, UsageError
 from gpuconsole.mcp.tool import Arguments, Desk, Limit, Reference, Script, Words, tool
 from gpuconsole.placement.forecast.free_capacity import Answer, Ask
@@ -162,8 +163,12 @@ class Looking:
         except asyncio.TimeoutError:
             raise UnreachableError(
                 "The log is long",
-                f"It was not read to its end within {LOG_S:g} s.",
-                f"On a terminal: gpuconsole logs {clean(reference, 80)} --tail {lines}",
+                msg("It was not read to its end within {log_s} s.", log_s=f"{LOG_S:g}"),
+                msg(
+                    "On a terminal: gpuconsole logs {reference} --tail {lines}",
+                    reference=clean(reference, 80),
+                    lines=lines,
+                ),
             ) from None
         return {"job": self.desk.session.job(reference).id, "lines": tail}
 
@@ -271,7 +276,12 @@ class Looking:
             indexes = ", ".join(str(gpu.index) for gpu in host_state.devices) or "none"
             raise UsageError(
                 "No such device",
-                f"{host_state.name} has no device {index}; its devices are: {indexes}.",
+                msg(
+                    "{name} has no device {index}; its devices are: {indexes}.",
+                    name=host_state.name,
+                    index=index,
+                    indexes=indexes,
+                ),
             )
         series = session.history.device(device.uuid, metric, minutes * 60.0)
         return {
@@ -374,8 +384,8 @@ def _script(path: str) -> Path:
     if not script.is_file():
         raise UsageError(
             "No such script",
-            f"{clean(path, 300)} is not a file here.",
-            f"Give a path from {clean(str(Path.cwd()), 300)} on, or a whole one.",
+            msg("{path} is not a file here.", path=clean(path, 300)),
+            msg("Give a path from {cwd} on, or a whole one.", cwd=clean(str(Path.cwd()), 300)),
         )
     return script
 

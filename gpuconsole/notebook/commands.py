@@ -247,8 +247,8 @@ def _task(cell: Cell, /, script: Path | None, task_file: Path | None, **said: An
     if script is not None:
         raise UsageError(
             "Two scripts",
-            f"The cell has a source of its own, and the line names {script}.",
-            f"For the file write `%gpuconsole preflight {script}`.",
+            msg("The cell has a source of its own, and the line names {script}.", script=script),
+            msg("For the file write `%gpuconsole preflight {script}`.", script=script),
         )
     said["name"] = said["name"] or "cell"
     return build_task(cell.desk.script_of(cell.source, said["name"]), task_file, **said)
@@ -262,16 +262,24 @@ def _follow(cell: Cell, /, job: Job, tail: int, cancel_on_interrupt: bool) -> No
     except KeyboardInterrupt:
         if cancel_on_interrupt:
             lab.cancel(job.id)
-            raise RefusedError("Interrupted", f"Job {job.id} was cancelled.") from None
+            raise RefusedError("Interrupted", msg("Job {id} was cancelled.", id=job.id)) from None
         raise RefusedError(
             "Interrupted",
-            f"Job {job.id} goes on; only the following ended.",
-            f"`%gpuconsole follow {job.id}` goes on following, `%gpuconsole cancel {job.id}` "
-            "ends the job.",
+            msg("Job {id} goes on; only the following ended.", id=job.id),
+            msg(
+                "`%gpuconsole follow {id}` goes on following, "
+                "`%gpuconsole cancel {id}` ends the job.",
+                id=job.id,
+            ),
         ) from None
     if ended.state is not JobState.SUCCEEDED:
         raise RefusedError(
             "Job did not succeed",
-            f"Job {ended.id} {ended.state}: {ended.cause or 'no cause is known'}",
-            f"`%gpuconsole logs {ended.id}` prints its log.",
+            msg(
+                "Job {id} {state_word}: {cause_text}",
+                id=ended.id,
+                state_word=ended.state.value,
+                cause_text=ended.cause or "no cause is known",
+            ),
+            msg("`%gpuconsole logs {id}` prints its log.", id=ended.id),
         )

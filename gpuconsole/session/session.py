@@ -534,7 +534,13 @@ class Session:
             return await within(timeout_s, self._ended(self.job(reference)))
         except asyncio.TimeoutError:
             # Until Python 3.10 asyncio has a class of its own.
-            raise TimeoutError(f"job {reference} has not ended in {timeout_s:g} s") from None
+            raise TimeoutError(
+                msg(
+                    "job {reference} has not ended in {timeout_s} s",
+                    reference=reference,
+                    timeout_s=f"{timeout_s:g}",
+                )
+            ) from None
 
     async def _ended(self, job: Job) -> Job:
         self._dispatch()

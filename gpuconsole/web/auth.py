@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gpuconsole.core.trust import make_private, read_private
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
 SHORTEST_TOKEN = 16
@@ -132,9 +133,10 @@ class Bearer:
         if self._elapsed() >= self._ends:
             source = f"${self._variable}" if self._path is None else str(self._path)
             raise UsageError(
-                "Token has expired", f"{source} is older than --token-age allows.",
+                "Token has expired",
+                msg("{source} is older than --token-age allows.", source=source),
                 "Restart with another one." if self._path is None else "Write another one into it.",
-            )  # fmt: skip
+            )
         return token
 
     def bears(self, authorization: str) -> bool:
@@ -173,7 +175,11 @@ def _given(path: Path | None, variable: str, environ: Mapping[str, str]) -> tupl
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise UsageError(
             "Token cannot be used",
-            f"{source}: a token has {SHORTEST_TOKEN} or more letters, digits and signs.",
+            msg(
+                "{source}: a token has {shortest_token} or more letters, digits and signs.",
+                source=source,
+                shortest_token=SHORTEST_TOKEN,
+            ),
             "Make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )
     return token, written_at

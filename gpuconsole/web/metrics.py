@@ -25,6 +25,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.metrics.collector import families
 from gpuconsole.session.metrics.model import Family, Picture, Spread
@@ -77,7 +78,9 @@ def address_of(text: str) -> Address:
     wrong = not colon or not bare or not port.isdecimal() or int(port) > 65535
     if wrong or (":" in bare) is not bracketed:
         raise UsageError(
-            "Wrong address", f"{text!r} is not HOST:PORT.", "Such as 127.0.0.1:9765 or [::1]:9765."
+            "Wrong address",
+            msg("{text} is not HOST:PORT.", text=text),
+            "Such as 127.0.0.1:9765 or [::1]:9765.",
         )
     return Address(bare, int(port))
 
@@ -177,7 +180,7 @@ def require_token(address: Address, guard: Bearer | None) -> None:
     if guard is None and not address.is_loopback:
         raise UsageError(
             "A token is needed",
-            f"{address.host} may be reached from other machines.",
+            msg("{host} may be reached from other machines.", host=address.host),
             "Name a file with --token-file, set $GPUCONSOLE_METRICS_TOKEN, or listen on 127.0.0.1.",
         )
 

@@ -13,6 +13,7 @@ from aiohttp import WSMsgType, web
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.waiting import within
 from gpuconsole.web.auth import Guard, is_here, is_own
@@ -192,9 +193,12 @@ async def served(page: ConsolePage, port: int) -> AsyncIterator[int]:
             await site.start()
         except OSError as error:
             raise UsageError(
-                "Cannot serve there", f"Port {port} of 127.0.0.1: {os.strerror(error.errno or 0)}.",
+                "Cannot serve there",
+                msg(
+                    "Port {port} of 127.0.0.1: {why}.", port=port, why=os.strerror(error.errno or 0)
+                ),
                 "Name another one with --port, or 0 for any.",
-            ) from error  # fmt: skip
+            ) from error
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()

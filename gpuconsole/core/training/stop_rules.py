@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core.training.curves import is_higher_better
+from gpuconsole.core.wording import msg
 
 Unit = Literal["steps", "epochs"]
 LONGEST_RULE = 120
@@ -101,7 +102,7 @@ class _Words:
             number = math.nan
         if not math.isfinite(number) or (positive and number <= 0):
             what = "a number above 0" if positive else "a number"
-            raise RuleError(f"expected {what}", self.column)
+            raise RuleError(msg("expected {what}", what=what), self.column)
         self.take()
         return number
 
@@ -151,7 +152,10 @@ def _no_better(words: _Words, written: str) -> Rule:
     higher = is_higher_better(metric) if way == "better" else way == "higher"
     if higher is None:
         raise RuleError(
-            f"whether more or less of {metric} is better is not known: say `lower` or `higher`",
+            msg(
+                "whether more or less of {metric} is better is not known: say `lower` or `higher`",
+                metric=metric,
+            ),
             column,
         )
     words.expect("for")

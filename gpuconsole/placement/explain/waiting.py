@@ -346,9 +346,11 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
     if survey.board.silent:
         number = len(survey.board.silent)
         silent = (
-            "1 host has not shown its" if number == 1 else f"{number} hosts have not shown their"
+            "1 host has not shown its devices yet."
+            if number == 1
+            else f"{number} hosts have not shown their devices yet."
         )
-        reason = sentences(reason, f"{silent} devices yet.")
+        reason = sentences(reason, silent)
         options.append("See `gpuconsole check` about those hosts.")
     return Waiting(reason, (), None, tuple(options), bool(survey.board.silent))
 

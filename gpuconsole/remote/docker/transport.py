@@ -26,6 +26,7 @@ from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 
 from gpuconsole.core.units import MIB
+from gpuconsole.core.wording import msg
 
 HEAD_BYTES = 256 * 1024
 ERROR_BYTES = 64 * 1024
@@ -94,7 +95,12 @@ class BoundedClient(docker.APIClient):
         if not kwargs.get("stream"):
             values = response.content.count(b"{") + response.content.count(b"[")
             if values > ANSWER_VALUES:
-                raise UnboundedAnswerError(f"sent more than {ANSWER_VALUES} objects and lists")
+                raise UnboundedAnswerError(
+                    msg(
+                        "sent more than {answer_values} objects and lists",
+                        answer_values=ANSWER_VALUES,
+                    )
+                )
         return response
 
 
@@ -121,7 +127,9 @@ class _Socket(socket.socket):
         if self._left is not None:
             self._left -= count
             if self._left < 0:
-                raise UnboundedAnswerError(f"sent more than {self._size // 1024} KiB")
+                raise UnboundedAnswerError(
+                    msg("sent more than {size} KiB", size=self._size // 1024)
+                )
         return count
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState, PeerLink
 from gpuconsole.core.text import clean
 from gpuconsole.core.util.fast_replace import Evolving
+from gpuconsole.core.wording import msg
 from gpuconsole.remote.vendors.latest_readings import Round, Shelf, unpacked
 
 MAX_DEVICES = 128
@@ -171,7 +172,9 @@ class Picture:
 
     def _take_device(self, position: int, values: dict[str, Any]) -> None:
         if not 0 <= position < len(self._static):
-            raise FrameError(f"readings of a device {position} that was not announced")
+            raise FrameError(
+                msg("readings of a device {position} that was not announced", position=position)
+            )
         readings: dict[str, Any] = {}
         for key, value in values.items():
             if key in _DEVICE_FIELDS:

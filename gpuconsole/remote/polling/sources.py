@@ -71,14 +71,18 @@ async def agent(
             if not line.startswith(agent_launch.MARK):
                 noise += 1
                 if noise > NOISE_LINES:
-                    raise NoSourceError(f"{python} prints lines that are not samples")
+                    raise NoSourceError(
+                        msg("{python} prints lines that are not samples", python=python)
+                    )
                 continue
             try:
                 host = picture.apply(line[len(agent_launch.MARK) :], now)
             except FrameError as error:
                 bad += 1
                 if bad > BAD_FRAMES:
-                    raise NoSourceError(f"{python} sends unreadable samples: {error}") from None
+                    raise NoSourceError(
+                        msg("{python} sends unreadable samples: {why}", python=python, why=error)
+                    ) from None
                 channel.write(b"r\n")
                 yield replace(base, error=f"unreadable frame: {error}")
                 continue
@@ -111,7 +115,13 @@ async def _hello(channel: Channel, interval: float, python: str) -> None:
     try:
         await within(HELLO_TIMEOUT_S, _read_hello(channel, nonce.encode(), python))
     except asyncio.TimeoutError:
-        raise NoSourceError(f"{python} started nothing within {HELLO_TIMEOUT_S:g} s") from None
+        raise NoSourceError(
+            msg(
+                "{python} started nothing within {hello_timeout_s} s",
+                python=python,
+                hello_timeout_s=f"{HELLO_TIMEOUT_S:g}",
+            )
+        ) from None
 
 
 async def _read_hello(channel: Channel, nonce: bytes, python: str) -> None:
@@ -149,7 +159,9 @@ async def nvidia_smi(link: Link, base: Host, interval: float, clock: Callable[[]
             except ValueError as error:
                 bad += 1
                 if bad > BAD_FRAMES:
-                    raise NoSourceError(f"nvidia-smi cannot be read: {error}") from None
+                    raise NoSourceError(
+                        msg("nvidia-smi cannot be read: {why}", why=error)
+                    ) from None
                 devices.clear()
                 continue
             if len(devices) == count:
@@ -223,7 +235,7 @@ async def _probe(link: Link) -> tuple[str, int, str]:
         reason = clean(said[-1], 200) if said else "it printed nothing"
         if "not a valid field" not in reason:
             break
-    raise NoSourceError(f"nvidia-smi: {reason}")
+    raise NoSourceError(msg("nvidia-smi: {reason}", reason=reason))
 
 
 class _Processes:

@@ -6,6 +6,7 @@ A card of two chips is two devices; its power is printed with one of them only.
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
+from gpuconsole.core.wording import msg
 from gpuconsole.remote.vendors import cells as figures
 from gpuconsole.remote.vendors import tables
 from gpuconsole.remote.vendors.cards import card
@@ -55,7 +56,9 @@ def read_query(texts: Texts) -> Reading:
     for line in filter(str.strip, tables.lines_of(texts["query"])):
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) != len(_QUERY):
-            raise VendorError(f"{len(cells)} columns instead of {len(_QUERY)}")
+            raise VendorError(
+                msg("{cells} columns instead of {query}", cells=len(cells), query=len(_QUERY))
+            )
         number, name, total, used, busy, heat = cells
         devices.append(
             device(

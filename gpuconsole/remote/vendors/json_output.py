@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from gpuconsole.core.wording import msg
 from gpuconsole.remote.vendors.model import MAX_DEVICES, VendorError
 
 
@@ -28,7 +29,7 @@ def records(text: str, key: str) -> list[Mapping[str, Any]]:
     document = parsed(text)
     listed = document.get(key) if isinstance(document, Mapping) else document
     if not isinstance(listed, list):
-        raise VendorError(f"a JSON document without a list of {key}")
+        raise VendorError(msg("a JSON document without a list of {key}", key=key))
     if len(listed) > MAX_DEVICES:
         raise VendorError(f"more than {MAX_DEVICES} devices")
     return [one for one in listed if isinstance(one, Mapping)]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 from gpuconsole.remote.vendors import BY_NAME, VENDORS
 from gpuconsole.remote.vendors.model import MAX_DEVICES, Reading, Texts, VendorError, Way, whole
 
@@ -174,10 +175,19 @@ def _read(told: Round) -> Reading:
     except VendorError as error:
         if told.status:
             said = clean(told.words.strip().splitlines()[-1], 160) if told.words.strip() else ""
-            raise VendorError(f"{way.tool} ended with {told.status}: {said}") from None
-        raise VendorError(f"{way.tool} printed what cannot be read: {error}") from None
+            raise VendorError(
+                msg(
+                    "{tool} ended with {status}: {said}",
+                    tool=way.tool,
+                    status=told.status,
+                    said=said,
+                )
+            ) from None
+        raise VendorError(
+            msg("{tool} printed what cannot be read: {why}", tool=way.tool, why=error)
+        ) from None
     if told.status and not reading.devices:
-        raise VendorError(f"{way.tool} ended with {told.status}")
+        raise VendorError(msg("{tool} ended with {status}", tool=way.tool, status=told.status))
     return reading
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuconsole.core.fleet import Backend, Device, DeviceProcess
 from gpuconsole.core.text import clean
+from gpuconsole.core.wording import msg
 
 FIELDS = (
     "memory in use",
@@ -124,9 +125,11 @@ def whole(reading: Reading) -> Reading:
     if len(set(names)) != len(names):
         raise VendorError("two devices with one address")
     if len(names) > MAX_DEVICES:
-        raise VendorError(f"more than {MAX_DEVICES} devices")
+        raise VendorError(msg("more than {max_devices} devices", max_devices=MAX_DEVICES))
     if any(len(device.processes) > MAX_PROCESSES for device in reading.devices):
-        raise VendorError(f"more than {MAX_PROCESSES} processes on one device")
+        raise VendorError(
+            msg("more than {max_processes} processes on one device", max_processes=MAX_PROCESSES)
+        )
     return reading
 
 

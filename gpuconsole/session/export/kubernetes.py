@@ -246,8 +246,10 @@ class _Rendering:
             raise UsageError(
                 "Unknown kind of device",
                 msg("What a cluster calls a {backend} is not known.", backend=backend),
-                f"Say it in the settings: `kubernetes: {{resources: {{{backend}: …}}}}`.",
-            )  # fmt: skip
+                msg(
+                    "Say it in the settings: `kubernetes: {resources: {{kind}: …}}`.", kind=backend
+                ),
+            )
         return found
 
     def _required(self, resource: str, devices: int) -> Iterator[NodeRequirement]:

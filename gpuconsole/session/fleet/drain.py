@@ -126,5 +126,5 @@ def _require(snapshot: FleetSnapshot, name: str) -> None:
         raise UsageError(
             "No such host",
             msg("The inventory has no host {name}.", name=f"{clean(name, 80)!r}"),
-            f"It has: {names}." if names else "",
+            msg("It has: {names}.", names=names) if names else "",
         )

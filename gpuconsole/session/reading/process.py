@@ -137,7 +137,7 @@ class Child:
             most = self.limits.answer_mib * 2**20
             message = frames.receive(self._process.stdout.fileno(), most, within_s)
         except frames.TooLateError:
-            raise EndedError(f"took more than {within_s:g} s") from None
+            raise EndedError(msg("took more than {within_s} s", within_s=f"{within_s:g}")) from None
         except frames.TooLongError:
             raise EndedError("made an answer too long to pass on") from None
         if message is None:

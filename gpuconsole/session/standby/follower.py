@@ -143,7 +143,9 @@ class Follower:
                 await self._take(http, frame, blocks)
                 await _confirmed(socket, self._number)
         except asyncio.TimeoutError as error:
-            raise ConnectionError(f"nothing was heard for {SILENT_S:.0f} s") from error
+            raise ConnectionError(
+                msg("nothing was heard for {silent_s} s", silent_s=f"{SILENT_S:.0f}")
+            ) from error
         finally:
             await cancel_all([confirming])
 

@@ -92,9 +92,11 @@ class StandbyServer:
 
     def _refusal(self) -> UnreachableError:
         state = self._state()
-        where = f"{state.active} leads" if state.active else "no head is known that leads"
+        other = "{head} leads" if state.active else "no head is known that leads"
         return UnreachableError(
             "This head stands by",
-            msg("{name} stands by; {where} the lab's queue.", name=state.name, where=where),
+            msg(
+                f"{{name}} stands by; {other} the lab's queue.", name=state.name, head=state.active
+            ),
             "Name all heads in the inventory: `queue: {host: [HEAD, HEAD]}`.",
         )
