@@ -270,3 +270,47 @@ async def test_without_toasts_that_is_said() -> None:
         await ask(console, "messages", "Messages of this session")
         await console.press("enter")
         await console.shows("Nothing has been said yet.")
+
+
+async def test_a_time_that_is_typed_is_looked_at() -> None:
+    fake = FakeSession(hosts_now=lab(), jobs_now=JOBS)
+    async with opened(fake) as console:
+        await console.press("colon")
+        for words, ago in (
+            ("10m", "10m00s ago"),
+            ("10 min ago", "10m00s ago"),
+            ("2h", "2h00m ago"),
+        ):
+            await console.type(words)
+            await console.shows("time", "Look at ", ago)
+            console.app.screen.query_one(Input).value = ""
+        await console.type("100")
+        await console.shows("a100-01")
+        assert "Look at " not in console.text, "a figure alone is no time"
+        gone: list[float] = []
+        console.app.travel.go = lambda at, direction=0: gone.append(at)  # type: ignore[method-assign]
+        console.app.screen.query_one(Input).value = ""
+        await console.type("10m")
+        await console.press("enter")
+        await console.until(lambda: gone, "it goes there")
+        assert gone[0] == pytest.approx(fake.now() - 600.0, abs=60.0)
+        assert not any(one.startswith("time") for one in console.app.recent.ids)
+
+
+async def test_a_theme_is_tried_on_while_the_cursor_stands_on_it() -> None:
+    async with opened(FakeSession(hosts_now=lab())) as console:
+        before = console.app.theme
+        await console.press("colon")
+        await console.type("theme:")
+        await console.shows("theme")
+        assert console.app.theme == before, "typing alone changes nothing"
+        await console.press("down")
+        tried = console.app.theme
+        await console.press("down")
+        assert len({before, tried, console.app.theme}) == 3
+        await console.press("escape")
+        assert console.app.theme == before, "esc leaves it as it was"
+        await console.press("colon")
+        await console.type("theme:")
+        await console.press("down", "down", "enter")
+        await console.until(lambda: console.app.theme not in (before, tried), "it stays")

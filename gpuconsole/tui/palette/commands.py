@@ -10,6 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.human_time import clock_words, parse_moment
+from gpuconsole.core.wording import msg
 from gpuconsole.language import NAMES
 from gpuconsole.tui.keymap.key import Key
 
@@ -268,6 +271,21 @@ class Settings:
         from gpuconsole.tui.screens.tour import begin
 
         begin(self.console)
+
+
+def look_at(console: ConsoleApp, typed: str) -> Entry | None:
+    """Return an entry that looks at the time that is typed, such as `10m` or `yesterday 14:00`;
+    None where it is no time of the past."""
+    now = console.travel.session.now()
+    try:
+        at = parse_moment(typed, now, now)
+    except ValueError:
+        return None
+    if at >= now:
+        return None
+    words = console.ink.say(msg("Look at {when}", when=clock_words(at, now)))
+    note = msg("{time} ago", time=format_duration(now - at))
+    return Entry(f"time {typed}", words, console.ink.say(note), partial(console.travel.go, at))
 
 
 def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:

@@ -18,7 +18,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from gpuconsole.tui.keymap.user_keymap import bindings
-from gpuconsole.tui.palette.commands import Entry, Item, Run, Source, sources
+from gpuconsole.tui.palette.commands import Entry, Item, Run, Source, look_at, sources
 from gpuconsole.tui.palette.fuzzy import PART, places, score
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.runtime.background import aside
@@ -38,7 +38,7 @@ MOST_OF_A_GROUP = 12
 GROUP_WIDTH = 9
 NOTE_WIDTH = 22
 GAP, SCROLL_BAR = 2, 2
-HINT = "type to find hosts, devices, jobs, actions, themes, settings"
+HINT = "type to find hosts, devices, jobs, actions, themes, settings, or a time such as 10m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,10 @@ class Palette(Dialog[None]):
         self._searching = False
         self._wanted = False
         """Enter was pressed before the search was over."""
+        self._moment: Entry | None = None
+        """The time that what is typed means, to look at."""
+        self._worn = ""
+        """The theme that was on before others were tried on; "" where none was."""
 
     def compose(self) -> ComposeResult:
         """Input, list, and a line for when there is nothing."""
@@ -121,20 +125,38 @@ class Palette(Dialog[None]):
     # -- keys -------------------------------------------------------------------------------
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor."""
+        """Move the cursor; a theme that it reaches is tried on."""
         self.query_one(Hits).action_move(rows)
+        self._try_on()
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a page."""
         self.query_one(Hits).action_page(pages)
+        self._try_on()
 
     def action_leave(self) -> None:
         """Close the palette."""
+        self._take_off()
         self._close()
+
+    def _try_on(self) -> None:
+        """Show all in the theme under the cursor, until the cursor leaves it."""
+        hit = self._hits.get(self.query_one(Hits).current)
+        if hit is None or hit.group != "theme":
+            self._take_off()
+            return
+        self._worn = self._worn or self.console.theme
+        self.console.theme = hit.entry.id.removeprefix("theme ")
+
+    def _take_off(self) -> None:
+        """Put on the theme again that was on before."""
+        if self._worn:
+            self.console.theme, self._worn = self._worn, ""
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
+        self._take_off()
         self._search(event.value)
 
     @on(Input.Submitted)
@@ -154,7 +176,9 @@ class Palette(Dialog[None]):
         hit = self._hits.get(self.query_one(Hits).current)
         if hit is None:
             return
-        self.console.recent.add(hit.entry.id)
+        self._take_off()
+        if hit.group != "time":
+            self.console.recent.add(hit.entry.id)
         console, run = self.console, hit.entry.run
         self._close()
         console.call_later(_done, run)
@@ -167,6 +191,7 @@ class Palette(Dialog[None]):
 
     def _search(self, typed: str) -> None:
         groups = frozenset(source.group for source in self._sources)
+        self._moment = None if self._below.FORM else look_at(self.console, typed)
         self._query = Query.of(typed, groups)
         self._searching, self._wanted = True, False
         aside(self, partial(self._find, self._query), group="search", exclusive=True)
@@ -222,6 +247,8 @@ class Palette(Dialog[None]):
         if query != self._query or not self.is_mounted:
             return
         hits: dict[str, Hit] = {}
+        if self._moment is not None:
+            hits["time"] = Hit("time", self._moment)
         if not query.words and not query.group:
             by_id = {item.id: item for items in self._items.values() for item in items}
             for id_ in self.console.recent.ids:
