@@ -17,7 +17,7 @@ from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 
 _NUMBER = re.compile(r"\d[\d_]*")
-_EDITABLE = frozenset({".py", ".yaml", ".yml", ".json"})
+_EDITABLE = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def test_a_configuration_entry_is_edited_in_the_copy(
     assert (edit.line, edit.new) == (2, "  batch: 24   # a card of 16 GiB")
 
 
+TOML = pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of Python 3.11")
 READS_YAML = "import yaml\ncfg = yaml.safe_load(open('config.yaml'))\n"
 READS_JSON = "import json, types\nfrom pathlib import Path\n"
 
@@ -115,6 +117,80 @@ def test_a_batch_size_of_a_configuration_is_edited_however_it_is_reached(
     assert analysis.estimate().batch_size == 48
     (edit,) = analysis.set_batch(24).edits
     assert (Path(edit.file).name, edit.new) == (name, line)
+
+
+READS_TOML = "import tomllib\nwith open('config.toml', 'rb') as f:\n    cfg = tomllib.load(f)\n"
+READS_INI = "import configparser\ncfg = configparser.ConfigParser()\ncfg.read('config.ini')\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "load", "size", "line"),
+    [
+        pytest.param("config.toml", "batch = 48  # a card", READS_TOML, "cfg['batch']",
+                     "batch = 24  # a card", marks=TOML),
+        pytest.param("config.toml", "[train.data]\nlr = 1\nbatch = 4_8", READS_TOML,
+                     "cfg['train']['data']['batch']", "batch = 24", marks=TOML),
+        pytest.param("config.toml", "[train]\nbatch = 48", "import tomli\nfrom pathlib import Path\n"
+                     "cfg = tomli.loads(Path('config.toml').read_text())\n",
+                     "cfg['train'].get('batch', 2)", "batch = 24", marks=TOML),
+        ("config.ini", "[train]\nbatch = 48", READS_INI, "int(cfg['train']['batch'])", "batch = 24"),
+        ("config.ini", "[a]\nbatch=2\n[train]\nBatch : 48", READS_INI,
+         "cfg.getint('train', 'batch')", "Batch : 24"),
+        ("config.ini", "[DEFAULT]\nbatch = 48\n[train]\nlr = 1", READS_INI,
+         "cfg['train'].getint('batch', fallback=2)", "batch = 24"),
+        ("config.cfg", "[train]\nbatch = 48", READS_INI.replace(".ini", ".cfg"),
+         "int(cfg.get('train', 'batch'))", "batch = 24"),
+    ],
+    ids=["toml", "toml-table", "tomli", "ini", "ini-getint", "ini-default", "cfg"],
+)  # fmt: skip
+def test_a_batch_size_of_toml_and_ini_is_edited_too(
+    write: Callable[..., Path], tmp_path: Path, name: str, config: str, load: str, size: str,
+    line: str,
+) -> None:  # fmt: skip
+    (tmp_path / name).write_text(config + "\n")
+    path = write(HEAD + load + TAIL.replace("SIZE", size))
+    analysis = analyse(path)
+    assert analysis.estimate().batch_size == 48
+    (edit,) = analysis.set_batch(24).edits
+    assert (Path(edit.file).name, edit.new) == (name, line)
+    text = (tmp_path / name).read_text()
+    (tmp_path / name).write_text(apply_edits(text, [edit], name))
+    assert analyse(path).estimate().batch_size == 24
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "load", "size"),
+    [
+        pytest.param("config.toml", 'note = """\nbatch = 48\n"""\nbatch = 48', READS_TOML,
+                     "cfg['batch']", marks=TOML),
+        pytest.param("config.toml", "[[run]]\nbatch = 48", READS_TOML, "cfg['run'][0]['batch']",
+                     marks=TOML),
+        ("config.ini", "[train]\nall = 48\nbatch = %(all)s", READS_INI,
+         "int(cfg['train']['batch'])"),
+    ],
+    ids=["text-of-lines", "array-of-tables", "interpolated"],
+)  # fmt: skip
+def test_a_number_of_toml_or_ini_whose_place_is_not_sure_is_not_edited(
+    write: Callable[..., Path], tmp_path: Path, name: str, config: str, load: str, size: str
+) -> None:
+    (tmp_path / name).write_text(config + "\n")
+    analysis = analyse(write(HEAD + load + TAIL.replace("SIZE", size)))
+    assert analysis.estimate().batch_size == 48
+    assert analysis.set_batch(24).edits == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "reads"),
+    [("batch = = 3", READS_TOML), ("[train", READS_INI), ("x" * 300_000, READS_INI)],
+    ids=["toml", "ini", "too-large"],
+)
+def test_a_configuration_that_cannot_be_read_is_not_guessed(
+    write: Callable[..., Path], tmp_path: Path, config: str, reads: str
+) -> None:
+    for name in ("config.toml", "config.ini"):
+        (tmp_path / name).write_text(config)
+    size = "int(cfg['train']['batch'])"
+    assert analyse(write(HEAD + reads + TAIL.replace("SIZE", size))).estimate().batch_size is None
 
 
 @pytest.mark.parametrize(

@@ -363,7 +363,9 @@ def _read_int(run: Run, value: str, base: Value) -> Value:
     if place is None:
         return number
     line: int = getattr(value, "line", 0)
-    return run.sourced(number, place, line, "constant", f"{place}:{line}:text")
+    return run.sourced(
+        number, place, line, "constant", f"{place}:{line}:{getattr(value, 'column', 'text')}"
+    )
 
 
 def _float(run: Run, value: Value = 0.0) -> Value:

@@ -78,7 +78,7 @@ def text_at(
         return run.unknown(msg("the file {name} cannot be read", name=found.name))
 
 
-def _text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
+def opened_text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
     """Return place and text of an opened file, or of text that was read before."""
     if isinstance(file, Unknown):
         return file
@@ -92,7 +92,7 @@ def _text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
 
 def load_json(run: Run, file: Value, object_hook: Value = None, **_: Value) -> Value:
     """Stand for `json.load` and `json.loads`; `object_hook` makes each object, the inner first."""
-    text = _text(run, file)
+    text = opened_text(run, file)
     if isinstance(text, Unknown):
         return text
     path, content = text
@@ -125,7 +125,7 @@ def _number_lines(text: str) -> Any:
 
 def load_yaml(run: Run, file: Value, *_: Value, **__: Value) -> Value:
     """Stand for `yaml.safe_load`."""
-    text = _text(run, file)
+    text = opened_text(run, file)
     return text if isinstance(text, Unknown) else _yaml(run, *text)
 
 

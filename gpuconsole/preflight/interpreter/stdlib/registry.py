@@ -33,6 +33,7 @@ from gpuconsole.preflight.interpreter.stdlib import (
     os_listing,
     os_pathlib,
     small_modules,
+    toml_ini,
 )
 from gpuconsole.preflight.interpreter.stdlib import csv as stdlib_csv
 from gpuconsole.preflight.interpreter.stdlib import io as stdlib_io
@@ -56,7 +57,9 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
     """Return what makes the model of a module, by the module's name."""
     return {
         "os": os_pathlib.os_module, "math": _math, "json": _json,
-        "yaml": _yaml, "collections": collections_itertools.collections,
+        "yaml": _yaml, "configparser": toml_ini.ini,
+        "tomllib": toml_ini.toml, "tomli": toml_ini.toml, "toml": toml_ini.toml,
+        "collections": collections_itertools.collections,
         "functools": collections_itertools.functools,
         "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
         "threading": no_effect.threading, "http": no_effect.http,
