@@ -75,7 +75,8 @@ def _toml_spots(text: str) -> dict[tuple[str, ...], Spot]:
             # What is in an array of tables has no key of its own.
             table = tuple(header[1].split(".")) if header else ("",)
         elif one := _TOML_NUMBER.match(line):
-            found[(*table, one[1])] = number, one.start(2)
+            place = (*table, one[1])
+            found[place] = number, one.start(2)
     return found
 
 
