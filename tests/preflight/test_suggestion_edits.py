@@ -130,8 +130,9 @@ READS_INI = "import configparser\ncfg = configparser.ConfigParser()\ncfg.read('c
                      "batch = 24  # a card", marks=TOML),
         pytest.param("config.toml", "[train.data]\nlr = 1\nbatch = 4_8", READS_TOML,
                      "cfg['train']['data']['batch']", "batch = 24", marks=TOML),
-        pytest.param("config.toml", "[train]\nbatch = 48", "import tomli\n"
-                     "from pathlib import Path\ncfg = tomli.loads(Path('config.toml').read_text())\n",
+        pytest.param("config.toml", "[train]\nbatch = 48",
+                     "import tomli\nfrom pathlib import Path\n"
+                     "cfg = tomli.loads(Path('config.toml').read_text())\n",
                      "cfg['train'].get('batch', 2)", "batch = 24", marks=TOML),
         ("config.ini", "[train]\nbatch = 48", READS_INI, "int(cfg['train']['batch'])",
          "batch = 24"),
