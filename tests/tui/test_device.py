@@ -22,6 +22,7 @@ from gpuconsole.tui.screens.device import DeviceScreen
 from gpuconsole.tui.screens.dialogs.kill_process import SignalScreen
 from gpuconsole.tui.style.styles import Ink
 from gpuconsole.tui.style.themes import BUILT_IN
+from gpuconsole.tui.widgets.fleet_map import FleetMap
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import NOW, FakeSession, device, job, lab
 
@@ -342,6 +343,17 @@ async def test_on_a_free_device_no_footer_offers_a_signal_and_the_key_says_why(
         async with opened(busy, size) as console:
             await console.press(*keys)
             await console.shows("K signal")
+
+
+async def test_the_footer_of_the_fleet_follows_the_cursor_at_once() -> None:
+    busy, _, free, _ = lab()
+    async with opened(FakeSession(hosts_now=(busy, free))) as console:
+        await console.shows("K signal")
+        await console.press(*["down"] * len(busy.devices))
+        assert console.app.screen.query_one(FleetMap).current[0] == free
+        assert "K signal" not in console.text
+        await console.press("up")
+        assert "K signal" in console.text
 
 
 async def test_read_only_has_no_such_keys() -> None:

@@ -260,6 +260,8 @@ class FleetScreen(ConsoleScreen):
     @on(FleetMap.CursorMoved)
     def _cursor_moved(self) -> None:
         self._draw_inspector()
+        # What acts on another device is not the same.
+        self.draw_footer()
 
     @on(FleetMap.Shrunk)
     def _view_changed(self) -> None:
