@@ -47,6 +47,8 @@ class Panel(ScrollView, can_focus=False):
     def __init__(self, title: str = "", *, id: str | None = None, classes: str = "") -> None:
         super().__init__(id=id, classes=f"panel {classes}".strip())
         self._lines: tuple[Pieces, ...] | None = None
+        self._early: list[list[Piece]] | None = None
+        """Lines that were given before there was a width to break them at."""
         self._titles = (title, "")
 
     def on_mount(self) -> None:
@@ -72,6 +74,10 @@ class Panel(ScrollView, can_focus=False):
         """Show these lines; the layout is redone only when their number changes."""
         if not self.is_mounted:
             return
+        if not self.size.width:
+            self._early = lines
+            return
+        self._early = None
         width = max(2, self.size.width)
         new = tuple(part for line in lines for part in _broken(line, width))
         old = self._lines
@@ -85,6 +91,10 @@ class Panel(ScrollView, can_focus=False):
         for row, (before, after) in enumerate(zip(old, new, strict=True)):
             if before != after:
                 self.refresh_line(row)
+
+    def _on_resize(self) -> None:
+        if self._early is not None and self.size.width:
+            self.put(self._early)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the widget."""
