@@ -1,4 +1,4 @@
-"""What stands beside the reasons of a job on a large terminal: its need against the devices that
+"""What is shown beside the reasons of a job on a large terminal: its need against the devices that
 there are, and what has happened to it."""
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def kinds_for(job: Job, snapshot: FleetSnapshot, share: float) -> list[Kind]:
     `share` is how much of a device's memory the job may fill, 0-1. What is free is counted on hosts
     that are up, as on the map.
     """
-    known: dict[tuple[str, float, str], list[int]] = {}
+    counted: dict[tuple[str, float, str], list[int]] = {}
     for host in snapshot.hosts:
         for device in host.devices:
             if device.mig and device.divided:
                 continue
             key = (short_model(device.model), device.memory_total_mib or 0.0, device.backend)
-            counts = known.setdefault(key, [0, 0])
+            counts = counted.setdefault(key, [0, 0])
             counts[0] += 1
             counts[1] += host.state is HostState.UP and is_free(device)
-    found = [
+    kinds = [
         Kind(model, total * share or None, count, free, backend != job.task.backend)
-        for (model, total, backend), (count, free) in known.items()
+        for (model, total, backend), (count, free) in counted.items()
     ]
-    return sorted(found, key=lambda kind: (kind.other, -(kind.limit_mib or 0.0), kind.model))
+    return sorted(kinds, key=lambda kind: (kind.other, -(kind.limit_mib or 0.0), kind.model))
 
 
 def need_lines(ink: Ink, job: Job, kinds: Sequence[Kind], width: int) -> Lines:
@@ -97,7 +97,7 @@ def _need(ink: Ink, kind: Kind, need: float | None) -> list[Piece]:
     if kind.other:
         return [(fit(ink.say("another back end"), _BAR + _SHARE), ink.muted)]
     if need is None or not kind.limit_mib:
-        return [(fit(ink.say("not known"), _BAR + _SHARE), ink.muted)]
+        return [(fit(ink.say("not counted"), _BAR + _SHARE), ink.muted)]
     percent = 100.0 * need / kind.limit_mib
     if percent > 100.0:
         return [(fit(ink.say("too small"), _BAR + _SHARE), ink.bad)]
@@ -106,7 +106,7 @@ def _need(ink: Ink, kind: Kind, need: float | None) -> list[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a waiting job stands."""
+    """The place of a waiting job."""
 
     number: int
     """From 1, by when jobs should start."""
@@ -114,13 +114,13 @@ class Place:
     starts_at: float | None
     guess: bool
     hosts: Sequence[str]
-    """Where it should start; empty where that cannot be told."""
+    """Where it should start; empty where that is not known."""
     ahead: Sequence[str]
     """Names of the jobs before it, the next first."""
 
 
 def history_lines(ink: Ink, job: Job, place: Place | None, now: float, width: int) -> Lines:
-    """Return where a waiting job stands, and the events of its life, the newest first."""
+    """Return the place of a waiting job, and the events of its life, the newest first."""
     say = ink.say
     lines: Lines = []
     if place is not None:
@@ -172,11 +172,11 @@ def _end(job: Job, attempt: Attempt) -> str:
 
 
 def place_of(job: Job, waiting: Sequence[Job], starts: Mapping[str, Start]) -> Place | None:
-    """Return where a job stands among those that wait, in their order; None when it does not wait.
+    """Return the place of a job among those that wait, in their order; None when it does not wait.
 
-    `starts` are the expected starts by job, as `session.foresight.known` has them.
+    `starts` are the expected starts by job, as `session.foresight.counted` has them.
     """
-    ids = [one.id for one in waiting]
+    ids = [other.id for other in waiting]
     if job.state is not JobState.QUEUED or job.id not in ids:
         return None
     at = ids.index(job.id)
@@ -187,7 +187,7 @@ def place_of(job: Job, waiting: Sequence[Job], starts: Mapping[str, Start]) -> P
         None if start is None else start.starts_at,
         start is not None and start.guess,
         () if start is None else start.hosts,
-        tuple(one.task.name for one in waiting[:at]),
+        tuple(other.task.name for other in waiting[:at]),
     )
 
 
@@ -195,5 +195,5 @@ def fullest(attempt: Attempt, snapshot: FleetSnapshot) -> Device | None:
     """Return the device of an attempt that holds most."""
     hosts = [snapshot.host(part.host) for part in attempt.parts]
     uuids = {uuid for part in attempt.parts for uuid in part.device_uuids}
-    mine = [one for host in hosts if host for one in host.devices if one.uuid in uuids]
-    return max(mine, key=lambda one: one.memory_used_mib or 0.0, default=None)
+    mine = [other for host in hosts if host for other in host.devices if other.uuid in uuids]
+    return max(mine, key=lambda other: other.memory_used_mib or 0.0, default=None)

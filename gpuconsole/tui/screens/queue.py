@@ -314,15 +314,15 @@ class QueueScreen(ListScreen):
             spare = self.query_one("#queue").size.height - len(self._ids) - LIST_FRAME
             steps = max(0, min(spare, MOST_LOWER) - LEAST_LOWER) // STEP
             height = LEAST_LOWER + STEP * steps
-        known = lower.styles.inline.height
-        if (None if known is None else known.value) != height:
+        height_now = lower.styles.inline.height
+        if (None if height_now is None else height_now.value) != height:
             lower.styles.height = height
 
     def _draw_detail(self) -> None:
         detail = self.query_one(JobDetail)
         if self.has_class("-large") and not self.has_class("-why-hidden"):
-            known = self.session.foresight.known
-            everyone = in_order(self.picture.jobs, known)
+            starts = self.session.foresight.known
+            everyone = in_order(self.picture.jobs, starts)
             waiting = [job for job in everyone if job.state is JobState.QUEUED]
             detail.show(self.session, self.picture, self._chosen, waiting)
 

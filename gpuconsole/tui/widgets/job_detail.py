@@ -45,7 +45,7 @@ MOST_LINES = 60
 
 
 class JobDetail(Horizontal):
-    """What is known of one job beside why it stands where it does."""
+    """What is known of one job beside its reasons."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -68,16 +68,16 @@ def _toml_spots(text: str) -> dict[tuple[str, ...], Spot]:
     if '"""' in text or "'''" in text:
         return {}
     table: tuple[str, ...] = ()
-    found: dict[tuple[str, ...], Spot] = {}
+    result: dict[tuple[str, ...], Spot] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("["):
             header = _HEADER.match(line)
             # What is in an array of tables has no key of its own.
             table = tuple(header[1].split(".")) if header else ("",)
-        elif one := _TOML_NUMBER.match(line):
-            place = (*table, one[1])
-            found[place] = number, one.start(2)
-    return found
+        elif match := _TOML_NUMBER.match(line):
+            place = (*table, match[1])
+            result[place] = number, match.start(2)
+    return result
 
 
 def _with_places(
@@ -88,10 +88,10 @@ def _with_places(
         return run.unknown("a document that is nested too deep")
     if isinstance(value, dict):
         return {
-            name: _with_places(run, one, file, spots, (*key, name)) for name, one in value.items()
+            name: _with_places(run, each, file, spots, (*key, name)) for name, each in value.items()
         }
     if isinstance(value, list):
-        return [_with_places(run, one, file, spots, (*key, "[]")) for one in value]
+        return [_with_places(run, each, file, spots, (*key, "[]")) for each in value]
     if type(value) is int and key in spots:
         line, column = spots[key]
         return run.sourced(value, file, line, "constant", f"{file}:{line}:{column}")
@@ -128,8 +128,8 @@ class Section(Mapping):
         """Whether there is such an option."""
         return super().contains(key.lower() if isinstance(key, str) else key)
 
-    def found(self, run: Run, key: Value, fallback: Value) -> Value:
-        """Give an option, or what stands for it where it is not there."""
+    def option(self, run: Run, key: Value, fallback: Value) -> Value:
+        """Give an option, or the fallback where it is not there."""
         if isinstance(key, Unknown):
             return key
         name = key.lower() if isinstance(key, str) else key
@@ -142,22 +142,22 @@ class Section(Mapping):
     @exposed.method("get")
     def do_get(self, run: Run, key: Value, default: Value = None, **more: Value) -> Value:
         """Give an option as text."""
-        return self.found(run, key, more.get("fallback", default))
+        return self.option(run, key, more.get("fallback", default))
 
     @exposed.method("getint")
     def do_getint(self, run: Run, key: Value, fallback: Value = None, **_: Value) -> Value:
         """Give an option as a whole number."""
-        return _converted(run, "int", self.found(run, key, fallback))
+        return _converted(run, "int", self.option(run, key, fallback))
 
     @exposed.method("getfloat")
     def do_getfloat(self, run: Run, key: Value, fallback: Value = None, **_: Value) -> Value:
         """Give an option as a number."""
-        return _converted(run, "float", self.found(run, key, fallback))
+        return _converted(run, "float", self.option(run, key, fallback))
 
     @exposed.method("getboolean")
     def do_getboolean(self, run: Run, key: Value, fallback: Value = None, **_: Value) -> Value:
         """Give an option as a truth value."""
-        return _truth(run, self.found(run, key, fallback))
+        return _truth(run, self.option(run, key, fallback))
 
 
 def _converted(run: Run, kind: str, value: Value) -> Value:
@@ -170,9 +170,9 @@ def _converted(run: Run, kind: str, value: Value) -> Value:
 def _truth(run: Run, value: Value) -> Value:
     if not isinstance(value, str):
         return value
-    known = _BOOLEANS.get(value.lower())
+    truth = _BOOLEANS.get(value.lower())
     return (
-        run.interp.lacking(f"Not a boolean: {value[:40]}", "ValueError") if known is None else known
+        run.interp.lacking(f"Not a boolean: {value[:40]}", "ValueError") if truth is None else truth
     )
 
 
@@ -183,9 +183,9 @@ class Parser(Native):
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: dict[str, Section] = {}
+        self.sections: dict[str, Section] = {}
         self.why: Unknown | None = None
-        """Why what it has read is not known."""
+        """Why what it has read is not truth."""
 
     def init(self, run: Run, *_: Value, **__: Value) -> None:
         """How names and values are written is taken to be as usual."""
@@ -205,7 +205,7 @@ class Parser(Native):
         spots = _ini_spots(content)
         said[DEFAULT] = dict(parser.defaults())
         for name, options in said.items():
-            section = self.known.setdefault(name, Section())
+            section = self.sections.setdefault(name, Section())
             for option, value in options.items():
                 run.interp.tick()
                 spot = spots.get((name, option)) or spots.get((DEFAULT, option))
@@ -213,7 +213,7 @@ class Parser(Native):
 
     @exposed.method("read")
     def do_read(self, run: Run, names: Value, *_: Value, **__: Value) -> Value:
-        """Read one file or several."""
+        """Read match file or several."""
         listed = names if isinstance(names, list | tuple) else [names]
         for name in listed:
             self._take(run, text_at(run, name))
@@ -228,12 +228,12 @@ class Parser(Native):
         """Return a section by its name."""
         if isinstance(name, Unknown):
             return name
-        if name in self.known:
-            return self.known[name]
+        if name in self.sections:
+            return self.sections[name]
         if self.why is not None:
             return self.why
-        found = run.interp.lacking(f"there is no section {name!r}"[:200], "NoSectionError")
-        return found if isinstance(found, Unknown) else run.unknown("a section that is not there")
+        result = run.interp.lacking(f"there is no section {name!r}"[:200], "NoSectionError")
+        return result if isinstance(result, Unknown) else run.unknown("a section that is not there")
 
     def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a section."""
@@ -241,48 +241,48 @@ class Parser(Native):
 
     def contains(self, key: Value) -> bool:
         """Whether there is such a section."""
-        return key in self.known
+        return key in self.sections
 
     def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the names of the sections."""
-        yield from list(self.known)
+        yield from list(self.sections)
 
     @exposed.method("sections")
     def do_sections(self, run: Run) -> Value:
-        """Give the names of the sections but the default one."""
-        return self.why or [name for name in self.known if name != DEFAULT]
+        """Give the names of the sections but the default match."""
+        return self.why or [name for name in self.sections if name != DEFAULT]
 
     @exposed.method("has_section")
     def do_has_section(self, run: Run, name: Value) -> Value:
         """Say whether there is a section."""
-        return self.why or name in self.known
+        return self.why or name in self.sections
 
     @exposed.method("has_option")
     def do_has_option(self, run: Run, name: Value, option: Value) -> Value:
         """Say whether a section has an option."""
-        return self.why or (name in self.known and self.known[name].contains(option))
+        return self.why or (name in self.sections and self.sections[name].contains(option))
 
     @exposed.method("options")
     def do_options(self, run: Run, name: Value) -> Value:
         """Give the options of a section."""
-        found = self.section(run, name)
-        return found if isinstance(found, Unknown) else list(found.entries)
+        result = self.section(run, name)
+        return result if isinstance(result, Unknown) else list(result.entries)
 
     @exposed.method("items")
     def do_items(self, run: Run, name: Value = MISSING, **_: Value) -> Value:
         """Give the pairs of a section, or the sections."""
         if name is MISSING:
-            return self.why or list(self.known.items())
-        found = self.section(run, name)
-        return found if isinstance(found, Unknown) else list(found.entries.items())
+            return self.why or list(self.sections.items())
+        result = self.section(run, name)
+        return result if isinstance(result, Unknown) else list(result.entries.items())
 
     def _option(self, run: Run, name: Value, option: Value, more: dict[str, Value]) -> Value:
-        if name not in self.known and self.why is None and "fallback" in more:
+        if name not in self.sections and self.why is None and "fallback" in more:
             return more["fallback"]
-        found = self.section(run, name)
-        if isinstance(found, Unknown):
-            return found
-        return found.found(run, option, more.get("fallback", MISSING))
+        result = self.section(run, name)
+        if isinstance(result, Unknown):
+            return result
+        return result.option(run, option, more.get("fallback", MISSING))
 
     @exposed.method("get")
     def do_get(self, run: Run, name: Value, option: Value, **more: Value) -> Value:
@@ -308,26 +308,26 @@ class Parser(Native):
 def _ini_spots(text: str) -> dict[tuple[str, str], Spot]:
     """Return where whole numbers stand, by section and option."""
     section = ""
-    found: dict[tuple[str, str], Spot] = {}
+    result: dict[tuple[str, str], Spot] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if header := _SECTION.match(line):
             section = header[1]
-        elif one := _OPTION.match(line):
-            found[section, one[1].lower()] = number, one.start(2)
-    return found
+        elif match := _OPTION.match(line):
+            result[section, match[1].lower()] = number, match.start(2)
+    return result
 
 
 def _placed(file: str, value: str, spot: Spot | None) -> str:
     if spot is None or not value.isdigit():
         return value
-    made = NumberText(value)
-    made.file, (made.line, made.column) = file, spot
-    return made
+    number = NumberText(value)
+    number.file, (number.line, number.column) = file, spot
+    return number
 
 
 def ini() -> Namespace:
     """Return `configparser`."""
     parsers = ("ConfigParser", "RawConfigParser", "SafeConfigParser")
     errors = ("Error", "NoSectionError", "NoOptionError", "ParsingError")
-    made = {name: NativeClass(Parser, f"configparser.{name}") for name in parsers}
-    return Namespace("configparser", {**made, **dict.fromkeys(errors)})
+    parsers_by_name = {name: NativeClass(Parser, f"configparser.{name}") for name in parsers}
+    return Namespace("configparser", {**parsers_by_name, **dict.fromkeys(errors)})
