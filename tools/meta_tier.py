@@ -12,7 +12,8 @@ import sys
 import time
 from typing import Any
 
-from gpuconsole.preflight.meta import dispatch, hook
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.operators import inferred
 from gpuconsole.preflight.meta.state import STATE
 
 
@@ -46,7 +47,7 @@ def main() -> None:
         clear(self, *args, **kwargs)
         count += 1
         print(f"step {count}: held {ledger.live / 2**20:.2f} MiB, peak {ledger.peak / 2**20:.2f}; "
-              f"{ledger.calls} operators, {len(dispatch.ENTRIES)} distinct, "
+              f"{ledger.calls} operators, {len(inferred.ENTRIES)} distinct, "
               f"{time.perf_counter() - loaded:.2f} s (+{loaded - began:.2f} import)",
               file=sys.stderr, flush=True)  # fmt: skip
         ledger.peak = ledger.live

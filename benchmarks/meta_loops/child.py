@@ -31,7 +31,8 @@ class Gauge(NamedTuple):
 
 def without_data() -> tuple[Any, Gauge]:
     """Return Paddle on tensors without data, and its ledger."""
-    from gpuconsole.preflight.meta import hook, values
+    from gpuconsole.preflight.meta import hook
+    from gpuconsole.preflight.meta.script import answers
     from gpuconsole.preflight.meta.state import STATE
     from gpuconsole.preflight.tiers.probe_request import operators
 
@@ -39,7 +40,7 @@ def without_data() -> tuple[Any, Gauge]:
     import paddle
 
     hook.ready(paddle, operators(), "cpu")
-    values.install(str(Path(__file__).parent))
+    answers.install(str(Path(__file__).parent))
     ledger = STATE.ledger
 
     def reset() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.meta import program_order
-from gpuconsole.preflight.meta.program_order import Operator, Value
+from gpuconsole.preflight.meta.program import order as program_order
+from gpuconsole.preflight.meta.program.order import Operator, Value
 
 
 def _op(name: str, inputs: Any, outputs: Any, **more: Any) -> Operator:

@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuconsole.preflight.meta import bounds, einsum, sizes, values, views
+from gpuconsole.preflight.meta import sizes
+from gpuconsole.preflight.meta.inference import bounds, einsum, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
-from gpuconsole.preflight.meta.onward import (
+from gpuconsole.preflight.meta.script import answers
+from gpuconsole.preflight.meta.script.answers import Number
+from gpuconsole.preflight.meta.script.run_length import (
     AFTER,
     AWAITED,
     CHEAP,
@@ -36,7 +39,6 @@ from gpuconsole.preflight.meta.onward import (
 )
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE, State
-from gpuconsole.preflight.meta.values import Number
 from gpuconsole.preflight.tiers import probe_request
 from gpuconsole.preflight.tiers.measured import Measured
 from gpuconsole.preflight.tiers.probe_trace import read_run
@@ -140,7 +142,7 @@ def test_bytes_follow_the_type() -> None:
 def test_the_tier_is_shipped_beside_the_probe() -> None:
     files = probe_request.probe_files()
     assert "probe.py" in files
-    assert {"meta/__init__.py", "meta/hook.py", "meta/session.py"} <= set(files)
+    assert {"meta/__init__.py", "meta/hook.py", "meta/script/session.py"} <= set(files)
 
 
 def test_a_run_for_a_device_is_no_answer_for_a_cpu() -> None:
@@ -165,8 +167,8 @@ NOTED: list[Callable[[Any], Any]] = [
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in values.CARRYING:
-        monkeypatch.setattr(math, name, values.carrying(getattr(math, name)))
+    for name in answers.CARRYING:
+        monkeypatch.setattr(math, name, answers.carrying(getattr(math, name)))
     monkeypatch.setattr(STATE, "numbers_at", {})
 
 
@@ -425,14 +427,14 @@ for i in range(16):
 
 
 def test_a_test_of_unknown_data_does_not_leave_a_loop_that_ends_by_itself(tmp_path: Path) -> None:
-    from gpuconsole.preflight.meta import leaving
+    from gpuconsole.preflight.meta.script import early_exits
 
     script = tmp_path / "train.py"
     script.write_text(LOOPS)
-    assert {n: leaving.stays(str(script), n) for n in (2, 3, 6, 9, 12)} == {
+    assert {n: early_exits.stays(str(script), n) for n in (2, 3, 6, 9, 12)} == {
         2: None, 3: False, 6: None, 9: True, 12: None,
     }  # fmt: skip
-    for _ in range(leaving.MOST - 1):
-        assert leaving.stays(str(script), 3) is False
+    for _ in range(early_exits.MOST - 1):
+        assert early_exits.stays(str(script), 3) is False
     # A loop of very many turns would take too long.
-    assert leaving.stays(str(script), 3) is None
+    assert early_exits.stays(str(script), 3) is None

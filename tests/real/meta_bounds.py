@@ -207,7 +207,8 @@ def main() -> None:
     """Run every operator on several draws and print shapes."""
     unknown: Any = None
     if sys.argv[1] == "meta":
-        from gpuconsole.preflight.meta import hook, values
+        from gpuconsole.preflight.meta import hook
+        from gpuconsole.preflight.meta.script import answers
         from gpuconsole.preflight.meta.state import STATE
         from gpuconsole.preflight.tiers.probe_request import operators
 
@@ -215,7 +216,7 @@ def main() -> None:
         import paddle
 
         hook.ready(paddle, operators(), "cpu")
-        values.install("/nowhere")
+        answers.install("/nowhere")
 
         def without(array: Any) -> Any:
             made: Any = paddle.to_tensor(array)

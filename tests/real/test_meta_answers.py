@@ -98,7 +98,8 @@ BLAMED = (
         "unsupported",
     ),
     (
-        "import gpuconsole_meta.dispatch as tier\ntier._entry = None\ntry:\n    paddle.tanh(x)\n"
+        "import gpuconsole_meta.operators.inferred as tier\ntier._entry = None\n"
+        "try:\n    paddle.tanh(x)\n"
         "except Exception:\n    raise SystemExit(3)",
         "unsupported",
     ),

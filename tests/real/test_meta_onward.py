@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.meta.onward import EPOCHS, FAR, FIRST, LONG
+from gpuconsole.preflight.meta.script.run_length import EPOCHS, FAR, FIRST, LONG
 from gpuconsole.preflight.tiers import probe_request
 from tests.waiting import DEADLINE_S
 

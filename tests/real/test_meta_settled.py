@@ -19,12 +19,13 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 HEAD = """
 import json, sys
-from gpuconsole.preflight.meta import hook, values
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.script import answers
 from gpuconsole.preflight.meta.state import STATE
 hook.install()
 import paddle
 hook.ready(paddle, {}, "cpu")
-values.install("/nowhere")
+answers.install("/nowhere")
 x = paddle.rand([4, 1, 64, 64])
 x.stop_gradient = False
 mask = paddle.rand([4 * 64 * 64]) > 0.5

@@ -8,7 +8,8 @@ the lifetimes of CPython. It needs Paddle 3 and NumPy, nothing of gpuconsole, Py
 - `state.STATE` is what the modules share: the ledger, the flags, the choices that were made.
 - `STATE.value_of(tensor, what)` gives an array for a tensor whose data is unknown (`what` is
   "numpy", "item", "tolist", "bool", "int", "float", "format", "an attribute", "a subscript");
-  without it ones are given. `known` holds the data of small tensors that hang on nothing unknown.
+  without it ones are given. `values.known` holds the data of small tensors that hang on nothing
+  unknown.
 - `STATE.choice(text)` records a choice that only data could decide.
 - `STATE.ledger`: `tag(indices, kind)`, `cycle()`, `fetching(reader)`, `as_json()`;
   `tensor.data_ptr() - 1` is a block's index.

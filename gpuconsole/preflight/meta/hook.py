@@ -8,22 +8,14 @@ import importlib.util
 import sys
 from typing import Any
 
-from . import (
-    compiled,
-    composites,
-    device,
-    dispatch,
-    engine,
-    indexing,
-    operators,
-    programs,
-    pylayer,
-    saving,
-    updates,
-)
+from .autograd import engine, mixed_precision, py_layer, second_order, to_static
 from .ledger import Block
+from .operators import dispatch, indexing, optimizers
+from .program import executor
+from .script import saving
 from .state import STATE, Unsupported
-from .tensor import Tensor
+from .tensor import python_operators
+from .tensor.tensor import Tensor
 
 LIBRARY = "paddle.base.libpaddle"
 
@@ -81,19 +73,19 @@ def replace(library: Any) -> None:
     eager = library.eager
     STATE.real, STATE.real_init = eager.Tensor, eager.Tensor.__init__
     STATE.tensor, STATE.call = Tensor, dispatch.call
-    composites.install()
+    second_order.install()
     STATE.sized = hasattr(library, "Size")
-    operators.install(Tensor)
+    python_operators.install(Tensor)
     STATE.subscript = indexing
     eager.Tensor = Tensor
-    eager.PyLayer = pylayer.PyLayer
+    eager.PyLayer = py_layer.PyLayer
     eager.run_backward = engine.run_backward
     eager.run_partial_grad = engine.run_partial_grad
     eager.get_all_grads = engine.get_all_grads
-    eager.get_grads_lists = device.grads_lists
-    eager.get_grads_types = device.grads_types
-    eager.set_master_grads = device.master_grads
-    eager._add_backward_final_hook = device.final_hook
+    eager.get_grads_lists = mixed_precision.grads_lists
+    eager.get_grads_types = mixed_precision.grads_types
+    eager.set_master_grads = mixed_precision.master_grads
+    eager._add_backward_final_hook = mixed_precision.final_hook
     eager.register_saved_tensors_hooks = lambda pack, unpack: STATE.hooks.append((pack, unpack))
     eager.reset_saved_tensors_hooks = lambda: STATE.hooks.pop() if STATE.hooks else None
     for name in ("all", "bwd", "fwd"):
@@ -116,7 +108,7 @@ def replace(library: Any) -> None:
     older = eager.ops.legacy
     for name in dir(older):
         if not name.startswith(("_", "get_")) and callable(getattr(older, name)):
-            setattr(older, name, updates.legacy(name, getattr(older, name)))
+            setattr(older, name, optimizers.legacy(name, getattr(older, name)))
 
 
 def gradients_of_parts(wanted: Any) -> None:
@@ -160,9 +152,9 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     STATE.rules = rules
     STATE.backend = backend
     if backend != "cpu":
-        device.install()
-    compiled.install(paddle)
-    programs.install(paddle)
+        mixed_precision.install()
+    to_static.install(paddle)
+    executor.install(paddle)
     paddle.jit.save = not_saved
     own_check()
     saving.install()

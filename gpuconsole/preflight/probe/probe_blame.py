@@ -55,7 +55,7 @@ def failure(error: Any, meta: Any, root: Any) -> Any:
 def doubted(words: Any, meta: Any) -> Any:
     """Return kind and words for an end of the script: not its fault where something was taken for
     granted before."""
-    doubts = [*probe_notes.notes(), *(meta.values.doubts() if meta is not None else ())]
+    doubts = [*probe_notes.notes(), *(meta.script.answers.doubts() if meta is not None else ())]
     return ("unclear", words + because(doubts)) if doubts else ("script", words)
 
 

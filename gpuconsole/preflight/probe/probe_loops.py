@@ -36,7 +36,7 @@ SAVES = re.compile(r"\bpaddle\.save\(")
 ALIKE = 2
 """Turns in a row that have neither raised the peak nor held more, before a loop repeats itself."""
 REPEATED = 50_000
-"""Work in a loop until it may be said to repeat itself, in the units of `onward.py`."""
+"""Work in a loop until it may be said to repeat itself, in the units of `run_length.py`."""
 
 _ROOT: list[str] = []
 

@@ -138,10 +138,10 @@ def main() -> None:
         probe_imports.prefer_own(request["root"])
     if meta is not None:
         meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
-        meta.values.install(request["root"])
+        meta.script.answers.install(request["root"])
         numbered(meta, request)
         probe_lines.NUMBER["of"] = lambda number: from_lines(meta, number, request["root"])
-        session: Any = meta.session.Session(paddle, request, channel)
+        session: Any = meta.script.session.Session(paddle, request, channel)
     else:
         watch = probe_device if request["mode"] == "device" else probe_hooks
         session = watch.Session(paddle, request, channel)
@@ -181,7 +181,7 @@ def numbered(meta: Any, request: Any) -> None:
 def from_lines(meta: Any, number: Any, root: Any) -> Any:
     """Return a number of a made-up line; a run that is given others divides from this here."""
     probe_ahead.reached()
-    return meta.values.made(number, root)
+    return meta.script.answers.made(number, root)
 
 
 def retried(error: Any) -> Any:
@@ -207,7 +207,7 @@ def tensors_without_data() -> Any:
     package = importlib.util.module_from_spec(spec)
     sys.modules["gpuconsole_meta"] = package
     spec.loader.exec_module(package)
-    for name in ("hook", "session", "state"):
+    for name in ("hook", "script.session", "state"):
         importlib.import_module(f"gpuconsole_meta.{name}")
     package.hook.install()
     return package

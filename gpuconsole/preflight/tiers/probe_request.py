@@ -42,7 +42,9 @@ def probe_files() -> dict[str, Path]:
     `probe.py` is run; what the meta tier needs lies in a folder beside it.
     """
     files = {file.name: file for file in sorted(PROBE.glob("probe*.py"))}
-    files |= {f"meta/{file.name}": file for file in sorted(META.glob("*.py"))}
+    files |= {
+        f"meta/{file.relative_to(META).as_posix()}": file for file in sorted(META.rglob("*.py"))
+    }
     return files
 
 
@@ -101,7 +103,7 @@ def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
 NAMESAKES = frozenset({"median", "fft_r2c"})
 """Calls of the table whose kernels do not show in a program, and have the names of the calls."""
 BY_AXIS = frozenset({"argsort"})
-"""Kernels whose needs depend on the axis, which `meta/kernels.py` knows."""
+"""Kernels whose needs depend on the axis, which `meta/inference/kernels.py` knows."""
 
 
 def operators() -> dict[str, dict[str, str]]:

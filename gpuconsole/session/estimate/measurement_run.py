@@ -65,7 +65,7 @@ async def here(
         scratch.mkdir()
         probe.mkdir()
         for name, file in probe_files().items():
-            (probe / name).parent.mkdir(exist_ok=True)
+            (probe / name).parent.mkdir(parents=True, exist_ok=True)
             (probe / name).write_bytes(file.read_bytes())
         source, place = sandbox.places(overlay, scratch)
         places = {"root": str(place), "source": str(source), "outside": [*map(str, outside)]}

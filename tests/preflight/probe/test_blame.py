@@ -43,8 +43,8 @@ def meta() -> Any:
 
     state = SimpleNamespace(Unsupported=type("Unsupported", (BaseException,), {}),
                             STATE=SimpleNamespace(tensor=Tensor))  # fmt: skip
-    values = SimpleNamespace(doubts=lambda: [])
-    return SimpleNamespace(__path__=[str(TIER)], state=state, values=values)
+    script = SimpleNamespace(answers=SimpleNamespace(doubts=lambda: []))
+    return SimpleNamespace(__path__=[str(TIER)], state=state, script=script)
 
 
 def raised(error: BaseException, *files: Path, code: str = CALLING) -> BaseException:
@@ -115,7 +115,8 @@ def test_what_a_tensor_lacks_is_not_the_scripts_fault(blame: Any, meta: Any) -> 
 def test_after_something_was_made_up_nobody_can_tell(blame: Any, meta: Any) -> None:
     found = raised(AssertionError("no progress"), SCRIPT)
     assert blame.failure(found, meta, ROOT)[0] == "script"
-    meta.values.doubts = lambda: ["Data that only a real run has was asked for at train.py:3."]
+    doubt = "Data that only a real run has was asked for at train.py:3."
+    meta.script.answers.doubts = lambda: [doubt]
     kind, words = blame.failure(found, meta, ROOT)
     assert kind == "unclear"
     assert "train.py:3" in words

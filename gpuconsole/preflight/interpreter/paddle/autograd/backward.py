@@ -21,7 +21,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import (
     Tensor,
 )
 from gpuconsole.preflight.memory.trace import Kind, Storage
-from gpuconsole.preflight.meta.graph import in_degrees, on_a_way, reachable
+from gpuconsole.preflight.meta.autograd.graph import in_degrees, on_a_way, reachable
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run

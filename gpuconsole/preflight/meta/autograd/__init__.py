@@ -1,0 +1,1 @@
+"""Paddle's backward pass: nodes and engine, mixed precision, functions under to_static."""

@@ -1,0 +1,83 @@
+"""Mixed precision as on a device: on a CPU Paddle leaves everything in float32."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..sizes import word
+from ..state import STATE
+
+
+class Place:
+    """Where a device's tensors would lie, as far as mixed precision asks."""
+
+    def is_gpu_place(self) -> bool:
+        """Tell that it is a GPU."""
+        return True
+
+    def is_cpu_place(self) -> bool:
+        """Tell that it is no CPU."""
+        return False
+
+    is_xpu_place = is_custom_place = is_cpu_place
+
+    def __repr__(self) -> str:
+        return "Place(gpu:0)"
+
+
+class Tracer:
+    """Paddle's tracer, but for where tensors lie."""
+
+    def __init__(self, own: Any) -> None:
+        object.__setattr__(self, "own", own)
+
+    def __getattr__(self, name: str) -> Any:
+        return Place() if name == "_expected_place" else getattr(self.own, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.own, name, value)
+
+
+def install() -> None:
+    """Let `paddle.amp` work as it does where there is a device."""
+    for name in ("auto_cast", "grad_scaler"):
+        module: Any = importlib.import_module(f"paddle.amp.{name}")
+        module._dygraph_tracer = tracer
+        for asked in ("_is_gpu_float16_supported", "_is_gpu_bfloat16_supported"):
+            if hasattr(module, asked):
+                setattr(module, asked, lambda: True)
+
+
+def tracer() -> Any:
+    """Return the tracer as `paddle.amp` sees it."""
+    own = STATE.framework._dygraph_tracer()
+    return None if own is None else Tracer(own)
+
+
+def grads_lists(parameters: Any) -> Any:
+    """Return the gradients of parameters by type: float16, bfloat16, float32."""
+    found: dict[str, list[Any]] = {"float16": [], "bfloat16": [], "float32": []}
+    for one in parameters:
+        if one.m_grad is not None and word(one.m_grad.m_dtype) in found:
+            found[word(one.m_grad.m_dtype)].append(one.m_grad)
+    return found["float16"], found["bfloat16"], found["float32"]
+
+
+def grads_types(parameters: Any) -> Any:
+    """Return the numbers of the types of the gradients that there are."""
+    numbers = {"float16": 4, "bfloat16": 22, "float32": 5}
+    grads = [one.m_grad for one in parameters if one.m_grad is not None]
+    return [numbers.get(word(one.m_dtype), 5) for one in grads]
+
+
+def master_grads(parameters: Any) -> None:
+    """Turn the gradients of parameters into float32."""
+    for one in parameters:
+        if one.m_grad is not None and word(one.m_grad.m_dtype) != "float32":
+            one.m_grad = STATE.call("cast", (one.m_grad, STATE.paddle.float32), {})
+
+
+def final_hook(hook: Any) -> None:
+    """Call a function once at the end of the next backward pass."""
+    STATE.final_hooks.append(hook)

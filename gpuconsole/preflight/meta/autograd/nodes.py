@@ -1,0 +1,481 @@
+"""Nodes of the backward pass: what each holds of the forward pass and what its run makes."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ..allocation import new
+from ..inference import infer, kernels, views
+from ..ledger import Block
+from ..sizes import DIFFERENTIABLE, count, nbytes, word
+from ..state import STATE, Unsupported, rightly
+
+
+class Edge:
+    """Where the gradient of an input goes: to another node's output, or to a leaf."""
+
+    __slots__ = ("dtype", "keeper", "leaf", "node", "parameter", "shape", "slot")
+
+    def __init__(self, tensor: Any) -> None:
+        self.node = tensor.m_node
+        self.slot = tensor.m_slot
+        # As in Paddle a graph keeps no leaf alive that nothing else holds.
+        alone = tensor.m_node is None
+        self.leaf = weakref.ref(tensor.source) if alone else None
+        self.keeper = weakref.ref(tensor.source.keeper()) if alone else None
+        self.shape, self.dtype = tensor.m_shape, tensor.m_dtype
+        self.parameter = tensor.m_node is None and tensor.persistable
+
+    @property
+    def key(self) -> Any:
+        """What tells this edge's end from others."""
+        return id(self.node) if self.node is not None else ("leaf", id(self.leaf))
+
+
+class Saved:
+    """Memory that a node holds, and how the tensor lies in it."""
+
+    __slots__ = ("block", "packed", "shape", "strides")
+
+    def __init__(self, tensor: Any) -> None:
+        self.shape, self.strides = tensor.m_shape, tensor.m_strides
+        self.packed: Any = None
+        if STATE.hooks:
+            pack, unpack = STATE.hooks[-1]
+            self.block = None
+            self.packed = (unpack, pack(tensor.detach()))
+        else:
+            self.block = tensor.m_block
+
+    def open(self) -> Any:
+        """Return the memory, unpacked where a hook packed it."""
+        if self.packed is None:
+            return self.block
+        unpack, value = self.packed
+        given = unpack(value)
+        return given.m_block if isinstance(given, STATE.tensor) else None
+
+
+class Node:
+    """The backward step of one operator; `edges` has None for inputs without a gradient."""
+
+    def __init__(self, name: Any, edges: Any, outputs: Any) -> None:
+        self.label = name
+        self.edges = edges
+        self.outputs = [(one.m_shape, one.m_dtype) for one in outputs]
+        self.hooks: dict[int, dict[int, Any]] = {}
+        self.retained: dict[int, Any] = {}
+        self.done = False
+        self.program: Any = STATE.program
+        """The program that it is a part of, None where it runs by itself."""
+        self.keepers: Any = ()
+        """The places of the gradients of the tensors that it reads."""
+        for slot, one in enumerate(outputs):
+            one.m_node, one.m_slot, one.stop_gradient = self, slot, False
+
+    def name(self) -> Any:
+        """Return the operator's name, as Paddle's nodes do."""
+        return self.label
+
+    @property
+    def next_functions(self) -> Any:
+        """Nodes behind this one."""
+        return [one.node for one in self.edges if one is not None and one.node is not None]
+
+    def hook(self, slot: Any, function: Any) -> int:
+        """Call a function with the gradient of an output, once it is whole."""
+        mine = self.hooks.setdefault(slot, {})
+        number = max(mine, default=-1) + 1
+        mine[number] = function
+        return number
+
+    def retain(self, tensor: Any) -> None:
+        """Keep the gradient of an output in its tensor."""
+        self.retained[tensor.m_slot] = weakref.ref(tensor.keeper())
+
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Return the gradients of the inputs, in the order of the edges; clears `grads`.
+
+        `graph`: whether they are to be differentiated again. `wants`: which edges need one.
+        """
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.keepers = ()
+        self.done = True
+
+
+class OperatorNode(Node):
+    """The backward step of an operator that Paddle's representation knows the gradient of."""
+
+    def __init__(
+        self, step: Any, gradient: Any, edges: Any, places: Any, outputs: Any, tensors: Any
+    ) -> None:
+        self.step = step
+        self.gradient = gradient
+        self.places = places
+        """For each edge: operand and place of the input."""
+        self.slots: list[Any] = []
+        self.specs: Any = ()
+        self.entry: Any = None
+        self.kept: Any = ()
+        self.saved: dict[int, Any] = {}
+        for number in gradient.saved:
+            tensor = tensors.get(number)
+            if tensor is not None:
+                self.saved[number] = Saved(tensor)
+        super().__init__(step.name, edges, outputs)
+        self.keepers = keepers(tensors.get(number) for number in gradient.touched)
+
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Run the gradient's operators."""
+        if self.done:
+            words = f"Trying to backward through {self.label} a second time: "
+            raise rightly(SystemError(f"{words}specify retain_graph=True"))
+        runner = _Runner(self, grads, graph, wants)
+        grads.clear()
+        return runner.go()
+
+    def origin(self, number: Any) -> Any:
+        """Return the edge of an input, or the node and slot that made a value."""
+        for edge, (operand, place) in zip(self.edges, self.places):
+            if self.step.inputs[operand][place] == number:
+                return edge, edge.node, edge.slot
+        for position, (slot, place) in enumerate(self.slots):
+            if self.step.outputs[slot][place] == number:
+                return None, self, position
+        return None, None, 0
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.saved.clear()
+        self.kept = ()
+        super().release()
+
+
+BILINEAR = frozenset({"conv2d_grad_grad", "depthwise_conv2d_double_grad", "conv3d_double_grad"})
+"""Second derivatives of products: operands x, y, the gradient, and what arrived for both."""
+SECOND: dict[str, Any] = {}
+"""By operator of a gradient: what hangs the node of its own derivative behind its results, where
+Paddle makes that of other operators (see `second_order`)."""
+UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "sigmoid_double_grad"})
+"""Gradients whose derivative Paddle makes of operators that its representation does not show, or in
+memory that it reuses in ways that are not known."""
+SUMS = frozenset({"add_grad", "subtract_grad"})
+"""Gradients of sums, which are reduced in the copy of what arrived where there is one."""
+IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
+"""Second derivatives whose last result is made in the memory of what arrived."""
+
+
+class _Runner:
+    """One run of a gradient's operators."""
+
+    def __init__(self, node: Any, grads: Any, graph: Any, wants: Any) -> None:
+        self.node = node
+        self.graph = graph
+        self.wants = wants
+        # What is to be differentiated again must have all its results.
+        self.gradient = infer.whole(node.entry, node.step) if graph else node.gradient
+        self.unused: set[Any] = set()
+        self.env: dict[int, Any] = {}
+        self.opened = {number: one.open() for number, one in node.saved.items()}
+        for (slot, place), number in self.gradient.given.items():
+            position = node.slots.index((slot, place)) if (slot, place) in node.slots else None
+            if position is not None and grads[position] is not None:
+                self.env[number] = grads[position]
+
+    def go(self) -> Any:
+        node, gradient = self.node, self.gradient
+        wanted = [
+            gradient.results[operand][place] if wants else None
+            for (operand, place), wants in zip(node.places, self.wants)
+        ]
+        last = _last_uses(gradient.steps, wanted)
+        self.unused = {number for step in gradient.steps for row in step.outputs for number in row
+                       if number not in last and number not in wanted}  # fmt: skip
+        for at, step in enumerate(gradient.steps):
+            self._run(step, wanted)
+            for number in [one for one in self.env if last.get(one, -1) <= at]:
+                if number not in wanted:
+                    del self.env[number]
+        return [None if one is None else self.env.get(one) for one in wanted]
+
+    def _run(self, step: Any, wanted: Any) -> None:
+        given = self.gradient.given
+        bilinear = step.name in BILINEAR
+        lacking = self._lacking(step) if bilinear else set()
+        for place, numbers in enumerate(step.inputs if not bilinear else ()):
+            for number in numbers:
+                # What did not arrive is filled with zeros.
+                if number in given.values() and number not in self.env:
+                    if place in step.unneeded:
+                        continue
+                    spec = self.node.specs[number]
+                    self.env[number] = new(spec.shape, spec.dtype, "full_like")
+        copies = self._copies(step)
+        outputs = self._alias(step, wanted)
+        for slot, (numbers, specs) in enumerate(zip(step.outputs, step.specs)):
+            for number, spec in zip(numbers, specs):
+                if slot in lacking or number in self.unused or number is None or number in outputs:
+                    continue
+                outputs[number] = new(spec.shape, spec.dtype, step.name)
+        made = sum(one.nbytes for one in outputs.values())
+        if not copies or step.name not in SUMS:
+            needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
+            STATE.ledger.scratch(needs, step.name)
+        del copies
+        self.env.update(outputs)
+        if self.graph:
+            self._hang(step)
+
+    def _lacking(self, step: Any) -> Any:
+        """Return the results of a second derivative of a product that cannot be made: each needs
+        what has arrived for the other factor."""
+        arrived = [any(number in self.env for number in row) for row in step.inputs]
+        first, second = arrived[3], arrived[4]
+        return {place for place, there in ((0, second), (1, first)) if not there}
+
+    def _hang(self, step: Any) -> None:
+        """Hang the node of the second derivative behind what a gradient's operator has made."""
+        inputs = [[self._shown(number) for number in row] for row in step.inputs]
+        outputs = [[self.env.get(number) for number in row] for row in step.outputs]
+        flowing = any(one is not None and not one.stop_gradient for row in inputs for one in row)
+        if not flowing:
+            return
+        if step.name in SECOND:
+            flat = [one for row in inputs for one in row]
+            SECOND[step.name](step, flat, [one for row in outputs for one in row])
+            return
+        if step.name in UNLIKE or not STATE.core.has_vjp(step.op):
+            order = "third" if step.name.endswith("_double_grad") else "second"
+            raise Unsupported(f"the {order} derivative of {self.node.label.removesuffix('_grad')}")
+        numbers = {number: one for row, shown in zip(step.inputs, inputs)
+                   for number, one in zip(row, shown) if one is not None}  # fmt: skip
+        numbers.update(self.env)
+        attach(self.node.entry, step, inputs, outputs, numbers)
+        if step.name in SUMS:
+            made = next((one for row in outputs for one in row if one is not None), None)
+            if made is not None and isinstance(made.m_node, OperatorNode):
+                # Measured: it keeps the gradient it was given though it reads nothing of it.
+                made.m_node.kept = inputs[-1]
+
+    def _shown(self, number: Any) -> Any:
+        """Return an operand of a gradient's operator with the graph behind it."""
+        if number is None or number in self.env:
+            return self.env.get(number)
+        edge, node, slot = self.node.origin(number)
+        leaf = edge.leaf() if edge is not None and edge.leaf is not None else None
+        if leaf is not None:
+            return leaf
+        spec = self.node.specs[number]
+        made = in_block(self.opened.get(number), spec)
+        if node is not None:
+            made.m_node, made.m_slot, made.stop_gradient = node, slot, False
+        return made
+
+    def _copies(self, step: Any) -> Any:
+        """Return the copies that a kernel makes of tensors whose elements are out of order."""
+        if step.name in views.VIEWS:
+            return []
+        copies = []
+        for place, numbers in enumerate(step.inputs):
+            if place in step.unneeded:
+                continue
+            for number in numbers:
+                saved = self.node.saved.get(number)
+                tensor = self.env.get(number)
+                if saved is not None and saved.strides is not None:
+                    copies.append(self._copy(saved.shape, saved.block))
+                elif tensor is not None and tensor.m_strides is not None:
+                    copies.append(Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True))
+        return copies
+
+    def _copy(self, shape: Any, block: Any) -> Any:
+        whole = block.nbytes if block is not None else 0
+        return Block(STATE.ledger, min(whole, 4 * count(shape)), "contiguous", inside=True)
+
+    def _shapes(self, step: Any) -> Any:
+        entry_specs = self.node.specs
+        return [
+            entry_specs[number] for numbers in step.inputs for number in numbers
+            if number is not None
+        ]  # fmt: skip
+
+    def _alias(self, step: Any, wanted: Any) -> Any:
+        """Return results that lie in memory that exists: views and gradients made in place."""
+        grads = [n for numbers in step.inputs for n in numbers if n in self.env]
+        first_out = next((n for n in step.outputs[0] if n is not None), None)
+        if first_out is None or not grads:
+            return {}
+        spec = step.specs[0][0]
+        arrived = self.env[grads[-1]]
+        if step.name in IN_PLACE:
+            last, last_spec = step.outputs[-1][0], step.specs[-1][0]
+            if self.graph or last is None or last in self.unused:
+                return {}
+            return {last: _shared(arrived, last_spec, arrived.m_strides)}
+        if step.name in views.VIEWS:
+            if step.name == "transpose_grad":
+                strides: Any = views.picked(step, arrived, spec.shape)
+                return {first_out: _shared(arrived, spec, strides)}
+            fits, strides = views.reshaped(arrived.m_shape, arrived.m_strides, spec.shape)
+            return {first_out: _shared(arrived, spec, strides)} if fits else {}
+        edge = next((e for e in self.node.edges if e is not None), None)
+        if (
+            self.graph
+            or edge is None
+            or edge.parameter
+            or self.node.places[0] != (0, 0)
+            or first_out != wanted[0]
+        ):
+            return {}
+        mode = kernels.placed(step, self._shapes(step))
+        if mode == "saved":
+            block = next(
+                (b for b in self.opened.values() if b is not None and b.nbytes == _bytes(spec)),
+                None,
+            )
+            if block is not None:
+                return {first_out: in_block(block, spec)}
+        free = arrived.m_block is not None and not arrived.m_block.lent
+        if mode == "inplace" and free and arrived.nbytes >= _bytes(spec):
+            return {first_out: _shared(arrived, spec, arrived.m_strides)}
+        return {}
+
+
+def keepers(tensors: Any) -> Any:
+    """Return what holds the gradients of some tensors, where they may have any."""
+    return [one.m_keeper for one in tensors if one is not None and one.m_keeper is not None]
+
+
+def _bytes(spec: Any) -> int:
+    return nbytes(spec.shape, spec.dtype)
+
+
+def in_block(block: Any, spec: Any) -> Any:
+    """Return a tensor of a shape and type that lies in some memory."""
+    made = STATE.tensor.__new__(STATE.tensor)
+    made.m_shape, made.m_dtype, made.m_block = spec.shape, spec.dtype, block
+    return made
+
+
+def _shared(tensor: Any, spec: Any, strides: Any) -> Any:
+    made = in_block(tensor.m_block, spec)
+    made.m_strides = strides
+    return made
+
+
+def _last_uses(steps: Any, wanted: Any) -> Any:
+    last: dict[int, int] = {}
+    for at, step in enumerate(steps):
+        for numbers in step.inputs:
+            for number in numbers:
+                if number is not None:
+                    last[number] = at
+    return last
+
+
+class PlainNode(Node):
+    """A backward step whose gradients are new tensors of given shapes."""
+
+    def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = ()) -> None:
+        self.saved = [Saved(one) for one in saved]
+        super().__init__(name, [edge_of(one) for one in inputs], outputs)
+        self.keepers = keepers(saved)
+
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Make the gradients."""
+        arrived = next((one for one in grads if one is not None), None)
+        copies = in_order(grads)
+        grads.clear()
+        made: list[Any] = []
+        for edge, wanted in zip(self.edges, wants):
+            if edge is None or not wanted:
+                made.append(None)
+            else:
+                made.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
+        del copies
+        behind = [one for one in made if one is not None and one is not arrived]
+        if graph and arrived is not None and needed([arrived]) and behind:
+            # These operators are linear in the gradient that arrives.
+            PlainNode(f"{self.label}_grad", [arrived], behind)
+        return made
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.saved.clear()
+        super().release()
+
+
+class RowsNode(PlainNode):
+    """Rows looked up: the gradient holds as many rows as were asked for."""
+
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Make a gradient of rows: one for each place that was looked up."""
+        arrived = next(one for one in grads if one is not None)
+        grads.clear()
+        wide = arrived.m_shape[-1]
+        shape = (count(arrived.m_shape) // max(1, wide), wide)
+        made = new(shape, arrived.m_dtype, "embedding_sparse_grad")
+        made.m_rows = True
+        return [made]
+
+
+def in_order(tensors: Any) -> Any:
+    """Return the copies that a kernel makes of tensors whose elements are out of order."""
+    return [
+        Block(STATE.ledger, one.nbytes, "contiguous", inside=True)
+        for one in tensors
+        if one is not None and one.m_strides is not None
+    ]
+
+
+def edge_of(tensor: Any) -> Any:
+    """Return the edge to a tensor, None where no gradient is needed."""
+    return None if tensor.stop_gradient else Edge(tensor)
+
+
+def needed(tensors: Any) -> bool:
+    """Tell whether a node is to be made for an operator of these inputs."""
+    return STATE.has_grad() and any(not one.stop_gradient for one in tensors)
+
+
+def differentiable(tensor: Any) -> bool:
+    """Tell whether a tensor can have a gradient."""
+    return word(tensor.m_dtype) in DIFFERENTIABLE
+
+
+def attach(entry: Any, step: Any, inputs: Any, outputs: Any, tensors: Any) -> None:
+    """Hang a node behind an operator's outputs where a gradient flows to an input.
+
+    `inputs` are tensors by operand and place, `outputs` by result and place; `tensors` by number.
+    """
+    stops = tuple(
+        tuple(one is None or one.stop_gradient or not differentiable(one) for one in row)
+        for row in inputs
+    )
+    if all(stop for row in stops for stop in row):
+        return
+    made = [
+        (slot, place, one)
+        for slot, row in enumerate(outputs)
+        for place, one in enumerate(row)
+        if one is not None and differentiable(one)
+    ]
+    if not made:
+        return
+    gradient = infer.gradient(entry, step, stops)
+    if gradient is None:
+        return
+    places = [
+        (operand, place)
+        for operand, row in enumerate(inputs)
+        for place, one in enumerate(row)
+        if not stops[operand][place] and gradient.results[operand][place] is not None
+    ]
+    edges = [Edge(inputs[operand][place]) for operand, place in places]
+    node = OperatorNode(step, gradient, edges, places, [one for _, _, one in made], tensors)
+    node.slots = [(slot, place) for slot, place, _ in made]
+    node.specs, node.entry = entry.specs, entry

@@ -1,0 +1,108 @@
+"""What stands for the C++ base of `paddle.autograd.PyLayer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..allocation import new
+from ..state import STATE
+from .nodes import Node, edge_of
+
+
+class PyLayer:
+    """Operators whose forward and backward are Python."""
+
+    container: Any = ()
+    materialize_grads = True
+    non_differentiable: Any = ()
+    not_inplace_tensors: Any = ()
+    grad_in_dtype_consistent = True
+    _backward_function: Any = None
+    forward: Any = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the operator's name."""
+        return cls.__name__
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward without a graph and hang the backward behind its outputs."""
+        context = cls._backward_function()
+        before = STATE.core._has_grad()
+        inputs = [one for value in (*args, *kwargs.values()) for one in _tensors(value)]
+        STATE.core._set_has_grad(False)
+        try:
+            made = cls.forward(context, *args, **kwargs)
+        finally:
+            STATE.core._set_has_grad(before)
+        if not before or all(one.stop_gradient for one in inputs):
+            return made
+        return _hang(cls, context, inputs, made)
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, STATE.tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [one for one in value if isinstance(one, STATE.tensor)]
+    return []
+
+
+def _hang(cls: Any, context: Any, inputs: Any, made: Any) -> Any:
+    single = not isinstance(made, (list, tuple))
+    outputs = [made] if single else list(made)
+    frozen = {id(one) for one in context.non_differentiable or ()}
+    for place, one in enumerate(outputs):
+        if isinstance(one, STATE.tensor) and any(one is given for given in inputs):
+            outputs[place] = one.detach()
+    tracked = [one for one in outputs if isinstance(one, STATE.tensor) and id(one) not in frozen]
+    if tracked:
+        PyNode(cls, context, inputs, tracked)
+    if single:
+        return outputs[0]
+    return outputs if isinstance(made, list) else tuple(outputs)
+
+
+class PyNode(Node):
+    """The backward step of a `PyLayer`."""
+
+    def __init__(self, cls: Any, context: Any, inputs: Any, outputs: Any) -> None:
+        self.cls = cls
+        self.context = context
+        self.dtypes = [(one.m_shape, one.m_dtype) for one in inputs]
+        super().__init__(cls.__name__, [edge_of(one) for one in inputs], outputs)
+
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Run the backward written in Python."""
+        given = []
+        for slot, (shape, dtype) in enumerate(self.outputs):
+            grad, grads[slot] = grads[slot], None
+            if grad is None and self.context.materialize_grads:
+                # An output that nothing was computed from gets zeros.
+                grad = new(shape, dtype, "full_like")
+            given.append(grad)
+            del grad
+        grads.clear()
+        before = STATE.core._has_grad()
+        STATE.core._set_has_grad(bool(graph))
+        try:
+            made = self.context.backward(*_taken(given))
+        finally:
+            STATE.core._set_has_grad(before)
+        found = list(made) if isinstance(made, (list, tuple)) else [made]
+        if len(found) != len(self.edges):
+            rest = iter(found)
+            found = [next(rest, None) if edge is not None else None for edge in self.edges]
+        return [one if isinstance(one, STATE.tensor) else None for one in found]
+
+    def release(self) -> None:
+        """Let go of the context, which holds what forward saved."""
+        self.context = None
+        self.done = True
+
+
+def _taken(values: Any) -> Any:
+    """Hand values over, keeping none."""
+    while values:
+        yield values.pop(0)

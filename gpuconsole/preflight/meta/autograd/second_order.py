@@ -1,0 +1,204 @@
+"""Second derivatives that Paddle makes of other operators, and can so differentiate again.
+
+Each is written as its eager mode runs it (measured with 3.3.1): which operators, in which order,
+and what lives until its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..allocation import new
+from ..inference import infer
+from ..state import STATE
+from .nodes import SECOND, Node, Saved, edge_of, in_block, keepers
+
+
+def _op(name: Any, *args: Any) -> Any:
+    return STATE.call(name, args, {})
+
+
+def _as_large(made: Any, like: Any) -> Any:
+    """Sum a product over the axes along which an operand was repeated."""
+    wanted = like.m_shape
+    if made.m_shape == wanted:
+        return made
+    gap = len(made.m_shape) - len(wanted)
+    axes = [place for place, extent in enumerate(made.m_shape)
+            if place < gap or (wanted[place - gap] == 1 and extent != 1)]  # fmt: skip
+    return _op("reshape", _op("sum", made, axes, None, False), list(wanted))
+
+
+def _added(first: Any, second: Any) -> Any:
+    """Add the two terms of a product's derivative, of which one may be missing."""
+    if first is None or second is None:
+        return second if first is None else first
+    return _op("add", first, second)
+
+
+def multiply(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+    """Second derivative of a product of elements."""
+    (x, y, grad), (for_x, for_y) = operands, arrived
+    made: list[Any] = [None, None, None]
+    if wants[0] and for_y is not None:
+        made[0] = _as_large(_op("multiply", for_y, grad), x)
+    if wants[1] and for_x is not None:
+        made[1] = _as_large(_op("multiply", for_x, grad), y)
+    if wants[2]:
+        first = None if for_x is None else _op("multiply", for_x, y)
+        made[2] = _added(first, None if for_y is None else _op("multiply", for_y, x))
+    return made
+
+
+def matmul(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+    """Second derivative of a product of matrices."""
+    (x, y, grad), (for_x, for_y) = operands, arrived
+    attributes = infer.attributes(step)
+    over, under = attributes.get("transpose_x", False), attributes.get("transpose_y", False)
+    made: list[Any] = [None, None, None]
+    if wants[0] and for_y is not None:
+        pair = (for_y, grad, under, True) if over else (grad, for_y, False, not under)
+        made[0] = _as_large(_op("matmul", *pair), x)
+    if wants[1] and for_x is not None:
+        pair = (grad, for_x, True, over) if under else (for_x, grad, not over, False)
+        made[1] = _as_large(_op("matmul", *pair), y)
+    if wants[2]:
+        first = None if for_x is None else _op("matmul", for_x, y, over, under)
+        second = None if for_y is None else _op("matmul", x, for_y, over, under)
+        made[2] = _added(first, second)
+    return made
+
+
+def silu(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+    """Second derivative of `x * sigmoid(x)`."""
+    (x, out, grad), (for_x,) = operands, arrived
+    made: list[Any] = [None, None, None]
+    if for_x is None:
+        return made
+    share = _op("sigmoid", x)
+    rest = _op("scale", share, -1.0, 1.0, True)
+    slope = _op("scale", _op("multiply", rest, x), 1.0, 1.0, True)
+    shared = _op("multiply", share, for_x)
+    if wants[2]:
+        made[2] = _op("multiply", shared, slope)
+    if wants[0]:
+        # As in C++ every part of an expression lives until its end.
+        less = _op("subtract", slope, out)
+        bend = _op("scale", less, 1.0, 1.0, True)
+        first = _op("multiply", shared, grad)
+        second = _op("multiply", first, bend)
+        made[0] = _op("multiply", second, rest)
+        del less, bend, first, second
+    return made
+
+
+def tanh(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+    """Third derivative of `tanh`: that of its second one by its output, the gradient and what
+    arrived there."""
+    (out, grad, onward), (for_grad, for_onward) = operands, arrived
+    made: list[Any] = [None, None, None]
+    if for_grad is None and for_onward is None:
+        return made
+    # What is needed more than once is made first, and lives until the end.
+    twice = _op("scale", out, -2.0, 0.0, True)
+    if for_onward is None:
+        both = _op("multiply", onward, for_grad)
+        if wants[0]:
+            made[0] = _op("multiply", _op("scale", grad, -2.0, 0.0, True), both)
+        if wants[2]:
+            made[2] = _op("multiply", _op("multiply", twice, grad), for_grad)
+        if wants[1]:
+            made[1] = _op("multiply", twice, both)
+        return made
+    both = None if for_grad is None else _op("multiply", grad, for_grad)
+    if wants[0]:
+        made[0] = _tanh_by_output(twice, both, operands, for_onward)
+    if wants[1] and for_grad is not None:
+        made[1] = _op("multiply", _op("multiply", twice, onward), for_grad)
+    if wants[2]:
+        # As in C++ every part of an expression lives until its end.
+        square = _op("multiply", out, out)
+        less = None if both is None else _op("multiply", twice, both)
+        rest = _op("scale", square, -1.0, 1.0, True)
+        made[2] = _added(_op("multiply", rest, for_onward), less)
+        del square, less, rest
+    return made
+
+
+def _tanh_by_output(twice: Any, both: Any, operands: Any, for_onward: Any) -> Any:
+    out, _, onward = operands
+    if both is None:
+        return _op("multiply", _op("multiply", twice, onward), for_onward)
+    product = _op("multiply", out, for_onward)
+    total = _op("add", product, both)
+    share = _op("scale", onward, -2.0, 0.0, True)
+    made = _op("multiply", total, share)
+    del product, total, share
+    return made
+
+
+COMPOSITES: dict[str, Any] = {
+    "matmul_grad": matmul, "multiply_grad": multiply, "silu_grad": silu, "tanh_double_grad": tanh,
+}  # fmt: skip
+"""By operator of a gradient: what makes its own derivative of its operands and what arrived."""
+INVISIBLE = {"silu_grad": (1,)}
+"""Operands that it reads without a derivative by them."""
+FILLED = frozenset({"tanh_double_grad"})
+"""Operators for whose derivative what did not arrive is filled with zeros."""
+
+
+class CompositeNode(Node):
+    """The derivative of a gradient's operator, made of other operators."""
+
+    def __init__(self, step: Any, operands: Any, outputs: Any) -> None:
+        self.step = step
+        self.count = len(outputs)
+        self.slots = [place for place, one in enumerate(outputs) if one is not None]
+        self.saved = [Saved(one) for one in operands]
+        hidden = list(INVISIBLE.get(step.name, ()))
+        if step.name == "matmul_grad":
+            # Paddle leads to a factor only from the gradient of the other one.
+            hidden = [1 - place for place, one in enumerate(outputs) if one is None]
+        edges = [None if place in hidden else edge_of(one) for place, one in enumerate(operands)]
+        self.origins = [edge_of(one) for one in operands]
+        self.specs = [infer.Spec(one.m_shape, one.m_dtype) for one in operands]
+        super().__init__(step.name, edges, [one for one in outputs if one is not None])
+        self.keepers = keepers(operands)
+
+    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+        """Run the operators; they can be differentiated again where that is asked for."""
+        arrived: list[Any] = [None] * self.count
+        for slot, grad, (shape, dtype) in zip(self.slots, grads, self.outputs):
+            lacking = grad is None and self.step.name in FILLED
+            arrived[slot] = new(shape, dtype, "full_like") if lacking else grad
+        grads.clear()
+        operands = [self._operand(place) for place in range(len(self.saved))]
+        before = STATE.core._has_grad()
+        STATE.core._set_has_grad(bool(graph))
+        try:
+            return COMPOSITES[self.step.name](self.step, operands, arrived, wants)
+        finally:
+            STATE.core._set_has_grad(before)
+
+    def _operand(self, place: Any) -> Any:
+        """Return an operand with the graph behind it."""
+        saved, edge = self.saved[place], self.origins[place]
+        leaf = edge.leaf() if edge is not None and edge.leaf is not None else None
+        if leaf is not None:
+            return leaf
+        made = in_block(saved.open(), self.specs[place])
+        made.m_strides = saved.strides
+        if edge is not None and edge.node is not None:
+            made.m_node, made.m_slot, made.stop_gradient = edge.node, edge.slot, False
+        return made
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        self.saved.clear()
+        self.origins.clear()
+        super().release()
+
+
+def install() -> None:
+    """Let these derivatives be made of other operators from now on."""
+    SECOND.update(dict.fromkeys(COMPOSITES, CompositeNode))

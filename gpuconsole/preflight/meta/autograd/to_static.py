@@ -1,0 +1,80 @@
+"""Functions under `to_static`: the Python that they are made from runs, and is counted as Paddle
+runs the program.
+
+Its forward pass frees as the Python does. Its backward pass runs as a whole (measured with Paddle
+3.3.1, of many runs the smallest peak, since threads free late by chance): what it was given is held
+until its end, and so are the gradients of all its parameters, beside those that they have already.
+A network in evaluation runs another program, which keeps nothing for a backward pass.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ..state import STATE
+
+
+class Program:
+    """One call of a function that is compiled: what its nodes have in common."""
+
+
+class Running:
+    """The programs of one backward pass."""
+
+    def __init__(self, order: Iterable[Any]) -> None:
+        self.left = Counter(node.program for node in order if node.program is not None)
+        """How many nodes of each are yet to run."""
+        self.given: dict[Any, Any] = {one: [] for one in self.left}
+        """Gradients that each was given."""
+        self.made: dict[Any, Any] = {one: [] for one in self.left}
+        """Leaves that each has a gradient for, as `(leaf, keeper, gradient)`."""
+
+    def take(self, node: Any, start: Any, grad: Any) -> None:
+        """A gradient comes from the program `start`, or from none, to a node."""
+        into = node.program if node is not None else None
+        if into is not start and into in self.given and grad is not None:
+            if grad.m_block is not None:
+                grad.m_block.lent = True
+            self.given[into].append(grad)
+
+    def keep(self, node: Any, leaf: Any, keeper: Any, grad: Any) -> bool:
+        """Keep a leaf's gradient until the node's program is through; false where it has none."""
+        if node.program not in self.made:
+            return False
+        self.made[node.program].append((leaf, keeper, grad))
+        return True
+
+    def ran(self, node: Any) -> Any:
+        """A node has run; return what its program gives to leaves if it was the last."""
+        if node.program not in self.left:
+            return []
+        self.left[node.program] -= 1
+        if self.left[node.program]:
+            return []
+        self.given.pop(node.program)
+        return self.made.pop(node.program)
+
+
+def install(paddle: Any) -> None:
+    """Run what a decorator would turn into a program as the Python that it is."""
+    paddle.jit.enable_to_static(False)
+    translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
+    plain = translator.StaticFunction._call_dygraph_function
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if STATE.program is not None or not STATE.has_grad():
+            return plain(self, *args, **kwargs)
+        STATE.flags.add("static-graph")
+        if not self._is_train_mode():
+            with paddle.no_grad():
+                return plain(self, *args, **kwargs)
+        STATE.program = Program()
+        try:
+            return plain(self, *args, **kwargs)
+        finally:
+            STATE.program = None
+
+    translator.StaticFunction._call_dygraph_function = called

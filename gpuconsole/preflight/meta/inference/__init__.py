@@ -1,0 +1,1 @@
+"""What an operator makes of shapes and types, what its gradient reads, what its kernel takes."""

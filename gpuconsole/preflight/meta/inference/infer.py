@@ -1,0 +1,410 @@
+"""What an operator makes and what its gradient reads, from Paddle's own inference of shapes.
+
+The same call is built once in a scratch program of Paddle's intermediate representation, where
+only types flow; `core.call_vjp` then appends the gradient operators, whose operands tell what is
+saved. Entries are kept by name, shapes, types and attributes.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from ..sizes import DIFFERENTIABLE, HALVES, word
+from ..state import STATE, Unsupported
+from . import bounds
+
+CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
+"""Operators that stand for attributes where they are not what was called."""
+JOINING = frozenset({"combine", "split"})
+
+
+class Spec:
+    """Shape and type of a value."""
+
+    __slots__ = ("dtype", "rows", "shape")
+
+    def __init__(self, shape: Any, dtype: Any, rows: Any = False) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.rows = rows
+        """Whether it holds only some rows of a table (a gradient of looked-up rows)."""
+
+
+class Step:
+    """One operator: its operands and results are numbers of values; None for what is no tensor."""
+
+    __slots__ = ("attrs", "grads", "inputs", "name", "names", "op", "outputs", "specs", "unneeded")
+
+    def __init__(self, name: Any, inputs: Any, outputs: Any, specs: Any) -> None:
+        self.name = name
+        self.inputs = inputs
+        """A list of operands, each a list of numbers (of one, but for lists of tensors)."""
+        self.outputs = outputs
+        self.specs = specs
+        self.names: Any = ((), ())
+        self.unneeded: Any = ()
+        """Operands whose memory the operator does not read."""
+        self.attrs: Any = None
+        self.op: Any = None
+        self.grads: dict[Any, Any] = {}
+
+
+class Entry:
+    """An operator's call: steps, and how its result is put together of their outputs."""
+
+    __slots__ = ("half", "program", "result", "share", "sizes", "specs", "steps", "values")
+
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+        self.values: dict[Any, Any] = {}
+        """Number by hash of the program's value, a list of numbers for joined ones."""
+        self.specs: list[Any] = []
+        self.result: Any = None
+        self.program: Any = None
+        self.sizes: Any = None
+        self.share: Any = None
+        self.half: Any = None
+
+
+class Gradient:
+    """The gradient of one step: its operators, and which value is each input's gradient."""
+
+    __slots__ = ("given", "results", "saved", "steps", "touched")
+
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+        self.results: list[Any] = []
+        """By operand and place: the number of its gradient, or None."""
+        self.saved: list[Any] = []
+        """Numbers of the forward pass whose memory is read."""
+        self.touched: list[Any] = []
+        """Those that are given, whether or not their memory is read."""
+        self.given: dict[Any, Any] = {}
+        """The number that stands for the gradient of each output slot."""
+
+
+def build(function: Any, args: Any, kwargs: Any, specs: Any, sizes: Any = None) -> Entry:
+    """Build a call in a scratch program; `args` have places (see `Place`) for tensors.
+
+    `sizes` are the shapes of the results where they hang on data, or which share of the largest
+    they have.
+    """
+    paddle = STATE.paddle
+    entry = Entry()
+    if isinstance(sizes, Fraction):
+        entry.share = sizes
+    else:
+        entry.sizes = list(sizes) if sizes is not None else None
+    entry.half = _half(specs)
+    if entry.half is not None:
+        args, kwargs = _doubled(entry, args), _doubled(entry, kwargs)
+    with STATE.building():
+        entry.program = paddle.static.Program()
+        with paddle.static.program_guard(entry.program):
+            values = [_data(entry, f"x{place}", spec) for place, spec in enumerate(specs)]
+            for value, spec in zip(values, specs):
+                _number(entry, value, spec)
+            out = function(*_filled(args, values), **_filled(kwargs, values))
+        block = entry.program.global_block()
+        returned = {one.hash() for one in _leaves(out)}
+        for op in block.ops:
+            step = _step(entry, op, returned)
+            if step is not None:
+                entry.steps.append(step)
+        entry.result = _structure(entry, out)
+    return entry
+
+
+class Place:
+    """Stands for a tensor among the arguments."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+
+def _filled(args: Any, values: Any) -> Any:
+    if isinstance(args, Place):
+        return values[args.number]
+    if isinstance(args, dict):
+        return {key: _filled(one, values) for key, one in args.items()}
+    if isinstance(args, list):
+        return [_filled(one, values) for one in args]
+    if type(args) is tuple:
+        return tuple(_filled(one, values) for one in args)
+    return args
+
+
+def _half(specs: Any) -> Any:
+    """Return the half precision among types, for which CPU kernels are often not registered.
+
+    In the scratch program float64 stands for it: every kernel has that, and nothing else uses it.
+    """
+    words = [word(one.dtype) for one in specs]
+    if "float64" in words:
+        return None
+    return next((one.dtype for one, name in zip(specs, words) if name in HALVES), None)
+
+
+def _doubled(entry: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _doubled(entry, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_doubled(entry, one) for one in value]
+    if type(value) is tuple:
+        return tuple(_doubled(entry, one) for one in value)
+    return STATE.paddle.float64 if value == entry.half else value
+
+
+def _data(entry: Any, name: Any, spec: Any) -> Any:
+    core = STATE.core
+    dtype = STATE.paddle.float64 if spec.dtype == entry.half else spec.dtype
+    value = STATE.operators["data"](name, list(spec.shape), dtype, core.Place())
+    value.stop_gradient = word(spec.dtype) not in DIFFERENTIABLE
+    return value
+
+
+def _number(entry: Any, value: Any, spec: Any) -> Any:
+    number = len(entry.specs)
+    entry.specs.append(spec)
+    entry.values[value.hash()] = [number]
+    return number
+
+
+def _leaves(out: Any) -> Any:
+    if isinstance(out, (list, tuple)):
+        return [leaf for one in out for leaf in _leaves(one)]
+    return [out] if hasattr(out, "hash") and hasattr(out, "get_defining_op") else []
+
+
+def _structure(entry: Any, out: Any) -> Any:
+    if isinstance(out, (list, tuple)):
+        return [_structure(entry, one) for one in out]
+    if out is None or not hasattr(out, "get_defining_op"):
+        return out
+    numbers = entry.values.get(out.hash())
+    return Place(numbers[0]) if numbers and numbers[0] is not None else None
+
+
+def _step(entry: Any, op: Any, returned: Any) -> Any:
+    """Read one operator of the program; None for what has no memory of its own."""
+    name = op.name().split(".", 1)[-1]
+    if name == "data":
+        return None
+    results = op.results()
+    if name == "combine":
+        numbers = [n for one in op.operands_source() for n in entry.values.get(one.hash(), [None])]
+        entry.values[results[0].hash()] = numbers
+        return None
+    if name == "split" and op.name().startswith("builtin"):
+        numbers = entry.values.get(op.operands_source()[0].hash(), [])
+        for value, number in zip(results, numbers):
+            entry.values[value.hash()] = [number]
+        return None
+    if name in CONSTANTS and not any(one.hash() in returned for one in results):
+        for one in results:
+            entry.values[one.hash()] = [None]
+        return None
+    inputs = [
+        entry.values.get(one.hash(), [None]) if one.initialized() else [None]
+        for one in op.operands_source()
+    ]
+    outputs, specs = [], []
+    for place, value in enumerate(results):
+        numbers, made = _results(entry, value, op, inputs, place)
+        outputs.append(numbers)
+        specs.append(made)
+    step = Step(name, inputs, outputs, specs)
+    step.op = op
+    step.unneeded = [
+        place
+        for place, one in enumerate(op.operands_source())
+        if one.initialized() and op.is_no_need_buffer(one)
+    ]
+    return step
+
+
+def named(step: Any) -> Any:
+    """Return the names of a step's inputs and outputs."""
+    if not step.names[0] and not step.names[1]:
+        try:
+            step.names = (step.op.get_input_names(), step.op.get_output_names())
+        except Exception:
+            step.names = ((), ())
+    return step.names
+
+
+def attributes(step: Any) -> Any:
+    """Return a step's attributes."""
+    if step.attrs is None:
+        step.attrs = step.op.attrs()
+    return step.attrs
+
+
+NORMS = frozenset({"batch_norm", "batch_norm_", "layer_norm", "instance_norm", "group_norm",
+                   "rms_norm", "fused_rms_norm", "sync_batch_norm_"})  # fmt: skip
+
+
+TRUTHS = frozenset({"all", "any", "equal_all"})
+"""Operators that make booleans, where Paddle infers the type of what they are given."""
+
+
+def _absent(op: Any, place: Any) -> bool:
+    """Tell whether a kernel leaves a result out: without training nothing is dropped."""
+    return place == 1 and op.name() == "pd_op.dropout" and bool(op.attrs().get("is_test"))
+
+
+def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
+    if not value.initialized() or _absent(op, place):
+        entry.values[value.hash()] = [None]
+        return [None], [None]
+    kind = value.type()
+    parts = kind.as_vec_type() if hasattr(kind, "as_vec_type") else None
+    if parts is not None:
+        numbers = []
+        made = []
+        members = parts.as_list()
+        for which, part in enumerate(members):
+            dtype = part.dtype
+            if entry.half is not None and dtype == STATE.paddle.float64:
+                dtype = entry.half
+            share = which, len(members)
+            spec = Spec(_closed(entry, part.shape, op, inputs, place, share), dtype)
+            numbers.append(len(entry.specs))
+            entry.specs.append(spec)
+            made.append(spec)
+        entry.values[value.hash()] = numbers
+        return numbers, made
+    rows = value.is_selected_row_type()
+    dtype = value.dtype
+    if entry.half is not None and dtype == STATE.paddle.float64:
+        # Norms keep their statistics in single precision.
+        norm = op.name().split(".", 1)[-1] in NORMS
+        dtype = STATE.paddle.float32 if norm and place else entry.half
+    if op.name().split(".", 1)[-1] in TRUTHS:
+        dtype = STATE.paddle.bool
+    spec = Spec(_closed(entry, value.shape, op, inputs, place), dtype, rows)
+    return [_number(entry, value, spec)], [spec]
+
+
+def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any, part: Any = (0, 1)) -> Any:
+    """Return a shape without open extents: what only data could tell is taken at its largest."""
+    shape, name = tuple(shape), op.name().split(".", 1)[-1]
+    if not any(extent < 0 for extent in shape):
+        return shape
+    if entry.sizes:
+        # What an operator makes beside its results is as long as they are.
+        given = tuple(entry.sizes.pop(0) if len(entry.sizes) > 1 else entry.sizes[0])
+        if len(given) == len(shape):
+            return given
+        return tuple(extent if extent >= 0 else given[0] for extent in shape)
+    shapes = [None if row[0] is None else entry.specs[row[0]].shape for row in inputs]
+    most = bounds.largest(name, place, shapes, op.attrs(), part)
+    if most is None:
+        raise Unsupported(f"the size of what {name} makes is known only from data")
+    if entry.share is not None:
+        most = int(most * entry.share)
+    elif most:
+        shared = "shared out evenly" if name in bounds.SHARED else "as long as it can be"
+        STATE.choice(f"{name}: {shared}")
+    return tuple(extent if extent >= 0 else most for extent in shape)
+
+
+def gradient(entry: Any, step: Any, stops: Any) -> Any:
+    """Return the gradient of a step for a pattern of inputs that need none; None if it has none."""
+    found = step.grads.get(stops, False)
+    if found is False:
+        found = _differentiated(entry, step, stops)
+        step.grads[stops] = found
+    return found
+
+
+def whole(entry: Any, step: Any) -> Any:
+    """Return the gradient of a step for all inputs that can have one."""
+    stops = tuple(
+        tuple(
+            number is None or word(entry.specs[number].dtype) not in DIFFERENTIABLE
+            for number in row
+        )
+        for row in step.inputs
+    )
+    return gradient(entry, step, stops)
+
+
+def _differentiated(entry: Any, step: Any, stops: Any) -> Any:
+    paddle, core, op = STATE.paddle, STATE.core, step.op
+    if not core.has_vjp(op):
+        return None
+    if step.name.endswith("_grad") and any(None in row for row in step.outputs):
+        raise Unsupported(f"the derivative of {step.name}")
+    made = Gradient()
+    with STATE.building(), paddle.static.program_guard(entry.program):
+        block = entry.program.global_block()
+        inputs = [_members(value) for value in op.operands_source()]
+        semantics = op.get_input_grad_semantics()
+        places = [place for place, asked in enumerate(semantics) if asked]
+        outputs: list[Any] = []
+        grads: list[Any] = []
+        for slot, value in enumerate(op.results()):
+            outputs.append(_parts(value))
+            given = []
+            for place, one in enumerate(outputs[-1]):
+                spec = step.specs[slot][place]
+                if spec is None:
+                    given.append(one)
+                    continue
+                data = _data(entry, f"g{slot}_{place}_{len(block.ops)}", spec)
+                made.given[slot, place] = _number(entry, data, spec)
+                given.append(data)
+            grads.append(given)
+        start = len(block.ops)
+        found = core.call_vjp(op, inputs, outputs, grads, [list(stops[one]) for one in places])
+        new = list(block.ops)[start:]
+        wanted = {one.hash() for row in found for one in row if one is not None}
+        for each in new:
+            back = _step(entry, each, wanted)
+            if back is not None:
+                made.steps.append(back)
+        made.results = [[None] * len(one) for one in stops]
+        for place, row in zip(places, found):
+            for which, one in enumerate(row):
+                if one is not None:
+                    made.results[place][which] = entry.values.get(one.hash(), [None])[0]
+    _needed(made, step)
+    return made
+
+
+def _members(value: Any) -> Any:
+    define = value.get_defining_op() if value.initialized() else None
+    if define is not None and define.name() == "builtin.combine":
+        return list(define.operands_source())
+    return [value]
+
+
+def _parts(value: Any) -> Any:
+    """Return the tensors of a result; those of a list come from the operator that splits it."""
+    kind = value.type() if value.initialized() else None
+    if kind is None or not hasattr(kind, "as_vec_type") or kind.as_vec_type() is None:
+        return [value]
+    for user in value.all_used_ops():
+        if user.name() == "builtin.split":
+            return list(user.results())
+    return list(STATE.operators["builtin_split"](value))
+
+
+def _needed(made: Any, step: Any) -> None:
+    """Find which values of the forward pass the gradient reads."""
+    forward = {number for numbers in step.inputs for number in numbers if number is not None}
+    forward |= {number for numbers in step.outputs for number in numbers if number is not None}
+    saved: dict[Any, Any] = {}
+    touched: dict[Any, Any] = {}
+    for back in made.steps:
+        for place, numbers in enumerate(back.inputs):
+            for number in numbers:
+                if number in forward:
+                    touched[number] = True
+                    if place not in back.unneeded:
+                        saved[number] = True
+    made.saved, made.touched = list(saved), list(touched)

@@ -1,0 +1,179 @@
+"""What kernels take while they run, and which gradients are made in memory that exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sizes import FLOATS, count, crossed, nbytes, word
+from ..state import STATE
+from . import einsum, infer
+
+BROADCAST = frozenset({
+    "add_grad", "subtract_grad", "multiply_grad", "divide_grad", "maximum_grad", "minimum_grad",
+    "elementwise_pow_grad", "fmax_grad", "fmin_grad", "remainder_grad", "heaviside_grad",
+})  # fmt: skip
+ALONG = {"argsort": True, "topk": True, "kthvalue": False, "mode": False}
+"""Kernels that work along the last axis on copies turned to it where another is asked for; whether
+their gradients turn what arrives and the places too."""
+TRANSPOSED = ("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
+CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "conv3d")
+
+
+SAMPLED = {"temp": "20 per y, 16 per out", "work": "24 per y, 16 per out"}
+"""What a CPU takes to sample a grid: corners and their weights."""
+
+
+CONVERTED = frozenset({"sum", "mean", "all", "any", "equal_all"})
+"""Kernels that turn what they are given into the type of their result, or into one that they can
+add up."""
+
+
+def rule(name: Any) -> Any:
+    """Return what the table of operators says of a kernel."""
+    plain = name[:-5] if name.endswith("_grad") else name
+    found = STATE.rules.get(plain.rstrip("_"), {})
+    return {**found, **SAMPLED} if plain == "grid_sample" else found
+
+
+def placed(step: Any, specs: Any) -> str:
+    """Return how the first input's gradient is made: new, inplace or saved."""
+    if _general(step, specs):
+        return "new"
+    found = rule(step.name).get("grad")
+    if found in ("inplace", "saved"):
+        return str(found)
+    if found is None and step.name in STATE.inplace:
+        return "saved" if "cross_entropy" in step.name else "inplace"
+    return "new"
+
+
+def _general(step: Any, specs: Any) -> bool:
+    """Tell whether a CPU kernel reduces gradients of broadcast inputs the general way: both are
+    made new, each with a copy of its size."""
+    if STATE.backend != "cpu" or step.name not in BROADCAST or len(specs) < 2:
+        return False
+    return crossed(specs[0].shape, specs[1].shape)
+
+
+def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any:
+    """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
+
+    `made` are the bytes of the results that are counted already.
+    """
+    name = step.name
+    plain = name[:-5] if backward and name.endswith("_grad") else name
+    if "conv" in plain and not backward and specs:
+        STATE.widest_conv = max(STATE.widest_conv, nbytes(specs[0].shape, specs[0].dtype))
+    if plain.removesuffix("_grad") in CONVOLUTIONS and len(specs) > 1:
+        return _unfolded(step, specs, backward)
+    if plain in TRANSPOSED and len(specs) > 1:
+        return _spread(step, specs, 1 if backward else 2)
+    if name in ("einsum", "einsum_grad"):
+        return _summed(step, specs, backward, made)
+    if backward and _general(step, specs):
+        results = [one for row in step.specs for one in row if one is not None]
+        return [nbytes(one.shape, one.dtype) for one in results]
+    if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
+        return [count(step.specs[0][0].shape)]
+    if name in CONVERTED:
+        return _converted(step, specs)
+    text = rule(name).get("work" if backward else "temp", "")
+    turned = _turned(step, specs, backward) if plain in ALONG else []
+    return turned + [_amount(one, step, specs, backward) for one in text.split(",") if one]
+
+
+def _converted(step: Any, specs: Any) -> Any:
+    """Return the copies, in another type, of what is reduced (measured with 3.3.1)."""
+    x, out = specs[0], step.specs[0][0]
+    if out is None:
+        return []
+    if step.name == "mean":
+        # Whole numbers have their mean in single precision, which is turned back.
+        return [] if word(x.dtype) in FLOATS else [4 * count(x.shape), 4 * count(out.shape)]
+    if step.name == "equal_all" or x.dtype != out.dtype:
+        return [nbytes(x.shape, out.dtype)]
+    return []
+
+
+def _summed(step: Any, specs: Any, backward: Any, made: Any) -> Any:
+    equation = infer.attributes(step)["equation"]
+    if backward:
+        return [max(0, einsum.work(equation, specs) - made)]
+    out = step.specs[0][0]
+    return einsum.temporary(equation, nbytes(out.shape, out.dtype))
+
+
+def _turned(step: Any, specs: Any, backward: Any) -> Any:
+    """Return the copies of a kernel that works along another axis than the last."""
+    axis, rank = infer.attributes(step).get("axis", -1), len(specs[0].shape)
+    made = [one for row in step.specs for one in row if one is not None]
+    if axis % max(1, rank) == rank - 1 or rank < 2:
+        return []
+    if not backward:
+        turned = [specs[0], *made]
+    else:
+        places = [one for one in specs[:-1] if word(one.dtype) == "int64"]
+        turned = [*made, *([*places, specs[-1]] if ALONG[step.name[:-5]] else ())]
+    return [nbytes(one.shape, one.dtype) for one in turned]
+
+
+def _unfolded(step: Any, specs: Any, backward: Any) -> Any:
+    x, weight = specs[0], specs[1]
+    out = specs[2] if backward else step.specs[0][0]
+    last = _channels_last(step)
+    inner = list(out.shape)[1:-1] if last else list(out.shape)[2:]
+    same = list(x.shape)[1:-1] == inner if last else list(x.shape)[2:] == inner
+    turned = _channels_first(step, specs, backward) if last else []
+    if same and all(extent == 1 for extent in list(weight.shape)[2:]):
+        return turned
+    return [*turned, 4 * count(list(weight.shape)[1:]) * count(inner)]
+
+
+def _channels_last(step: Any) -> bool:
+    return infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
+
+
+def _channels_first(step: Any, specs: Any, backward: Any) -> Any:
+    """Return the copies of pictures that a CPU kernel turns to channels-first and back."""
+    x, out = specs[0], specs[2] if backward else step.specs[0][0]
+    made = [nbytes(one.shape, one.dtype) for one in (x, out)]
+    if not backward:
+        return made
+    grads = [one for row in step.specs for one in row if one is not None]
+    # The gradient of pictures is turned back before that of the weight is made.
+    later = sum(nbytes(one.shape, one.dtype) for one in grads[1:])
+    return [*made, max(0, made[0] - later)] if grads[0].shape == x.shape else made
+
+
+def _spread(step: Any, specs: Any, turned: Any) -> Any:
+    """Return what a transposed convolution multiplies into on a CPU, a sample at a time; pictures
+    with their channels last are copied so many times on the way."""
+    x, weight = specs[0], specs[1]
+    last = _channels_last(step)
+    inner = list(x.shape)[1:-1] if last else list(x.shape)[2:]
+    columns = 4 * count(list(weight.shape)[1:]) * count(inner)
+    return [columns, turned * nbytes(x.shape, x.dtype)] if last else [columns]
+
+
+def _amount(text: Any, step: Any, specs: Any, backward: Any) -> int:
+    """Return bytes written as `8 per out`."""
+    rate, _, what = text.split()
+    if what == "call":
+        return int(rate)
+    whole = specs[-1] if backward else (step.specs[0][0] if step.specs[0] else None)
+    first = specs[0] if specs else whole
+    if whole is None or first is None:
+        return 0
+    shape = list((first if what in "xy" else whole).shape)
+    size = count(whole.shape)
+    if what == "x":
+        size = count(first.shape)
+    elif what == "y":
+        size = count(specs[1].shape) if len(specs) > 1 else size
+    elif what in ("group", "row"):
+        size //= max(1, shape[-1] if shape else 1)
+    elif what == "channel":
+        size = shape[1] if len(shape) > 1 else 1
+    elif what == "instance":
+        size = count(shape[:2])
+    return int(rate) * size

@@ -1,0 +1,122 @@
+"""Views: which operators share their input's memory, and how their elements lie in it.
+
+Strides are in elements; None stands for a contiguous tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sizes import count
+from . import infer
+
+SHAPED = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "view_shape", "view_dtype",
+                    "reshape_grad", "flatten_grad", "squeeze_grad", "unsqueeze_grad",
+                    "as_complex", "as_real", "share_data", "reshape_",
+                    "flatten_", "squeeze_", "unsqueeze_"})  # fmt: skip
+"""The same elements in another shape."""
+PICKED = frozenset({"transpose", "slice", "strided_slice", "unbind", "diagonal", "as_strided",
+                    "tensor_unfold", "transpose_grad", "view_slice"})  # fmt: skip
+"""Some of the elements, or in another order."""
+VIEWS = SHAPED | PICKED
+
+
+def contiguous(shape: Any) -> Any:
+    """Return the strides of a contiguous tensor."""
+    strides = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(1, extent)
+    return tuple(reversed(strides))
+
+
+def plain(shape: Any, strides: Any) -> Any:
+    """Return strides, None where they are those of a contiguous tensor."""
+    if strides is None:
+        return None
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1:
+            if stride != step:
+                return strides
+            step *= extent
+    return None
+
+
+def reshaped(shape: Any, strides: Any, wanted: Any) -> Any:
+    """Return (whether a view can be made, its strides) for another shape of the same elements."""
+    if strides is None or count(shape) == 0:
+        return True, None
+    pairs = [(extent, stride) for extent, stride in zip(shape, strides) if extent != 1]
+    made: list[Any] = []
+    place = 0
+    for extent in wanted:
+        if extent == 1:
+            made.append(0)
+            continue
+        while place < len(pairs) and pairs[place][0] == 1:
+            place += 1
+        room, run = 1, place
+        # Axes that lie one behind the other count as one.
+        while run < len(pairs):
+            room *= pairs[run][0]
+            if room % extent == 0:
+                break
+            if run + 1 >= len(pairs) or pairs[run][1] != pairs[run + 1][0] * pairs[run + 1][1]:
+                return False, None
+            run += 1
+        else:
+            return False, None
+        if any(pairs[i][1] != pairs[i + 1][0] * pairs[i + 1][1] for i in range(place, run)):
+            return False, None
+        rest = room // extent
+        made.append(rest * pairs[run][1])
+        pairs[place : run + 1] = [(rest, pairs[run][1])] if rest > 1 else []
+    if pairs[place:]:
+        return False, None
+    return True, plain(wanted, tuple(made))
+
+
+def picked(step: Any, x: Any, shape: Any) -> Any:
+    """Return the strides of what `transpose`, `slice` and the like make of a tensor."""
+    name = step.name
+    strides = x.m_strides or contiguous(x.m_shape)
+    attrs = infer.attributes(step)
+    if name in ("transpose", "transpose_grad"):
+        order = [axis % max(1, len(strides)) for axis in attrs["perm"]]
+        if name == "transpose_grad":
+            back = [0] * len(order)
+            for place, axis in enumerate(order):
+                back[axis] = place
+            order = back
+        found = [strides[axis] for axis in order]
+    elif name == "as_strided":
+        found = list(attrs["stride"])
+    elif name == "unbind":
+        axis = attrs.get("axis", 0) % len(strides)
+        found = [one for place, one in enumerate(strides) if place != axis]
+    elif name == "diagonal":
+        axes = [attrs.get("axis1", 0) % len(strides), attrs.get("axis2", 1) % len(strides)]
+        found = [one for place, one in enumerate(strides) if place not in axes]
+        found.append(strides[axes[0]] + strides[axes[1]])
+    elif name == "tensor_unfold":
+        axis = attrs.get("axis", 0) % len(strides)
+        found = [*strides, strides[axis]]
+        found[axis] = strides[axis] * attrs.get("step", 1)
+    else:
+        found = list(strides)
+        if name == "strided_slice":
+            for axis, times in zip(attrs["axes"], _integers(step, 3)):
+                found[axis] *= times
+        gone = {axis % len(strides) for axis in attrs.get("decrease_axis", ())}
+        found = [one for place, one in enumerate(found) if place not in gone]
+    if len(found) != len(shape):
+        return contiguous(shape)
+    return plain(shape, tuple(found))
+
+
+def _integers(step: Any, operand: Any) -> Any:
+    """Return the numbers that an operand stands for, where it is an attribute of the call."""
+    define = step.op.operands_source()[operand].get_defining_op()
+    return define.attrs().get("value", ()) if define is not None else ()

@@ -1,0 +1,261 @@
+"""Operators that Paddle composes in C++ of others, or that shapes alone do not tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..allocation import allocate, new
+from ..autograd import nodes
+from ..inference.views import contiguous, plain
+from ..sizes import FLOATS, count, word
+from ..state import STATE
+from ..tensor.construct import as_dtype
+from ..values import known
+from .inferred import inferred
+
+
+def op(name: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run an operator by its name."""
+    return STATE.call(name, args, kwargs)
+
+
+def linear(x: Any, weight: Any, bias: Any = None, *_: Any, **__: Any) -> Any:
+    """Multiply and add, each with an output of its own."""
+    out = op("matmul", x, weight, False, False)
+    return out if bias is None else op("add", out, bias)
+
+
+def filled(value: Any) -> Any:
+    """Return `zeros` or `ones`."""
+
+    def call(shape: Any, dtype: Any = None, place: Any = None, *_: Any, **kwargs: Any) -> Any:
+        dtype = dtype or STATE.paddle.float32
+        place = place or STATE.core.Place()
+        return op("full", shape, float(value), dtype, place, **kwargs)
+
+    return call
+
+
+def filled_like(value: Any) -> Any:
+    """Return `zeros_like` or `ones_like`."""
+
+    def call(x: Any, dtype: Any = None, place: Any = None, *_: Any, **__: Any) -> Any:
+        return op("full_like", x, float(value), dtype or x.m_dtype, place or STATE.core.Place())
+
+    return call
+
+
+def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    """Cast into new memory, also to the type that a tensor has."""
+    dtype = as_dtype(dtype)
+    copies = nodes.in_order([x])
+    made = new(x.m_shape, dtype, "cast")
+    made.m_rows = x.m_rows
+    del copies
+    if x.m_known is not None:
+        made.m_known = known.computed("cast", (x, dtype), {})
+    if nodes.needed([x]) and nodes.differentiable(made) and nodes.differentiable(x):
+        nodes.PlainNode("cast", [x], [made])
+    return made
+
+
+def cast_(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    """Cast in place: new memory where the type changes."""
+    if as_dtype(dtype) == x.m_dtype:
+        return x
+    made = cast(x, dtype)
+    x.m_block, x.m_dtype, x.m_strides = made.m_block, made.m_dtype, None
+    x.m_known = made.m_known
+    x.m_node, x.m_slot, x.stop_gradient = made.m_node, made.m_slot, made.stop_gradient
+    return x
+
+
+def embedding(x: Any, weight: Any, padding_idx: Any = -1, sparse: Any = False,
+              *_: Any, **__: Any) -> Any:  # fmt: skip
+    """Look rows up; the gradient of a sparse one holds a row for each."""
+    if not sparse:
+        return inferred("embedding", (x, weight, padding_idx, False), {})
+    out = new((*x.m_shape, *weight.m_shape[1:]), weight.m_dtype, "embedding")
+    if nodes.needed([weight]):
+        nodes.RowsNode("embedding", [weight], [out], saved=[x])
+    return out
+
+
+def add_n(inputs: Any, *rest: Any) -> Any:
+    """Add tensors up: rows are put behind rows, and a dense tensor takes them in."""
+    rows = [one for one in inputs if one.m_rows]
+    if not rows:
+        return inferred("add_n", (inputs, *rest), {})
+    dense = next((one for one in inputs if not one.m_rows), None)
+    if dense is not None:
+        return new(dense.m_shape, dense.m_dtype, "add_n")
+    many = sum(count(one.m_shape[:-1]) for one in rows)
+    made = new((many, rows[0].m_shape[-1]), rows[0].m_dtype, "add_n")
+    made.m_rows = True
+    return made
+
+
+def rows_of(merged: Any) -> Any:
+    """Return what copies the rows of a gradient: merged, at most as many, or as a dense tensor."""
+
+    def call(x: Any, *_: Any) -> Any:
+        made = new(x.m_shape, x.m_dtype, "rows")
+        made.m_rows = merged
+        return made
+
+    return call
+
+
+def clip_by_norm(x: Any, most: Any) -> Any:
+    """Scale a gradient down; rows are merged first."""
+    if not x.m_rows:
+        return inferred("clip_by_norm", (x, most), {})
+    merged = rows_of(True)(x)
+    made = rows_of(True)(merged)
+    del merged
+    return made
+
+
+def assign_value_(out: Any, shape: Any, dtype: Any, values: Any, *_: Any) -> Any:
+    """Write given numbers into a tensor."""
+    out.m_shape, out.m_dtype = tuple(shape), as_dtype(dtype)
+    allocate(out, "assign_value")
+    import numpy
+
+    out.m_known = None
+    if known.small(out.m_shape) and word(out.m_dtype) not in ("bfloat16", "float16"):
+        out.m_known = known.of_array(
+            numpy.array(values).astype(word(out.m_dtype)).reshape(out.m_shape)
+        )
+    return out
+
+
+def assign_out_(x: Any, out: Any, *_: Any) -> Any:
+    """Copy a tensor into another's block."""
+    if out.m_block is None or out.m_shape != x.m_shape or out.m_dtype != x.m_dtype:
+        out.m_shape, out.m_dtype, out.m_strides = x.m_shape, x.m_dtype, None
+        allocate(out, "assign_out")
+    out.m_known = known.copy(x)
+    if nodes.needed([x]):
+        nodes.PlainNode("assign_out", [x], [out])
+    return out
+
+
+def uninitialised(x: Any, *_: Any, **__: Any) -> Any:
+    """Fill a tensor with random numbers where it lies."""
+    if x.m_block is None:
+        allocate(x, "random")
+    x.m_known = None
+    return x
+
+
+def share_data(x: Any, *_: Any) -> Any:
+    """Return the same memory."""
+    return x.detach()
+
+
+def coalesce_tensor(inputs: Any, dtype: Any, copy_data: Any = False, set_constant: Any = False,
+                    persist_output: Any = False, constant: Any = 0.0, use_align: Any = True,
+                    align_size: Any = -1, *_: Any, **__: Any) -> Any:  # fmt: skip
+    """Lay tensors into one block."""
+    dtype = as_dtype(dtype)
+    fused = new((sum(count(one.m_shape) for one in inputs),), dtype, "coalesce_tensor")
+    outputs = []
+    for one in inputs:
+        made = one.detach()
+        made.m_block = fused.m_block
+        outputs.append(made)
+    return outputs, fused
+
+
+def full_(x: Any, shape: Any, value: Any, dtype: Any, place: Any = None, *_: Any) -> Any:
+    """Fill a tensor where it lies; it gets its block where it has none."""
+    extents = known.array(shape, "an attribute").tolist() if hasattr(shape, "m_shape") else shape
+    shape = tuple(int(known.number(one, "an attribute")) if hasattr(one, "m_shape") else int(one)
+                  for one in extents)  # fmt: skip
+    dtype = as_dtype(dtype)
+    if x.m_block is None or x.m_shape != shape or x.m_dtype != dtype:
+        x.m_shape, x.m_dtype, x.m_strides = shape, dtype, None
+        allocate(x, "full_")
+    x.m_known = None
+    if known.small(shape) and word(dtype) in (FLOATS | {"int64", "int32", "bool"}):
+        x.m_known = known.computed("full", (list(shape), value, dtype, STATE.core.CPUPlace()), {})
+    return x
+
+
+def spaced(name: Any) -> Any:
+    """Return `linspace` or `logspace`: as many numbers as the third argument says."""
+
+    def call(start: Any, stop: Any, number: Any, *rest: Any, **__: Any) -> Any:
+        many = int(known.number(number, "an attribute")) if hasattr(number, "m_shape") else number
+        dtype = as_dtype(rest[-2] if len(rest) > 1 else rest[-1])
+        made = new((int(many),), dtype, name)
+        given = [start, stop, number, *rest]
+        if all(one.m_known is not None for one in given if isinstance(one, STATE.tensor)):
+            made.m_known = known.computed(name, tuple(given), {}) if many <= known.MOST else None
+        return made
+
+    return call
+
+
+def tensor_unfold(x: Any, axis: Any, size: Any, step: Any, *_: Any) -> Any:
+    """Return sliding windows: a view."""
+    axis %= max(1, len(x.m_shape))
+    strides = list(x.m_strides or contiguous(x.m_shape))
+    shape = [*x.m_shape, size]
+    shape[axis] = (x.m_shape[axis] - size) // step + 1
+    strides.append(strides[axis])
+    strides[axis] *= step
+    made = x.detach()
+    made.m_shape, made.m_known = tuple(shape), None
+    made.m_strides = plain(made.m_shape, tuple(strides))
+    if nodes.needed([x]):
+        nodes.PlainNode("tensor_unfold", [x], [made])
+    return made
+
+
+def unique(x: Any, return_index: Any = False, return_inverse: Any = False,
+           return_counts: Any = False, axis: Any = (), *rest: Any) -> Any:  # fmt: skip
+    """Find what differs: as many as there are, or at most as many as there could be."""
+    given = (x, return_index, return_inverse, return_counts, axis, *rest)
+    many = count(x.m_shape) if not axis else x.m_shape[axis[0]]
+    shape = list(x.m_shape) if axis else [many]
+    found = known.computed("unique", given, {}) if x.m_known is not None else None
+    if found is None:
+        STATE.choice("unique: all elements are taken to differ")
+    else:
+        shape = list(found[0].shape)
+    length = shape[axis[0]] if axis else shape[0]
+    dtype = STATE.paddle.int64
+    made = [new(tuple(shape), x.m_dtype, "unique")]
+    made += [new((extent,), dtype, "unique") for extent in (length, many, length)]
+    for one, value in zip(made, found or ()):
+        if tuple(value.shape) == one.m_shape:
+            one.m_known = value
+    return made
+
+
+def div_scale(x: Any, value: Any, *_: Any) -> Any:
+    """Divide by a number."""
+    return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
+
+
+def sync_batch_norm_(*args: Any) -> Any:
+    """Normalise a batch over all ranks: on one rank that holds what the plain operator does, for
+    which Paddle infers shapes also where it is not built for cards."""
+    return op("batch_norm", *args)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "linear": linear, "zeros": filled(0), "ones": filled(1), "zeros_like": filled_like(0),
+    "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
+    "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,
+    "share_data_": share_data, "coalesce_tensor": coalesce_tensor, "full_": full_,
+    "add_n": add_n, "clip_by_norm": clip_by_norm, "merge_selected_rows": rows_of(True),
+    "get_tensor_from_selected_rows": rows_of(False), "div_scale": div_scale,
+    "unique": unique, "tensor_unfold": tensor_unfold,
+    "sync_batch_norm_": sync_batch_norm_,
+    "linspace": spaced("linspace"), "logspace": spaced("logspace"),
+    **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
+                    uninitialised),
+}  # fmt: skip

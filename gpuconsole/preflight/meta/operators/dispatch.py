@@ -1,0 +1,26 @@
+"""Every operator of `paddle._C_ops`, on tensors without data.
+
+Operators that Paddle's representation lacks, or whose memory it does not tell, have functions of
+their own (`composed`, `sparse`, `optimizers`, `rnn`); all others are run by `inferred`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..state import STATE
+from . import composed, optimizers, rnn, sparse
+from .inferred import inferred
+
+SPECIAL = {**composed.FUNCTIONS, **sparse.FUNCTIONS, **optimizers.FUNCTIONS, "rnn": rnn.rnn}
+
+
+def call(name: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator."""
+    STATE.ledger.calls += 1
+    if STATE.ledger.calls >= STATE.pause:
+        STATE.paused()
+    special = SPECIAL.get(name)
+    if special is not None:
+        return special(*args, **kwargs)
+    return inferred(name, args, kwargs)

@@ -1,0 +1,279 @@
+"""`x[…]` and `x[…] = value`: views, lookups and writes, with true shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..allocation import new
+from ..autograd import nodes
+from ..sizes import count, nbytes, word
+from ..state import STATE, rightly
+from ..values import known, ranges
+
+
+def get(x: Any, index: Any) -> Any:
+    """Return what a subscript gives."""
+    parts = _parts(x, index)
+    if len(parts) == 1 and _is_mask(parts[0]) and len(_shape(parts[0])) == len(x.m_shape):
+        mask = _tensor(parts[0])
+        STATE.choice("a mask that only data could fill is taken to pick everything")
+        return STATE.call("masked_select", (x, mask), {})
+    made = _basic(x, parts)
+    if not any(_advanced(one) for one in parts):
+        return _alias(x) if made is x else made
+    return _looked_up(made, [one for one in parts if not isinstance(one, int)])
+
+
+def put(x: Any, index: Any, value: Any) -> Any:
+    """Write where a subscript points."""
+    parts = _parts(x, index)
+    old = x.m_known
+    before = _before(x)
+    x.m_known, x.m_version = None, x.m_version + 1
+    ranges.forget(x)
+    given = [one for one in (before, value) if isinstance(one, STATE.tensor)]
+    saved = [_tensor(one) for one in parts if _advanced(one)]
+    if STATE.backend == "cpu":
+        _work(x, parts, value)
+    if isinstance(value, STATE.tensor):
+        saved.append(_written(value))
+        if before.stop_gradient and before.m_node is None and nodes.needed([value]):
+            # Paddle takes what is written into for a leaf then, whose gradient it keeps.
+            before.stop_gradient = False
+            before.m_keeper = x.keeper()
+    if nodes.needed(given):
+        nodes.PlainNode("set_value", given, [x], saved=saved)
+    del saved
+    _put_known(x, old, index, value)
+    return x
+
+
+def _written(value: Any) -> Any:
+    """Return a value as the kernel that writes it has it: in order."""
+    if value.m_strides is None:
+        return value
+    return new(value.m_shape, value.m_dtype, "contiguous")
+
+
+def _work(x: Any, parts: Any, value: Any) -> None:
+    """Count what a CPU takes to write: the value at the size of what is written (measured)."""
+    given = isinstance(value, STATE.tensor)
+    item = nbytes((), x.m_dtype)
+    scratch = [] if given else [item * max(1, getattr(value, "size", 1))]
+    found = [one for one in parts if _advanced(one)]
+    if not found:
+        region = _region(x, parts)
+        if given or hasattr(value, "shape") or region < count(x.m_shape):
+            scratch.append(item * region)
+    elif not any(map(_is_mask, found)):
+        return
+    elif not given and count(_shape(found[0])) < count(x.m_shape):
+        scratch.append(count(x.m_shape))
+    STATE.ledger.scratch(scratch, "set_value")
+
+
+def _region(x: Any, parts: Any) -> int:
+    """Return how many elements numbers, slices and new axes point at."""
+    extents, axis = [], 0
+    for part in parts:
+        if isinstance(part, slice):
+            extents.append(len(range(*part.indices(x.m_shape[axis]))))
+        axis += _axes(part)
+    return count((*extents, *x.m_shape[axis:]))
+
+
+def _before(x: Any) -> Any:
+    made = x.detach()
+    made.m_node, made.m_slot = x.m_node, x.m_slot
+    made.stop_gradient, made.persistable = x.stop_gradient, x.persistable
+    return made
+
+
+def _put_known(x: Any, old: Any, index: Any, value: Any) -> None:
+    """Write into data that is known where what is written and where are known too."""
+    parts = index if isinstance(index, tuple) else (index,)
+    unknown = [one for one in (*parts, value)
+               if isinstance(one, STATE.tensor) and one.m_known is None]  # fmt: skip
+    if old is None or unknown or not x.stop_gradient:
+        return
+    with STATE.scratch():
+        try:
+            array = old.numpy().copy()
+            array[tuple(_array(one) for one in parts)] = _array(value)
+        except Exception:
+            return
+    x.m_known = known.of_array(array)
+
+
+def _array(value: Any) -> Any:
+    return value.m_known.numpy() if isinstance(value, STATE.tensor) else value
+
+
+def _parts(x: Any, index: Any) -> Any:
+    """Return a subscript's parts with an ellipsis written out and numbers as numbers."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    parts = [_plain(one) for one in parts]
+    used = sum(_axes(one) for one in parts if one is not Ellipsis)
+    places = [place for place, one in enumerate(parts) if one is Ellipsis]
+    if places:
+        rest = len(x.m_shape) - used
+        parts[places[0] : places[0] + 1] = [slice(None)] * rest
+        parts = [one for one in parts if one is not Ellipsis]
+    return parts
+
+
+def _axes(part: Any) -> int:
+    if part is None or isinstance(part, bool):
+        return 0
+    return len(_shape(part)) if _is_mask(part) else 1
+
+
+def _plain(part: Any) -> Any:
+    import numpy
+
+    if isinstance(part, STATE.tensor) and not part.m_shape and word(part.m_dtype) != "bool":
+        return int(known.number(part, "a subscript"))
+    if isinstance(part, (numpy.integer,)):
+        return int(part)
+    if isinstance(part, numpy.ndarray) and not part.shape and part.dtype.kind in "iu":
+        return int(part)
+    if isinstance(part, slice):
+        return slice(*(None if one is None else int(one)
+                       for one in (part.start, part.stop, part.step)))  # fmt: skip
+    if isinstance(part, (list, tuple, range)):
+        if any(isinstance(one, STATE.tensor) for one in part):
+            return STATE.paddle.stack(list(part))
+        return numpy.asarray(part) if len(part) else numpy.zeros((0,), "int64")
+    return part
+
+
+def _advanced(part: Any) -> bool:
+    return hasattr(part, "dtype") and hasattr(part, "shape")
+
+
+def _is_mask(part: Any) -> bool:
+    return _advanced(part) and str(part.dtype).rsplit(".", 1)[-1].lower() == "bool"
+
+
+def _shape(part: Any) -> Any:
+    return part.m_shape if isinstance(part, STATE.tensor) else tuple(part.shape)
+
+
+def _tensor(part: Any) -> Any:
+    return part if isinstance(part, STATE.tensor) else STATE.paddle.to_tensor(part)
+
+
+def _basic(x: Any, parts: Any) -> Any:
+    """Apply numbers, slices and new axes: a view, or the tensor itself where they leave it."""
+    axes, starts, ends, steps, gone, fresh = [], [], [], [], [], []
+    axis = place = 0
+    for part in parts:
+        if part is None or isinstance(part, bool):
+            fresh.append(place)
+            place += 1
+            continue
+        wide = _axes(part)
+        if isinstance(part, (int, slice)):
+            if axis >= len(x.m_shape):
+                words = f"too many indices for a tensor of {len(x.m_shape)} dimensions"
+                raise rightly(IndexError(words))
+            extent = x.m_shape[axis]
+            if isinstance(part, int):
+                if not -extent <= part < extent:
+                    words = f"index {part} is out of bounds for axis {axis} with size {extent}"
+                    raise rightly(IndexError(words))
+                at = part % extent
+                begin, end, step = at, at + 1, 1
+                gone.append(axis)
+            else:
+                begin, end, step = part.indices(extent)
+            if (begin, end, step) != (0, extent, 1) or isinstance(part, int):
+                axes.append(axis)
+                starts.append(begin)
+                ends.append(end if end >= 0 or step > 0 else -extent - 1)
+                steps.append(step)
+        axis += wide
+        place += 0 if isinstance(part, int) else wide
+    made = x
+    if axes and all(step == 1 for step in steps):
+        made = STATE.call("slice", (x, axes, starts, ends, [], gone), {})
+    elif axes:
+        made = STATE.call("strided_slice", (x, axes, starts, ends, steps), {})
+        if gone:
+            made = STATE.call("squeeze", (made, gone), {})
+    if fresh:
+        made = STATE.call("unsqueeze", (made, fresh), {})
+    return made
+
+
+def _alias(x: Any) -> Any:
+    made = x.detach()
+    if nodes.needed([x]):
+        nodes.PlainNode("slice", [x], [made])
+    return made
+
+
+def _looked_up(x: Any, parts: Any) -> Any:
+    """Look up by tensors: a copy whose gradient is as large as what was looked into."""
+    shape: list[Any] = []
+    joined: Any = ()
+    spots: list[int] = []
+    axis = 0
+    for place, part in enumerate(parts):
+        if _advanced(part):
+            extents = (_picked(part),) if _is_mask(part) else _shape(part)
+            joined = _broadcast(joined, extents)
+            spots.append(place)
+            axis += _axes(part)
+        else:
+            shape.append(x.m_shape[axis])
+            axis += 1
+    shape += x.m_shape[axis:]
+    together = spots[-1] - spots[0] == len(spots) - 1
+    at = spots[0] if together else 0
+    made = new((*shape[:at], *joined, *shape[at:]), x.m_dtype, "index_elementwise_get")
+    saved = [_tensor(one) for one in parts if _advanced(one)]
+    STATE.ledger.scratch(_spots(parts), "index_elementwise_get")
+    if nodes.needed([x]) and nodes.differentiable(x):
+        nodes.PlainNode("index_elementwise_get", [x], [made], saved=saved)
+    _known(x, parts, made)
+    return made
+
+
+def _spots(parts: Any) -> Any:
+    """Return the places that masks are turned into, a column for each of their axes."""
+    made = []
+    for one in parts:
+        if _is_mask(one):
+            axes, spots = len(_shape(one)), 8 * _picked(one)
+            made += [spots * axes] * (1 if axes == 1 else 2)
+    return made
+
+
+def _known(x: Any, parts: Any, made: Any) -> None:
+    """Look up in data that is known."""
+    if x.m_known is None or any(
+        isinstance(one, STATE.tensor) and one.m_known is None for one in parts
+    ):
+        return
+    with STATE.scratch():
+        found = x.m_known.numpy()[tuple(_array(one) if _advanced(one) else slice(None)
+                                        for one in parts)]  # fmt: skip
+    if tuple(found.shape) == made.m_shape:
+        made.m_known = known.of_array(found)
+
+
+def _picked(mask: Any) -> int:
+    if isinstance(mask, STATE.tensor):
+        if mask.m_known is not None:
+            with STATE.scratch():
+                return int(mask.m_known.numpy().sum())
+        STATE.choice("a mask that only data could fill is taken to pick everything")
+        return count(mask.m_shape)
+    return int(mask.sum())
+
+
+def _broadcast(left: Any, right: Any) -> Any:
+    import numpy
+
+    return tuple(numpy.broadcast_shapes(left, right))

@@ -1,0 +1,125 @@
+"""Operators of optimizers: parameters and states change where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..allocation import new
+from ..sizes import count, nbytes
+from ..state import STATE, Unsupported
+from ..tensor.construct import as_dtype
+
+RESULTS = {"adam_": 7, "adamw_": 7, "merged_adam_": 7, "fused_adam_": 7, "merged_momentum_": 3,
+           "momentum_": 3, "lars_momentum_": 3, "adagrad_": 3, "average_accumulates_": 6,
+           "sgd_": 2, "lamb_": 6, "rmsprop_": 5, "adadelta_": 4, "adamax_": 4, "nadam_": 6,
+           "radam_": 6, "asgd_": 4, "rprop_": 4}  # fmt: skip
+"""How many values each gives."""
+COPIES = {"lamb_": 1, "asgd_": 1}
+"""Tensors of the parameter's size that a kernel takes while it runs, on any device (measured)."""
+COPIES_ON_CPU = {"rprop_": 4}
+
+MERGED = {"adagrad_": 2}
+"""Copies of the rows of a gradient, where there are more than one."""
+
+
+def update(name: Any) -> Any:
+    """Return what stands for an optimizer's operator."""
+
+    def run(*args: Any, **_: Any) -> Any:
+        tensors = [one for value in args for one in _tensors(value)]
+        ledger = STATE.ledger
+        first = args[0]
+        for one in tensors:
+            if one.m_rows:
+                # Rows that were looked up twice are merged into a copy.
+                ledger.scratch([one.nbytes] * MERGED.get(name, 1), "merge_rows")
+            elif one.m_block is None:
+                raise Unsupported(f"{name} of a tensor that was never filled")
+        times = COPIES.get(name, COPIES_ON_CPU.get(name, 0) if STATE.backend == "cpu" else 0)
+        if times and isinstance(first, STATE.tensor):
+            ledger.scratch([nbytes(first.m_shape, first.m_dtype)] * times, name)
+        for one in tensors:
+            if not one.m_rows and len(one.m_shape) and one.m_known is not None:
+                one.m_known = None
+        return (first,) * RESULTS[name]
+
+    return run
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, STATE.tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [one for one in value if isinstance(one, STATE.tensor)]
+    return []
+
+
+def unscale(*args: Any) -> None:
+    """`check_finite_and_unscale` of the older operators: gradients change where they lie."""
+    STATE.choice("gradients are taken to be finite")
+
+
+def accuracy(*args: Any) -> Any:
+    """`accuracy` of the older operators: three numbers."""
+    paddle = STATE.paddle
+    kinds = (paddle.float32, paddle.int32, paddle.int32)
+    return tuple(new((), kind, "accuracy") for kind in kinds)
+
+
+def coalesced(inputs: Any, outputs: Any, fused: Any, *attributes: Any) -> None:
+    """`coalesce_tensor` of the older operators: tensors are laid into one block."""
+    given = dict(zip(attributes[::2], attributes[1::2]))
+    fused.m_dtype = as_dtype(given.get("dtype", 5)) if "dtype" in given else inputs[0].m_dtype
+    fused.m_shape = (sum(count(one.m_shape) for one in inputs),)
+    fused.m_block = new(fused.m_shape, fused.m_dtype, "coalesce_tensor").m_block
+    for one in outputs:
+        one.m_block, one.m_known = fused.m_block, None
+
+
+ACTIVATIONS: dict[Any, Any] = {
+    **{one: (one,) for one in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
+    "softmax": ("softmax", -1), "hard_swish": ("hardswish",),
+    "hard_sigmoid": ("hardsigmoid", 0.2, 0.5),
+}  # fmt: skip
+"""What computes the same as an older operator that a layer's `act` names, with what it is given
+after the tensor."""
+
+
+ATTRIBUTES: dict[Any, Any] = {"argsort": {"axis": -1, "descending": False, "stable": False}}
+"""What an older operator of one tensor is given after it by name, in today's order, with what it is
+where it is not given."""
+
+
+def attributed(name: Any) -> Any:
+    """Return what stands for an older operator whose attributes are names and values in turn."""
+
+    def run(tensor: Any, *given: Any) -> Any:
+        found = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
+        return STATE.call(name, (tensor, *(found[one] for one in ATTRIBUTES[name])), {})
+
+    return run
+
+
+def activation(name: Any, *given: Any) -> Any:
+    """Return what stands for an older operator of one tensor; its attributes change no shape."""
+    return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
+
+
+def legacy(name: Any, own: Any) -> Any:
+    """Return what stands for one of the older operators."""
+    known: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
+        **{one: attributed(one) for one in ATTRIBUTES},
+        "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,
+    }.get(name)  # fmt: skip
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if STATE.inside or STATE.paddle is None or not STATE.dynamic():
+            return own(*args, **kwargs)
+        if known is None:
+            raise Unsupported(f"the older operator {name}")
+        return known(*args)
+
+    return run
+
+
+FUNCTIONS = {name: update(name) for name in RESULTS}

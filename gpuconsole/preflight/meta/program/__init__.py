@@ -1,0 +1,1 @@
+"""Programs of Paddle's static graph, as its executor runs them."""

@@ -1,0 +1,392 @@
+"""Programs for the static graph: Paddle writes them as it always does, and what running one takes
+is counted from its operators, in the order of Paddle's executor.
+
+Variables of the scope live here by name: parameters and states, which the startup program makes,
+what was fed last, and the copies of what was fetched. Measured with Paddle 3.3.1 on a CPU: what is
+fed stays until the next batch is copied, where the program was the first to be fed it; what is
+fetched is held twice beside the script's own array, of which one goes only after the next run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from ..ledger import Block
+from ..sizes import nbytes
+from ..state import STATE, Unsupported, rightly
+from ..values import known
+from . import plan as program_plan
+from .order import flat
+
+OF_TODAY = "FLAGS_enable_pir_api"
+"""The variable that asks for programs of the older kind, which Paddle reads once."""
+LARGEST_OWN = 2**26
+"""Bytes of a tensor that is given to a script as Paddle's own."""
+
+
+class Scope:
+    """The variables of programs in one of Paddle's scopes."""
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+        self.lasting: dict[str, Block] = {}
+        self.specs: dict[str, Any] = {}
+        """Shapes and types of what lasts."""
+        self.fed: dict[str, Any] = {}
+        self.known: set[str] = set()
+        """Names of what was ever fed."""
+        self.fetched: dict[int, Block] = {}
+        """What was fetched last, by its place among what is fetched, of all programs."""
+        self.plans: dict[Any, Any] = {}
+        """By program, what is fetched and the shapes of what is fed."""
+        self.lists: dict[Any, list[Block]] = {}
+        """By program and what is fetched: what the last run has given."""
+
+
+SCOPES: dict[int, Scope] = {}
+SAVED: list[bool] = []
+"""Whether something would have been saved."""
+
+
+def scope_of(own: Any) -> Scope:
+    """Return what stands for a scope of Paddle's, by default the one that is used now."""
+    own = own if own is not None else STATE.paddle.static.global_scope()
+    return SCOPES.setdefault(id(own), Scope(own))
+
+
+def run(executor: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
+        feed_var_name: Any = "feed", fetch_var_name: Any = "fetch", scope: Any = None,
+        return_numpy: Any = True, *_: Any, **__: Any) -> Any:  # fmt: skip
+    """Stand for `Executor.run`."""
+    static, pir = STATE.paddle.static, importlib.import_module("paddle.pir")
+    if isinstance(program, static.CompiledProgram):
+        program = program._program
+    if program is None:
+        program = static.default_main_program()
+    if not isinstance(program, pir.Program):
+        raise Unsupported("a program of the older kind is not followed")
+    if os.environ.get(OF_TODAY, "1").lower() in ("0", "false"):
+        # Paddle was imported before the script set it; most operators of 3.3 refuse that kind.
+        STATE.choice(f"programs are of today's kind, though {OF_TODAY} asks for the older one")
+    if executor._closed:
+        raise rightly(RuntimeError("Attempted to use a closed Executor"))
+    feed = _one(feed)
+    wanted = _hashes(program, executor._check_fetch_list(fetch_list))
+    STATE.flags.add("static-graph")
+    one = Run(scope_of(scope), program, feed, wanted)
+    STATE.ran = one.plan
+    return one.go(return_numpy)
+
+
+def _one(feed: Any) -> dict[str, Any]:
+    """Return what is fed by name."""
+    if isinstance(feed, (list, tuple)):
+        if len(feed) != 1:
+            raise Unsupported("a program that is fed for several devices")
+        feed = feed[0]
+    if feed is not None and not isinstance(feed, dict):
+        words = f"feed requires dict as its Parameter. But you passed in {type(feed)}"
+        raise rightly(TypeError(words))
+    return dict(feed or {})
+
+
+def _hashes(program: Any, fetched: Any) -> list[Any]:
+    """Return the hashes of the values that a program fetches by itself, then of those to be fetched
+    beside them."""
+    own = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
+    names = [op.attrs()["name"] for op in own]
+    found = [op.operand_source(0).hash() for op in own]
+    more = []
+    for place, one in enumerate(fetched):
+        if not isinstance(one, str):
+            more += [one.hash()] if one.hash() not in found else []
+        elif one not in names:
+            words = f"Found fetch_target[{place}] is type(str) and doesn't have fetch op."
+            raise rightly(Exception(words))
+    return found + more
+
+
+class Run:
+    """One run of a program."""
+
+    def __init__(self, scope: Scope, program: Any, feed: Any, wanted: Any) -> None:
+        self.scope = scope
+        self.feed = feed
+        shapes = {name: given(one) for name, one in feed.items()}
+        count = len(program.global_block().ops)
+        self.family = (id(program), count, tuple(wanted))
+        key = (self.family, tuple(sorted(shapes.items())))
+        found = scope.plans.get(key)
+        if found is None:
+            _check(program, feed)
+            plan = program_plan.Reader(program, shapes, list(wanted)).read()
+            same = [one for (family, _), (one, _) in scope.plans.items() if family == self.family]
+            plan.keeps = same[0].keeps if same else set(plan.fed) - scope.known
+            # The program is held, so that its number stays its own.
+            found = scope.plans[key] = (plan, program)
+        self.plan = found[0]
+        self.blocks: dict[int, Any] = {}
+
+    def go(self, return_numpy: Any) -> Any:
+        """Run the operators and return what is fetched."""
+        plan, blocks = self.plan, self.blocks
+        self._feed()
+        for name, number in plan.lasting.items():
+            blocks[number] = self._lasting(name, number)
+        fetched = set(plan.fetched)
+        for place, gone in zip(plan.order, plan.releases):
+            self._operator(place)
+            for number, name in plan.named.get(place, ()):
+                self.scope.lasting[name] = blocks[number]
+                self.scope.specs[name] = plan.specs[number]
+            for number in flat(plan.operators[place].outputs):
+                if number in fetched:
+                    self._fetch(number)
+            for number in gone:
+                blocks.pop(number, None)
+        for number in fetched & {*plan.fed.values(), *plan.lasting.values()}:
+            self._fetch(number)
+        blocks.clear()
+        return self._results(return_numpy)
+
+    def _feed(self) -> None:
+        """Copy what is fed, beside what was fed before; tensors of loaders are taken as such."""
+        plan, fed = self.plan, self.scope.fed
+        for name, number in plan.fed.items():
+            if name not in self.feed:
+                raise rightly(KeyError(name))
+            spec, one = plan.specs[number], self.feed.pop(name)
+            block = one.m_block if isinstance(one, STATE.tensor) else None
+            if block is None:
+                block = Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "feed")
+            STATE.ledger.tag([block.index], "inputs")
+            self.blocks[number] = fed[name] = block
+            del one, block
+        self.scope.known.update(plan.fed)
+        for name in plan.fed.keys() - plan.keeps:
+            fed.pop(name)
+
+    def _lasting(self, name: Any, number: Any) -> Block:
+        """Return the memory of a parameter or state."""
+        block = self.scope.lasting.get(name)
+        if block is None:
+            block = self.scope.lasting[name] = self._found(name, number)
+            self.scope.specs[name] = self.plan.specs[number]
+        kind = "parameters" if number in self.plan.parameters else "optimizer"
+        STATE.ledger.tag([block.index], kind)
+        return block
+
+    def _found(self, name: Any, number: Any) -> Block:
+        """Take over what Paddle itself has put into its scope, such as what it has loaded."""
+        own = OWN["find_var"](self.scope.own, name)
+        if own is None or not own.get_tensor()._is_initialized():
+            raise Unsupported(f"a program reads {name}, which no program that was run has made")
+        spec = self.plan.specs[number]
+        return Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "load")
+
+    def _operator(self, place: Any) -> None:
+        plan, blocks, ledger = self.plan, self.blocks, STATE.ledger
+        ledger.calls += 1
+        if ledger.calls >= STATE.pause:
+            STATE.paused()
+        one, inside = plan.operators[place], plan.inside[place]
+        for number in flat(one.outputs):
+            source = inside.get(number)
+            if source is not None and source in blocks:
+                blocks[number] = blocks[source]
+                continue
+            spec = plan.specs[number]
+            blocks[number] = Block(ledger, nbytes(spec.shape, spec.dtype), one.name)
+            if number in plan.gradients:
+                ledger.tag([blocks[number].index], "gradients")
+        ledger.scratch(plan.needs[place], one.name)
+
+    def _fetch(self, number: Any) -> None:
+        """Copy what is fetched, on a CPU; a device's goes to its host."""
+        if STATE.backend != "cpu":
+            return
+        spec, fetched = self.plan.specs[number], self.scope.fetched
+        size = nbytes(spec.shape, spec.dtype)
+        for place, one in enumerate(self.plan.fetched):
+            before = fetched.get(place)
+            if one == number and (before is None or before.nbytes < size):
+                fetched.pop(place, None)
+                del before
+                fetched[place] = Block(STATE.ledger, size, "fetch")
+
+    def _results(self, return_numpy: Any) -> Any:
+        """Return what is fetched as a script gets it."""
+        tensors = []
+        for number in self.plan.fetched:
+            spec = self.plan.specs[number]
+            one = STATE.tensor.__new__(STATE.tensor)
+            one.m_shape, one.m_dtype = tuple(spec.shape), spec.dtype
+            if STATE.backend == "cpu":
+                one.m_block = Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "fetch")
+            tensors.append(one)
+        self.scope.lists[self.family] = [one.m_block for one in tensors]
+        return [known.copied(one, "numpy") if return_numpy else _own(one) for one in tensors]
+
+
+def _own(tensor: Any) -> Any:
+    """Return a result as Paddle's own tensor, which shares its memory."""
+    if nbytes(tensor.m_shape, tensor.m_dtype) > LARGEST_OWN:
+        raise Unsupported("a large result of a program that is not made an array")
+    made = STATE.core.DenseTensor()
+    made.set(known.array(tensor, "numpy").copy(), STATE.core.CPUPlace())
+    return made
+
+
+def given(one: Any) -> Any:
+    """Return the shape of something that is fed."""
+    import numpy
+
+    if isinstance(one, STATE.tensor):
+        return tuple(int(extent) for extent in one.m_shape)
+    shape = one.shape() if isinstance(one, STATE.core.DenseTensor) else numpy.shape(one)
+    return tuple(shape)
+
+
+def _check(program: Any, feed: Any) -> None:
+    """Let Paddle check the types and shapes of what is fed."""
+    executor: Any = importlib.import_module("paddle.base.executor")
+    for op in program.global_block().ops:
+        name = op.attrs().get("name") if op.name() == "pd_op.data" else None
+        if name not in feed or isinstance(feed[name], STATE.tensor):
+            continue
+        value, one = op.results()[0], feed[name]
+        try:
+            if not isinstance(one, STATE.core.DenseTensor):
+                one = executor._as_lodtensor(one, STATE.core.CPUPlace(), value.dtype)
+            executor.pir_check_feed_shape_type(one, name, list(value.shape), value.dtype)
+        except Exception as error:
+            raise rightly(error) from None
+
+
+def install(paddle: Any) -> None:
+    """Stand in for what runs, saves and loads programs."""
+    static = paddle.static
+    executor = static.Executor
+    executor.run = run
+    for name in ("train_from_dataset", "infer_from_dataset"):
+        setattr(executor, name, _refused(f"`Executor.{name}`, whose batches C++ reads, is not "
+                                         "followed"))  # fmt: skip
+    writers = {"save": _saved_program, "save_inference_model": _saved, "save_vars": _saved}
+    for name, writer in writers.items():
+        setattr(static, name, writer)
+        for module in (static.io, static.pir_io):
+            if hasattr(module, name):
+                setattr(module, name, writer)
+    for name in ("load_inference_model", "load_program_state", "load_vars"):
+        setattr(static, name, _loaded(getattr(static, name)))
+    static.load = _loaded(_into_scope(static.load))
+    program: Any = importlib.import_module("paddle.pir").Program
+    program.state_dict = _refused("what a program's parameters hold is known only from data")
+    program.set_state_dict = _nothing
+    static.set_program_state = _nothing
+    scope = paddle.base.core._Scope
+    for name in ("find_var", "var"):
+        OWN[name] = getattr(scope, name)
+        setattr(scope, name, _looked_up(name))
+
+
+OWN: dict[str, Any] = {}
+"""Methods of Paddle's own that something here stands for."""
+
+
+class Variable:
+    """A variable of a scope, as scripts set and look at it."""
+
+    def __init__(self, spec: Any) -> None:
+        self.tensor = STATE.tensor.__new__(STATE.tensor)
+        self.tensor.m_shape, self.tensor.m_dtype = tuple(spec.shape), spec.dtype
+
+    def get_tensor(self) -> Any:
+        """Return what holds its data, which is not known."""
+        return self
+
+    def set(self, *_: Any) -> None:
+        """Take data: it is as large as before."""
+
+    def shape(self) -> Any:
+        """Return its extents."""
+        return list(self.tensor.m_shape)
+
+    _get_dims = shape
+
+    def _is_initialized(self) -> bool:
+        return True
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy
+
+        return numpy.array(known.array(self.tensor, "numpy"), dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unsupported(f"`{name}` of a variable in a program's scope")
+
+
+def _looked_up(method: str) -> Any:
+    def look(own: Any, name: Any) -> Any:
+        mine = SCOPES.get(id(own))
+        if mine is not None and name in mine.specs:
+            return Variable(mine.specs[name])
+        return OWN[method](own, name)
+
+    return look
+
+
+def _refused(words: str) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise Unsupported(words)
+
+    return refuse
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Do nothing: parameters stay as large as they are."""
+
+
+def _saved(*_: object, **__: object) -> None:
+    """Leave out what would be written: files of a run are thrown away."""
+    SAVED.append(True)
+
+
+def _saved_program(program: object, *_: object, **__: object) -> None:
+    """Stand for `static.save`: copies of all parameters and states at once, in memory of the host
+    (measured with Paddle 3.3.1). Where programs run on a device, it takes none there."""
+    SAVED.append(True)
+    pir = importlib.import_module("paddle.pir")
+    if STATE.backend != "cpu" or not isinstance(program, pir.Program):
+        return
+    lasting = scope_of(None).lasting
+    parameters, states = STATE.paddle.static.pir_io.get_pir_parameters(program)
+    saved = (value.name for value in (*parameters, *states) if value.persistable)
+    copies = [
+        Block(STATE.ledger, lasting[name].nbytes, "save") for name in saved if name in lasting
+    ]
+    copies.clear()
+
+
+def _into_scope(own: Any) -> Any:
+    """Return what loads parameters: those that a program has stay as large as they are."""
+
+    def load(program: Any, model_path: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(os.path.exists(f"{model_path}{end}") for end in ("", ".pdparams")):
+            return None
+        return own(program, model_path, *args, **kwargs)
+
+    return load
+
+
+def _loaded(own: Any) -> Any:
+    def load(*args: Any, **kwargs: Any) -> Any:
+        if SAVED:
+            raise Unsupported("a program loads what this run has only pretended to save")
+        return own(*args, **kwargs)
+
+    return load

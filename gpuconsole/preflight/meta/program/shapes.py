@@ -1,0 +1,287 @@
+"""Shapes of a program's variables where the program leaves them open.
+
+A program is written with -1 for what is known only when it is fed. What an operator makes of open
+shapes is asked of Paddle again with the shapes that come: the same operator is built once more in a
+scratch program, and must have the same attributes there. Gradients are as large as what they are
+the gradients of.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from typing import Any
+
+from ..inference import bounds, infer
+from ..inference.infer import Spec
+from ..sizes import count
+from ..state import STATE, Unsupported
+from ..values import known as known_values
+
+HEADER = "paddle/phi/api/include/api.h"
+"""The file of Paddle's that names the arguments of its operators, in their order."""
+NO_ATTRIBUTES = frozenset({"op_callstack", "stop_gradient", "struct_name", "op_role", "persistable",
+                           "chunk_id", "is_no_need_buffer", "comp_op_name", "scheduling_priority",
+                           "execution_stream", "event_to_record", "events_to_wait"})  # fmt: skip
+"""What Paddle notes at operators beside their attributes."""
+BUILT: set[str] = set()
+"""Operators that were built once more with the attributes that they had."""
+FOUND: dict[Any, Any] = {}
+
+
+def results(op: Any, inputs: Any, rows: Any, known: Any) -> Any:
+    """Return the specs of an operator's results, a list for each: None for what it does not make.
+
+    `inputs` are the specs of its operands, a list for each; `rows` its results as the program has
+    them; `known` an array for each operand whose data is known, else None.
+    """
+    if not _open(rows):
+        return rows
+    names = _names(op)
+    if names is not None:
+        made = [_as_gradient(name, row, names[0], inputs) for name, row in zip(names[1], rows)]
+        if all(one is not None for one in made):
+            return made
+    key = (op.name(), str(_attributes(op)), str(known),
+           tuple(tuple((tuple(one.shape), str(one.dtype)) if one else None for one in row)
+                 for row in inputs))  # fmt: skip
+    if key not in FOUND:
+        FOUND[key] = _asked(op, inputs, rows, known)
+    return FOUND[key]
+
+
+def _open(rows: Any) -> bool:
+    return any(extent < 0 for row in rows for one in row if one for extent in one.shape)
+
+
+def _names(op: Any) -> Any:
+    try:
+        return op.get_input_names(), op.get_output_names()
+    except Exception:
+        return None
+
+
+def _as_gradient(name: Any, row: Any, names: Any, inputs: Any) -> Any:
+    """Return a result as large as the operand that it is the gradient of, None where it is none."""
+    if not _open([row]):
+        return row
+    plain = name.removesuffix("_grad")
+    if plain == name or plain not in names:
+        return None
+    source = inputs[names.index(plain)]
+    if len(source) != len(row) or any(one is None for one in source):
+        return None
+    if any(made is not None and made.rows for made in row):
+        return None
+    return [made and Spec(one.shape, made.dtype) for made, one in zip(row, source)]
+
+
+def _attributes(op: Any) -> dict[str, Any]:
+    return {name: one for name, one in op.attrs().items() if name not in NO_ATTRIBUTES}
+
+
+def _asked(op: Any, inputs: Any, rows: Any, known: Any) -> Any:
+    """Return the results of an operator that is built once more, with the shapes that come."""
+    shapes: Any = None
+    for single in (False, True):
+        # It is held while its operator is looked at.
+        program, built = _again(op, inputs, known, single)
+        if built is not None:
+            shapes = [_shapes(value) for value in built.results()]
+        del program, built
+        if shapes is not None and not any(
+            e < 0 for row in shapes for one in row or () for e in one
+        ):
+            break
+    if shapes is None:
+        name = op.name().split(".", 1)[-1]
+        raise Unsupported(f"the shapes that {name} makes in a program")
+    return [_closed(op, made, shape, inputs, place)
+            for place, (made, shape) in enumerate(zip(rows, shapes))]  # fmt: skip
+
+
+def _again(op: Any, inputs: Any, known: Any, single: Any = False) -> Any:
+    """Return a scratch program and the operator in it, None where it cannot be built. `single`:
+    whether a list of one number is given as that number."""
+    with STATE.building():
+        program = STATE.paddle.static.Program()
+        with STATE.paddle.static.program_guard(program):
+            values = [_operand(row, one, single) for row, one in zip(inputs, known)]
+            return program, _built(op, values)
+
+
+def _operand(row: Any, array: Any, single: Any = False) -> Any:
+    """Return what stands for an operand in the scratch program."""
+    if array is not None and array.size:
+        make, place = STATE.operators, STATE.core.CPUPlace()
+        listed = array.ndim == 1 and array.dtype.kind == "i"
+        if listed and not (single and array.size == 1):
+            return make["full_int_array"](array.tolist(), row[0].dtype, place)
+        if array.size == 1:
+            return make["full"](list(array.shape), array.reshape(-1)[0].item(), row[0].dtype, place)
+    made = [None if one is None else _data(one) for one in row]
+    return made if isinstance(row, tuple) else made[0]
+
+
+def computed(op: Any, inputs: Any, arrays: Any) -> Any:
+    """Return what an operator computes of known arrays, None where it cannot be told."""
+    name = op.name().split(".", 1)[-1]
+    if name not in BUILT:
+        _again(op, inputs, [None] * len(inputs))
+    if name not in BUILT:
+        return None
+    guard = STATE.paddle.base.dygraph.guard
+    with STATE.scratch(), guard(STATE.core.CPUPlace()):
+        for plain in (True, False):
+            values = [_real(one, plain and bool(place)) for place, one in enumerate(arrays)]
+            given = [STATE.core.CPUPlace() if isinstance(one, STATE.core.Place) else one
+                     for one in _arguments(op, values)]  # fmt: skip
+            try:
+                return STATE.operators[name](*given).numpy().copy()
+            except Exception:
+                continue
+    return None
+
+
+def _real(array: Any, plain: Any) -> Any:
+    """Return Paddle's own tensor of an array, or of each of a list; where it is to be `plain`, a
+    list of whole numbers as that."""
+    if array is None or isinstance(array, list):
+        return array and [_real(one, False) for one in array]
+    if plain and array.ndim == 1 and array.dtype.kind == "i":
+        return array.tolist()
+    return known_values.of_array(array)
+
+
+def _arguments(op: Any, values: Any) -> Any:
+    """Return attributes with the operands among them, at their places."""
+    attributes, own = _attributes(op), iter(values)
+    arguments = [attributes.get(one) for one in op.get_attr_names()]
+    for place in _places(op):
+        arguments.insert(place, next(own))
+    return arguments
+
+
+def _data(spec: Any) -> Any:
+    shape = [int(one) for one in spec.shape]
+    value = STATE.operators["data"](f"v{id(spec)}", shape, spec.dtype, STATE.core.Place())
+    value.stop_gradient = False
+    return value
+
+
+def _built(op: Any, values: Any) -> Any:
+    """Return the operator, built once more; None where it comes out as another."""
+    name = op.name().split(".", 1)[-1]
+    function = STATE.operators.get(name)
+    if function is None:
+        return None
+    try:
+        out = function(*_arguments(op, values))
+    except Exception:
+        return None
+    made = _maker(out, op.name())
+    if made is None or _attributes(made) != _attributes(op) or not _reads(made, values):
+        return None
+    BUILT.add(name)
+    return made
+
+
+def _reads(op: Any, values: Any) -> bool:
+    """Tell whether an operator reads just these values, in this order."""
+    found = op.operands_source()
+    return len(found) == len(values) and all(
+        isinstance(one, list) or (one.hash() == own.hash() if one is not None
+                                  else not own.initialized())
+        for one, own in zip(values, found)
+    )  # fmt: skip
+
+
+def _places(op: Any) -> Any:
+    """Return where an operator's operands stand among its arguments: in front, unless Paddle's own
+    header says otherwise."""
+    operands, attributes = op.get_input_names(), op.get_attr_names()
+    named = signatures().get(op.name().split(".", 1)[-1], [])
+    if set(named) >= {*operands, *attributes}:
+        named = [one for one in named if one in operands or one in attributes]
+        found = [named.index(one) for one in operands]
+        if found == sorted(found):
+            return found
+    return range(len(operands))
+
+
+@functools.cache
+def signatures() -> dict[str, list[str]]:
+    """Return the names of the arguments of Paddle's operators; nothing where its header is not
+    there."""
+    path = os.path.join(STATE.paddle.sysconfig.get_include(), HEADER)
+    try:
+        with open(path, encoding="utf-8") as text:
+            return parsed(text.read())
+    except OSError:
+        return {}
+
+
+def parsed(text: str) -> dict[str, list[str]]:
+    """Return the names of the arguments of the functions that a header declares."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        made = re.match(r"PADDLE_API .*?(\w+)\((.*)\);", line)
+        if made is None or made[1] in found:
+            continue
+        plain = re.sub(r"<[^<>]*>|\{[^{}]*\}", "", re.sub(r"<[^<>]*>", "", made[2]))
+        found[made[1]] = [one.split("=")[0].split()[-1].strip("&*")
+                          for one in plain.split(",") if one.strip()]  # fmt: skip
+    return found
+
+
+def _maker(out: Any, name: Any) -> Any:
+    """Return the operator of a name that made a result."""
+    for value in infer._leaves(out):
+        define = value.get_defining_op()
+        if define is not None and define.name() == "builtin.split":
+            define = define.operands_source()[0].get_defining_op()
+        if define is not None and define.name() == name:
+            return define
+    return None
+
+
+def _shapes(value: Any) -> Any:
+    if not value.initialized():
+        return None
+    kind = value.type()
+    parts = kind.as_vec_type() if hasattr(kind, "as_vec_type") else None
+    if parts is not None:
+        return [tuple(one.shape) for one in parts.as_list()]
+    return [tuple(value.shape)]
+
+
+def _closed(op: Any, made: Any, shapes: Any, inputs: Any, place: Any) -> Any:
+    """Return the specs of one result; what only data could tell is taken at its largest."""
+    name = op.name().split(".", 1)[-1]
+    found: list[Any] = []
+    for which, one in enumerate(made):
+        if one is None:
+            found.append(None)
+            continue
+        if shapes is None or which >= len(shapes):
+            raise Unsupported(f"the shapes that {name} makes in a program")
+        shape = shapes[which]
+        if any(extent < 0 for extent in shape):
+            shape = _largest(op, name, shape, inputs, place, (which, len(made)))
+        found.append(Spec(shape, one.dtype, one.rows))
+    return found
+
+
+def _largest(op: Any, name: Any, shape: Any, inputs: Any, place: Any, part: Any) -> Any:
+    first = [row[0].shape if row and row[0] is not None else None for row in inputs]
+    most = bounds.largest(name, place, first, op.attrs(), part)
+    if most is None:
+        raise Unsupported(f"the size of what {name} makes is known only from data")
+    STATE.choice(f"{name}: as long as it can be")
+    return tuple(extent if extent >= 0 else most for extent in shape)
+
+
+def nothing(spec: Any) -> bool:
+    """Tell whether a spec has no elements."""
+    return spec is None or not count(spec.shape)

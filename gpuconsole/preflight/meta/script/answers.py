@@ -1,0 +1,308 @@
+"""What a script is told that asks for numbers which only data could give.
+
+The answer is a plausible constant: ones, no faults (`isnan`, `isinf`), and two numbers of which one
+is unknown are not the same (`positives.sum() == 0`). Where a script decides by one, the decision is
+a choice that the answer tells, with file and line. A number may become a length: scripts that ask
+for a whole one, or for another in a form whose way cannot be watched, are run again with other
+numbers and refused where their memory changes with them (`probe.with_other_numbers`). What `item()`
+gives of floats is a `Number`, whose way is watched: it is noted where it becomes a whole number or
+anything but a `Number`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import Any
+
+from ..operators import dispatch
+from ..sizes import count, word
+from ..state import STATE, rightly
+from ..values import known, ranges
+from . import early_exits
+
+FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
+"""Operators that find nothing in plausible data."""
+CARRIED = {"any", "all", "sum", "max", "mean", "cast", "reshape", "squeeze", "logical_or",
+           "logical_and", "bitwise_or", "bitwise_and", "clone", "assign"}  # fmt: skip
+"""Operators that find nothing where nothing was found."""
+COUNTED = {"cast", "reshape", "squeeze", "scale", "add", "subtract", "multiply", "divide",
+           "minimum", "maximum", "clone", "assign"}  # fmt: skip
+"""Operators that make a count of counts."""
+SIZES = {"shape", "shape64", "numel"}
+"""Operators that tell sizes."""
+BRANCHES = ("bool",)
+WATCHED = ("item", "bool", "format")
+"""What is asked of floats and needs no second run: it becomes a `Number`, a choice or a text."""
+SOLVED, MOST_SOLVED = 1024, 2**22
+"""Rows of the largest matrices that scripts solve for outside of Paddle, and elements of all."""
+MOST_PLACES = 8
+"""Places that are named at which data was asked for."""
+WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
+"""Types of whole numbers, which a script may use as lengths."""
+
+
+def install(root: Any) -> None:
+    """Answer for unknown data from now on; `root` is the folder of the script's own code."""
+    call = dispatch.call
+
+    def watched(name: Any, args: Any, kwargs: Any) -> Any:
+        result = call(name, args, kwargs)
+        if name in SIZES:
+            return _sized(result, name, args[0])
+        points = _points(name, args)
+        if points and isinstance(result, STATE.tensor):
+            result.__dict__["m_points"] = points
+        ranges.note(name, args, result)
+        if args and name.endswith("_"):
+            ranges.forget(args[0])
+        found_none = name in CARRIED and any(map(_is_nothing, args))
+        if name in FAULTS or found_none or _compares(name, result):
+            for one in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(one, STATE.tensor):
+                    one.__dict__["m_nothing"] = True
+        return result
+
+    dispatch.call = watched
+    STATE.call = watched
+    STATE.value_of = lambda tensor, what: value(tensor, what, root)
+    STATE.number_of = Number
+    STATE.where = lambda: place(root)
+    Number.root = root
+    for one in CARRYING:
+        setattr(math, one, carrying(getattr(math, one)))
+    _draw_by_chances()
+
+
+def _draw_by_chances() -> None:
+    """Let NumPy draw by chances that are unknown data: they are alike, and need not make one."""
+    import numpy
+
+    def evenly(chances: Any) -> Any:
+        made = numpy.asarray(chances) if STATE.made_up_at and chances is not None else None
+        if made is None or made.ndim != 1 or not made.size or (made != made[0]).any():
+            return chances
+        return numpy.full(made.shape, 1 / made.size)
+
+    choose, draw = numpy.random.choice, numpy.random.multinomial
+    numpy.random.choice = lambda a, size=None, replace=True, p=None: (  # type: ignore[assignment]
+        choose(a, size, replace, evenly(p))
+    )
+    numpy.random.multinomial = lambda n, pvals, size=None: draw(n, evenly(pvals), size)
+
+
+def _sized(result: Any, name: Any, tensor: Any) -> Any:
+    """Give the sizes of a tensor their data, which is known also where the tensor's is not."""
+    import numpy
+
+    if isinstance(tensor, STATE.tensor) and isinstance(result, STATE.tensor):
+        shape = [int(one) for one in tensor.m_shape]
+        number = math.prod(shape) if name == "numel" else shape
+        result.m_known = known.of_array(numpy.asarray(number, word(result.m_dtype)))
+    return result
+
+
+def _points(name: Any, args: Any) -> Any:
+    """Return how many points a sum may have counted in a map, 0 where it counts none."""
+    tensors = [one for one in args if isinstance(one, STATE.tensor)]
+    if name == "sum" and tensors and count(tensors[0].m_shape) > known.MOST:
+        return count(tensors[0].m_shape)
+    if name in COUNTED:
+        return max((one.__dict__.get("m_points", 0) for one in tensors), default=0)
+    return 0
+
+
+def _compares(name: Any, result: Any) -> Any:
+    """Tell whether two numbers were held against each other: of a mask some points are true."""
+    return name == "equal" and math.prod(int(one) for one in result.m_shape) == 1
+
+
+def _is_nothing(value: Any) -> Any:
+    return isinstance(value, STATE.tensor) and value.__dict__.get("m_nothing", False)
+
+
+def value(tensor: Any, what: Any, root: Any) -> Any:
+    """Return an array for a tensor of unknown data."""
+    import numpy
+
+    nothing = _is_nothing(tensor)
+    STATE.made_up_at[where(root)] = None
+    if what in BRANCHES:
+        stays = early_exits.here(os.path.join(os.path.abspath(root), ""))
+        nothing = nothing if stays is None else not stays
+        STATE.choice(f"{place(root)}a test of unknown data is {not nothing}")
+    array = known.plausible(tensor)
+    if nothing:
+        return numpy.broadcast_to(numpy.zeros((), array.dtype), array.shape)
+    whole = what == "int" or word(tensor.m_dtype) in WHOLE
+    if whole or (word(tensor.m_dtype) != "bool" and what not in WATCHED):
+        noted(root)
+    if whole and what == "numpy" and known.MOST < array.size <= known.MOST_ONES:
+        return _parted(array)
+    if array.dtype.kind == "f" and ranges.is_chance(tensor):
+        return numpy.broadcast_to(numpy.asarray(1 / STATE.number, array.dtype), array.shape)
+    if array.dtype.kind in "fc" and what == "numpy" and _is_square(array.shape):
+        return _regular(array)
+    number = _counted(tensor.__dict__.get("m_points", 0)) + ranges.more(tensor)
+    return numpy.broadcast_to(numpy.asarray(number, array.dtype), array.shape)
+
+
+def _is_square(shape: Any) -> bool:
+    """Tell whether an array may be of matrices that a script solves for."""
+    return len(shape) > 1 and 1 < shape[-1] == shape[-2] <= SOLVED and count(shape) <= MOST_SOLVED
+
+
+def _regular(array: Any) -> Any:
+    """Return matrices that have an inverse, which those of ones have not."""
+    import numpy
+
+    filled = numpy.full(array.shape, STATE.number, array.dtype)
+    places = numpy.arange(array.shape[-1])
+    filled[..., places, places] *= 2
+    return filled
+
+
+def _counted(points: Any) -> Any:
+    """Return what a number of unknown data is taken to be that may count so many points."""
+    if not points:
+        return STATE.number
+    STATE.counted = True
+    return {"few": 1, "all": points}.get(STATE.counts, STATE.number)
+
+
+def _parted(array: Any) -> Any:
+    """Return a map of whole numbers in which some points belong to something and some to nothing,
+    as in the maps that scripts divide by them; runs with other numbers have other shares."""
+    import numpy
+
+    STATE.counted = True
+    if STATE.counts == "all":
+        return numpy.zeros(array.shape, array.dtype)
+    filled = numpy.full(array.shape, STATE.number, array.dtype)
+    filled.reshape(-1)[:: 2 if STATE.counts else STATE.number + 1] = 0
+    return filled
+
+
+def noted(root: Any) -> None:
+    """Note who asked for a number that may become a length."""
+    STATE.numbers_at[where(root)] = None
+
+
+def where(root: Any) -> str:
+    """Return file and line of the script's own code that is running, or that a library is."""
+    return place(root).rstrip(": ") or "a library"
+
+
+def made(number: int, root: Any) -> int:
+    """Return what a script gets for a number of data that was made up; other runs get others."""
+    noted(root)
+    return number * STATE.number
+
+
+def place(root: Any) -> str:
+    """Return file and line of the script's own code that is running, as the start of a sentence."""
+    prefix = os.path.join(os.path.abspath(root), "")
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if os.path.abspath(file).startswith(prefix) and "site-packages" not in file:
+            return f"{os.path.relpath(file, prefix)}:{frame.f_lineno}: "
+        frame = frame.f_back
+    return ""
+
+
+class Number(float):
+    """A number that only data could give, and what is computed of it: what is decided by it is a
+    choice."""
+
+    __slots__ = ()
+    root = ""
+
+    def _decided(self, answer: Any) -> Any:
+        stays = early_exits.here(os.path.join(os.path.abspath(self.root), ""))
+        answer = answer if stays is None else stays
+        STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
+        return answer
+
+    def __float__(self) -> float:
+        noted(self.root)
+        return float.__add__(self, 0.0)
+
+    def __int__(self) -> int:
+        noted(self.root)
+        return float.__int__(self)
+
+    __trunc__ = __int__
+
+    def __ceil__(self) -> int:
+        noted(self.root)
+        return float.__ceil__(self)
+
+    def __floor__(self) -> int:
+        noted(self.root)
+        return float.__floor__(self)
+
+    def __round__(self, digits: Any = None) -> Any:
+        if digits is not None:
+            return Number(float.__round__(self, digits))
+        noted(self.root)
+        return float.__round__(self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy
+
+        noted(self.root)
+        return numpy.asarray(float.__add__(self, 0.0), dtype)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._decided(float.__lt__(self, other))
+
+    def __le__(self, other: Any) -> Any:
+        return self._decided(float.__le__(self, other))
+
+    def __gt__(self, other: Any) -> Any:
+        return self._decided(float.__gt__(self, other))
+
+    def __ge__(self, other: Any) -> Any:
+        return self._decided(float.__ge__(self, other))
+
+
+def carrying(function: Any) -> Any:
+    """Return a function whose result of a `Number` is a `Number`."""
+
+    def call(*args: Any) -> Any:
+        try:
+            made = function(*args)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise rightly(error) from None
+        carries = type(made) is float and any(type(one) is Number for one in args)
+        return Number(made) if carries else made
+
+    return call
+
+
+CARRIED_BY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+for _kind in CARRIED_BY:
+    for _name in (f"__{_kind}__", f"__r{_kind}__"):
+        setattr(Number, _name, carrying(getattr(float, _name)))
+for _name in ("__neg__", "__pos__", "__abs__"):
+    setattr(Number, _name, carrying(getattr(float, _name)))
+CARRYING = ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "pow", "fabs", "fmod", "hypot",
+            "sin", "cos", "tan", "tanh", "copysign", "ldexp", "degrees", "radians")  # fmt: skip
+"""Functions of `math` that give a `Number` for one."""
+
+
+def chosen() -> Any:
+    """Return the choices as sentences."""
+    return [f"Taken for granted: {text}." for text in sorted(STATE.choices)]
+
+
+def doubts() -> Any:
+    """Return what the run rests on that only data could tell, as sentences."""
+    places = ", ".join(list(STATE.made_up_at)[:MOST_PLACES])
+    asked = f"Data that only a real run has was asked for at {places}."
+    return [*chosen(), *([asked] if places else ())]

@@ -1,0 +1,458 @@
+"""A run of the script under the probe: cycles, readers and kinds, told to the ledger.
+
+What a training step is, when a cycle ends and which tensors are what is the same for all measured
+tiers (`probe_hooks.Session`); only the recorder is another.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from typing import Any
+
+import probe_batch
+import probe_collate
+import probe_hooks
+import probe_line
+import probe_loader
+import probe_loops
+
+from ..ledger import Block
+from ..state import REFUSED, STATE, Unsupported
+from .answers import MOST_PLACES, chosen
+from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
+
+SOON_S, LAST_S = 60.0, 90.0
+"""When a run is to end after its answer, at the next operator, and when it ends in any case: far
+beyond what its steps take anywhere."""
+MOST_S = 40.0
+"""Processor time after the answer in which a run goes on: scripts that prepare data for long do
+little that is counted."""
+BATCH = 1000
+"""Work of a batch that is asked for: samples are made in code that nothing here counts."""
+SAMPLED = 25
+"""Work of a run that so much work for samples stands for, where epochs are passed."""
+USED = 128
+"""Used batches of bare arrays that Python's collector lets come, at most: Paddle's reader leaves
+each in a cycle of five objects, and it looks for such after 700 (Paddle 3.3.1: 127 measured)."""
+CHECKED = 500
+"""Operators after which it is checked that a run may go on."""
+COUNTED = "gpuconsole_used"
+"""What a loader has whose used batches were counted."""
+SERIAL = "gpuconsole_serial"
+"""What an optimizer has for its number."""
+UNFOLLOWED = "What comes after its step {} was not followed: {}."
+
+
+class Recorder:
+    """Puts what the session notes into the ledger."""
+
+    def __init__(self, _: Any = None) -> None:
+        self.count = 0
+        self.readers: dict[Any, Any] = {}
+
+    def start(self) -> None:
+        """Begin: nothing to do, events are recorded from the import on."""
+
+    def mark(self, what: Any, key: Any = 0) -> Any:
+        """Note a moment and return its number."""
+        self.count += 1
+        ledger = STATE.ledger
+        if what == "cycle":
+            ledger.cycle()
+        elif what in ("fetch", "fetched"):
+            ledger.fetching(key if what == "fetch" else 0)
+        elif what == "open":
+            self.readers[key] = Block(ledger, 0, "reader")
+            ledger.kinds[self.readers[key].index] = "waiting"
+        elif what == "close":
+            self.readers.pop(key, None)
+        return self.count
+
+    def tag(self, addresses: Any, kind: Any) -> None:
+        """Say of what kind the blocks at some addresses are."""
+        STATE.ledger.tag([one - 1 for one in addresses if one], kind)
+
+
+def most(run: Any) -> Any:
+    """Return the most bytes of a run that are alive at once, kernels' own only on a CPU."""
+    sizes, inside = list(run["sizes"]), () if STATE.backend == "cpu" else run["inside"]
+    for block in inside:
+        sizes[block] = 0
+    return probe_line.peak(run, sizes)
+
+
+class Session(probe_hooks.Session):  # type: ignore[misc]
+    """One run of the script."""
+
+    sparing = True
+
+    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
+        super().__init__(paddle, request, channel)
+        self.record = Recorder()
+        self.onward: Any = None
+        self.first: Any = None
+        """The answer of the first steps."""
+        self.fetched: set[Any] = set()
+        """Whether batches were fetched whole."""
+        self.drawn = probe_collate.Drawn()
+        self.asked_for = 0
+        """Batches that were asked for."""
+        self.sampled = [0]
+        """Work for the samples of all loaders."""
+        self.late = False
+        """Whether the time is over in which a run may go on."""
+        self.known: set[Any] = set()
+        """Optimizers that have stepped, counted as they were made from 1."""
+        self.answered_at = 0.0
+        self.walked: set[Any] = set()
+        """Readers that were trained on, an epoch each."""
+        self.early: set[Any] = set()
+        """Readers that gave batches in the first steps."""
+        self.evaluations = 0
+        """Networks that were run to evaluate them, once something was trained."""
+        self.used = 0
+        """Used batches that are counted as left to Python's collector."""
+        self.used_blocks: list[Any] = []
+        """Their memory, for each loader that leaves such."""
+        self.used_most = 0
+        """Bytes of the largest of these batches."""
+        self.used_seen = 0
+        """How many there were."""
+        self.saved = False
+        """Whether anything was saved once something was trained."""
+        self.at_end = False
+        """Whether the script came to its end."""
+        self.by_itself = False
+        """Whether it came to its end, or broke off: the run was not cut short."""
+        self.fitted: Any = weakref.WeakSet()
+        """What trains by `paddle.Model.fit`."""
+
+    def install(self) -> None:
+        """Hook Paddle and begin to record."""
+        super().install()
+        self._fits()
+        self._saves()
+        watch = probe_loops.WATCH
+        watch.on_left, watch.on_repeated, watch.now = self.loop_left, self.loop_repeats, self.now
+
+    def work(self) -> int:
+        """Return how much was done since the run began."""
+        return len(STATE.ledger.events) + BATCH * self.asked_for
+
+    def fetching(self) -> Any:
+        """Return what decides whether the batches of a loader are fetched whole."""
+        # Not known before this process has divided.
+        self.drawn.given = self.request.get("drawn") or []
+        whole = self.request.get("whole")
+        return probe_loader.Fetching(whole, self.fetched, self.drawn, self.sampled)
+
+    def asked(self, reader: Any) -> Any:
+        """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
+        self.asked_for += 1
+        goes_on = super().asked(reader)
+        epoch = self.cycles.readers.get(reader)
+        if self.onward is None or epoch is None or reader not in self.cycles.training:
+            return goes_on
+        return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+
+    def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
+        """Count what the first epochs of a loader leave to Python's collector, but for the last
+        used batch, which stays by itself. Later ones leave as much, up to a bound."""
+        self.used_seen += 1
+        size = probe_hooks.nbytes(batch)
+        self.used_most = max(self.used_most, size)
+        if loader is None or COUNTED in vars(loader):
+            return
+        vars(loader)[COUNTED] = True
+        # While most of them are used others wait, which are counted by themselves.
+        last = max(0, (batches or 0) - ready - 1)
+        more = max(0, min(USED - 1 - self.used, (EPOCHS - 1) * (batches or 0) + last - 1))
+        self.used += more
+        self.used_blocks.append(Block(STATE.ledger, more * size, "used batches"))
+        STATE.ledger.tag([self.used_blocks[-1].index], "inputs")
+
+    @property
+    def uncollected(self) -> Any:
+        """Bytes of used batches that are counted though the collector may have found them, and of
+        those that a longer run may leave to it beside these; None without any."""
+        if not self.used_seen:
+            return None
+        most = min(USED, self.used_seen) if self.is_whole else USED
+        counted = sum(one.nbytes for one in self.used_blocks)
+        return [counted, max(0, most - 1 - self.used) * self.used_most]
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer is made: loops that begin from now on may train with it."""
+        super().optimizer_made(optimizer)
+        probe_loops.WATCH.made += 1
+        optimizer.__dict__[SERIAL] = probe_loops.WATCH.made
+
+    def step_begins(self, optimizer: Any) -> None:
+        """An optimizer steps; one that has not done so trains something else from here on."""
+        if not self.paddle.in_dynamic_mode():
+            super().step_begins(optimizer)
+            return
+        watch, serial = probe_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
+        if self.onward is not None and serial not in self.known and self.onward.anew():
+            watch.leaving = False
+        self.known.add(serial)
+        super().step_begins(optimizer)
+        watch.steps += 1
+        watch.latest = serial
+
+    def program_ran(self) -> None:
+        """A program was run: it trains where it updates something, else it is evaluated."""
+        watch, made = probe_loops.WATCH, self.cycles.steps
+        if STATE.ran is None or not STATE.ran.trains:
+            if self.cycles.all_steps:
+                self.evaluations += 1
+            self.cycles.called(True)
+            return
+        made.setdefault(probe_hooks.PROGRAM, 0)
+        watch.steps += 1
+        watch.backwards += 1
+        watch.latest = watch.made
+        super().program_ran()
+
+    def is_long(self) -> bool:
+        """Tell whether the first steps did so much that two with all states are enough."""
+        return bool(self.cycles.repeated and self.work() > LONG)
+
+    def complete(self) -> None:
+        """The first steps were seen: answer, and go on for what comes later."""
+        ledger = STATE.ledger
+        self.walked.add(tuple(self.cycles.training))
+        if self.onward is None:
+            self.begin_onward()
+        self.onward.cycle(ledger.peak, ledger.live)
+        if self.onward.over(self.cycles.seen) or self.is_spent():
+            self.finish(self.cycles.seen)
+        if self.onward.leaves(self.cycles.seen, self.cycles.training):
+            self.fail_where_it_grows()
+            probe_loops.WATCH.leaving = True
+            for one in self.fitted:
+                one.stop_training = True
+        if self.onward.leaving:
+            most = self.awaited - self.sampled[0] // SAMPLED
+            passes = self.onward.passes(self.cycles.seen, most)
+            probe_loops.WATCH.passing = passes
+
+    def loop_left(self) -> None:
+        """A loop that trains is left: its readers are where its end would have left them."""
+        for one in self.cycles.training:
+            reader = self.open_readers.get(one)
+            if reader is not None:
+                reader.drained()
+
+    def loop_repeats(self, before: int) -> None:
+        """A loop that does the same in each turn is ended, and so are the epochs that began in it:
+        the readers opened since there were so many."""
+        for one in list(self.readers)[before:]:
+            reader = self.open_readers.get(one)
+            if reader is not None:
+                reader.drained()
+
+    def now(self) -> Any:
+        """Return what the run has come to."""
+        ledger = STATE.ledger
+        return probe_loops.Now(self.work(), ledger.peak, ledger.live, len(self.readers))
+
+    @property
+    def awaited(self) -> int:
+        """The work that may be done for later epochs, because an evaluation may come in one."""
+        if self.unread:
+            return AWAITED
+        return PASSED if probe_loops.WATCH.evaluates and not self.evaluations else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the script came to its end and no epoch of it was cut."""
+        return self.at_end and not self.onward.way
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something may be saved that was not reached."""
+        return probe_loops.WATCH.saves and not self.saved and not self.is_whole
+
+    @property
+    def awaits(self) -> int | None:
+        """The samples of a batch of an evaluation that may come and was not reached, 0 where
+        nothing tells them; None where there is nothing to come."""
+        if self.is_whole:
+            return None
+        sizes = [probe_batch.size_of(one) for one in self.unread]
+        return max(sizes) if sizes else None if not self.awaited else 0
+
+    def called(self, training: Any, bare: Any = False) -> None:
+        """A layer outside any other was run: a network that is evaluated is noted."""
+        evaluates = not bare and not (training and self.paddle.is_grad_enabled())
+        if evaluates and self.cycles.all_steps:
+            self.evaluations += 1
+        super().called(training, bare)
+
+    def went_back(self) -> None:
+        """A backward pass is made: loops are told."""
+        super().went_back()
+        probe_loops.WATCH.backwards += 1
+
+    def gathers(self) -> None:
+        """A backward pass is made that adds up gradients: loops are told."""
+        super().gathers()
+        probe_loops.WATCH.gathered += 1
+
+    def begin_onward(self) -> None:
+        """Answer for the first steps; whatever becomes of the rest of the run, that stands."""
+        if REFUSED or not self.cycles.all_steps:
+            self.finish()
+        ledger, until = STATE.ledger, self.request.get("until")
+        self.first = self.answer()
+        self.early = set(self.shapes)
+        if until == 0:
+            # It is held against a run that told of its first steps alone.
+            self.channel.end({"run": self.first})
+        self.first.update(awaits=self.awaits, unsaved=self.unsaved)
+        self.channel.say({"run": self.first})
+        self.onward = Onward(self.work, until, self.request.get("way"))
+        self.answered_at = time.process_time()
+        if self.work() > STEP * self.cycles.seen:
+            self.finish(self.cycles.seen)
+        # States come with the first step, their full peak with the second.
+        for peak, held in ledger.held[1:-1]:
+            self.onward.cycle(peak, held)
+        for seconds, ends in ((SOON_S, self.is_late), (LAST_S, lambda: os._exit(0))):
+            timer = threading.Timer(seconds, ends)
+            timer.daemon = True
+            timer.start()
+        STATE.pause, STATE.paused = ledger.calls + CHECKED, self.paused
+
+    def is_late(self) -> None:
+        """The time is over: the run ends with its next operator."""
+        self.late = True
+        STATE.pause = 0
+
+    def is_spent(self) -> bool:
+        """Tell whether the run may not go on."""
+        spent = time.process_time() - self.answered_at > MOST_S
+        return self.late or spent or self.onward.spent
+
+    def paused(self) -> None:
+        """Some operators were run since this was last checked."""
+        STATE.pause = STATE.ledger.calls + CHECKED
+        if self.is_spent():
+            self.finish()
+
+    def ended(self) -> None:
+        """The script came to its end by itself."""
+        self.at_end = self.by_itself = True
+        super().ended()
+
+    @property
+    def reached(self) -> str:
+        """How far the script was followed: to its `end`, through an `epoch` with what follows it,
+        or for some `steps`."""
+        if self.at_end:
+            return "end"
+        return "epoch" if len(self.walked) > 1 else "steps"
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether something went through batches after the first steps that nothing trains on.
+        Where they have a size of their own, they may be the peak of smaller batches that train."""
+        trained = {reader for epoch in self.walked for reader in epoch}
+        return bool(self.shapes.keys() - self.early - trained - set(self.cycles.training))
+
+    def broke(self, why: Any) -> None:
+        """The script broke off: what was seen before may be enough."""
+        self.by_itself = True
+        if self.onward is not None:
+            self.finish()
+        super().broke(why)
+
+    def finish(self, until: Any = None) -> None:
+        """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one
+        the script itself has ended, within the cycle after the last."""
+        if self.onward is not None:
+            self.finish_late(until or self.cycles.seen + 1)
+        if REFUSED:
+            self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
+        self.channel.end({"run": self.answer()})
+
+    def finish_late(self, until: Any) -> None:
+        """Leave after the answer, or say another where the later part of the run is unlike it."""
+        self.fail_where_it_grows()
+        steps = self.cycles.seen
+        run = self.answer()
+        higher = rises(most(run), most(self.first)) or self.evaluated
+        if higher or self.onward.until is not None:
+            run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
+        else:
+            run = dict(self.first, reached=run["reached"], uncollected=run["uncollected"])
+        run.update(awaits=self.awaits, unsaved=self.unsaved)
+        if REFUSED:
+            run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
+        self.channel.end({"run": run})
+
+    def fail_where_it_grows(self) -> None:
+        """End without an answer where each of the last steps held more than the one before."""
+        growth, steps = self.onward.growth, self.cycles.seen
+        if growth:
+            self.channel.fail("unsupported", (
+                f"Unsupported: memory still grows at step {steps}, by {growth / 2**20:.2f} MiB a "
+                "step: how much it takes depends on how long it runs"
+            ))  # fmt: skip
+
+    def answer(self) -> Any:
+        """Return what was recorded so far."""
+        self.name_blocks()
+        ledger = STATE.ledger
+        waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
+        # Both in the order in which readers begin, which is not that in which they are made.
+        for place, key in zip(waiting, self.readers):
+            ledger.sizes[place] = self.waiting.get(key, 0)
+        answer = {**ledger.as_json(), **self.facts()}
+        answer.update(
+            flags=sorted(self.flags | STATE.flags),
+            widest_conv=STATE.widest_conv,
+            choices=dict(sorted(STATE.choices.items())),
+            counted=STATE.counted,
+            numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
+            notes=[*answer["notes"], *chosen()],
+            drawn=list(self.drawn.found),
+            whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
+            reached=self.reached,
+            uncollected=self.uncollected,
+            by_itself=self.by_itself,
+        )
+        return answer
+
+    def _fits(self) -> None:
+        """Note what trains by `paddle.Model.fit`, which has a word of its own to end its epochs."""
+        fit, fitted = self.paddle.Model.fit, self.fitted
+
+        def fits(model: Any, *args: Any, **kwargs: Any) -> Any:
+            model.stop_training = False
+            fitted.add(model)
+            return fit(model, *args, **kwargs)
+
+        self.paddle.Model.fit = fits
+
+    def _saves(self) -> None:
+        """Note whether the script saves what it trains."""
+        save = self.paddle.save
+
+        def saved(*args: Any, **kwargs: Any) -> Any:
+            self.saved = self.saved or bool(self.cycles.all_steps)
+            return save(*args, **kwargs)
+
+        self.paddle.save = saved
+
+    def _predictor(self) -> None:
+        """Refuse inference engines, which run a saved network outside all that is watched here."""
+
+        def run(*_: Any) -> None:
+            raise Unsupported("an inference engine computes what it runs")
+
+        self.paddle.inference.Predictor.run = run

@@ -1,0 +1,1 @@
+"""What is known of a tensor's data: small tensors, ranges of numbers, settled lengths."""

@@ -1,0 +1,173 @@
+"""Values: small tensors whose data does not depend on unknown data carry Paddle's own tensor.
+
+Everything else has no value. What a script asks of such a tensor (`numpy`, `item`, `float`, `bool`,
+`tolist`) is answered by `STATE.value_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..inference import bounds
+from ..ledger import Block
+from ..sizes import FLOATS, count, word
+from ..state import STATE
+
+MOST = 65536
+"""Elements of the largest tensor that is computed with."""
+MOST_ONES = 2**24
+"""Elements of unknown numbers that stand in while a size is computed."""
+LARGEST_COPY = 2**28
+"""Bytes."""
+
+
+class Copy:
+    """What Paddle's memory is to an array that it made: held as long as the array and its views."""
+
+    def __init__(self, array: Any, block: Any) -> None:
+        self.array = array
+        self.block = block
+        self.__array_interface__ = array.__array_interface__
+
+
+def small(shape: Any) -> bool:
+    """Tell whether a tensor of this shape may carry its data."""
+    return count(shape) <= MOST
+
+
+def array(tensor: Any, what: Any) -> Any:
+    """Return the data as an array, plausible where it is not known."""
+    if tensor.m_known is not None:
+        with STATE.scratch():
+            return tensor.m_known.numpy()
+    if STATE.value_of is not None:
+        return STATE.value_of(tensor, what)
+    return plausible(tensor)
+
+
+def copied(tensor: Any, what: Any) -> Any:
+    """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
+    all that a view looks at, in its own memory (measured)."""
+    found = array(tensor, what)
+    return held(found.copy() if found.nbytes <= LARGEST_COPY else found, tensor)
+
+
+def held(found: Any, tensor: Any) -> Any:
+    """Return an array with the memory that Paddle takes on a CPU for its copy of a tensor."""
+    import numpy
+
+    if not _held(tensor):
+        return found
+    block = Block(STATE.ledger, tensor.m_block.nbytes, "numpy")
+    return numpy.asarray(Copy(found, block))
+
+
+def looked_at(tensor: Any) -> None:
+    """Count the copy that Paddle makes on a CPU to look at a tensor's data, and lets go at once."""
+    if _held(tensor):
+        STATE.ledger.scratch([tensor.m_block.nbytes], "numpy")
+
+
+def _held(tensor: Any) -> bool:
+    return STATE.backend == "cpu" and tensor.m_block is not None and tensor.m_block.nbytes > 0
+
+
+def plausible(tensor: Any) -> Any:
+    """Return an array of ones that takes no memory of its size."""
+    import numpy
+
+    name = word(tensor.m_dtype)
+    one = numpy.ones((), {"bfloat16": "uint16"}.get(name, name))
+    return numpy.broadcast_to(one, tensor.m_shape)
+
+
+def number(tensor: Any, what: Any) -> Any:
+    """Return the only element."""
+    return array(tensor, what).reshape(-1)[0].item() if count(tensor.m_shape) else 0
+
+
+def copy(tensor: Any) -> Any:
+    """Return the data of a tensor to be put into another."""
+    if tensor.m_known is None:
+        return None
+    with STATE.scratch():
+        return tensor.m_known.clone()
+
+
+def of_array(values: Any) -> Any:
+    """Return Paddle's own tensor of a small array, None of a large one."""
+    if values.size > MOST:
+        return None
+    with STATE.scratch():
+        try:
+            core = STATE.core
+            made = STATE.real.__new__(STATE.real)
+            STATE.real_init(made, value=values, place=core.CPUPlace(), persistable=False,
+                            zero_copy=False, name=None, stop_gradient=True)  # fmt: skip
+        except Exception:
+            return None
+        return made
+
+
+def shapes(name: Any, args: Any, kwargs: Any) -> Any:
+    """Return the shapes of what an operator makes where the data that decides them is known.
+
+    Other unknown numbers are taken to be ones, places to be the first; None where what decides
+    is unknown.
+    """
+    deciding = [args[place] for place in bounds.DECIDING[name] if place < len(args)]
+    if kwargs or any(one.m_known is None for one in tensors(deciding)):
+        return None
+    values = [one for one in tensors(args) if one.m_known is None]
+    if sum(count(one.m_shape) for one in values) > MOST_ONES:
+        return None
+    kept = [(one, one.m_known) for one in values]
+    try:
+        for one in values:
+            one.m_known = _filler(one)
+        found = computed(name, args, kwargs)
+    finally:
+        for one, value in kept:
+            one.m_known = value
+    made = tensors(found, STATE.real)
+    return tuple(tuple(one.shape) for one in made) if made else None
+
+
+def _filler(tensor: Any) -> Any:
+    place = STATE.core.CPUPlace()
+    with STATE.scratch():
+        number = 1.0 if word(tensor.m_dtype) in FLOATS else 0.0
+        return STATE.operators["full"](list(tensor.m_shape), number, tensor.m_dtype, place)
+
+
+def tensors(value: Any, kind: Any = None) -> Any:
+    """Return the tensors within nested arguments."""
+    kind = kind or STATE.tensor
+    if isinstance(value, kind):
+        return [value]
+    if isinstance(value, dict):
+        return [one for each in value.values() for one in tensors(each, kind)]
+    if isinstance(value, (list, tuple)):
+        return [one for each in value for one in tensors(each, kind)]
+    return []
+
+
+def computed(name: Any, args: Any, kwargs: Any) -> Any:
+    """Run Paddle's own operator on real data; None where that fails."""
+    with STATE.scratch():
+        try:
+            return STATE.operators[name](*_real(args), **_real(kwargs))
+        except Exception:
+            return None
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, STATE.tensor):
+        return value.m_known
+    if isinstance(value, dict):
+        return {key: _real(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_real(one) for one in value]
+    if type(value) is tuple:
+        return tuple(_real(one) for one in value)
+    return value

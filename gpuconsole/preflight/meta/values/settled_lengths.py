@@ -1,0 +1,74 @@
+"""Lengths that only data could tell, and that a later operator settles.
+
+What a mask picks is taken to be as long as it can be. Where the script then gives it a shape, or
+puts it beside a tensor of a known length, that tells how many there are: `x[mask].reshape([4, 32])`
+has 128. From then on what is picked at that line has this share of the largest length.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from ..inference import bounds
+from ..sizes import count
+from ..state import STATE
+
+RESHAPES = frozenset({"reshape", "reshape_"})
+
+
+def share(name: Any) -> Any:
+    """Return what share of its largest length an operator's result has at this line of the script;
+    None for all, where nothing has settled it."""
+    return STATE.settled.get(_site(name), STATE.part)
+
+
+def mark(name: Any, sizes: Any, tensors: Any, result: Any) -> None:
+    """Note which results are only as long as they can be, and what is made of these alone."""
+    if name in bounds.DECIDING and name in bounds.LARGEST and sizes is None:
+        opened = _site(name)
+        shapes = None
+    else:
+        opens = [one for one in tensors if "m_open" in one.__dict__]
+        if not opens:
+            return
+        opened, shapes = opens[0].__dict__["m_open"], {one.m_shape for one in opens}
+    for one in result if isinstance(result, (list, tuple)) else [result]:
+        if isinstance(one, STATE.tensor) and (shapes is None or one.m_shape in shapes):
+            one.__dict__["m_open"] = opened
+
+
+def cut(name: Any, args: Any, tensors: Any) -> Any:
+    """Return the arguments of an operator whose shapes collide, with a tensor that was as long as
+    it can be cut to the length that fits; None where none does."""
+    for one in tensors:
+        if "m_open" not in one.__dict__ or not one.m_shape:
+            continue
+        length = _length(name, one, args, tensors)
+        if length is None or not 0 < length < one.m_shape[0]:
+            continue
+        STATE.settled[one.__dict__["m_open"]] = Fraction(length, one.m_shape[0])
+        shorter = STATE.call("slice", (one, [0], [0], [length], [1], []), {})
+        return tuple(shorter if argument is one else argument for argument in args)
+    return None
+
+
+def _length(name: Any, tensor: Any, args: Any, tensors: Any) -> Any:
+    """Return the length with which a tensor's shape fits, None where nothing tells it."""
+    row = count(tensor.m_shape[1:])
+    if name in RESHAPES:
+        shape = args[1] if len(args) > 1 else ()
+        if not isinstance(shape, (list, tuple)) or not all(type(n) is int and n > 0 for n in shape):
+            return None
+        number = count(shape)
+        return number // row if row and number % row == 0 else None
+    others = [
+        one.m_shape[0]
+        for one in tensors
+        if one is not tensor and len(one.m_shape) == len(tensor.m_shape)
+    ]
+    return min(others, default=None)
+
+
+def _site(name: Any) -> str:
+    return f"{STATE.where()}{name}"
