@@ -44,7 +44,7 @@ from benchmarks.wild import beside, data, manifest
 from benchmarks.wild.manifest import MANIFEST, Entry
 
 HERE = Path(__file__).resolve().parents[2]
-PROBE = HERE / "gpuconsole" / "preflight" / "probe"
+STAND_INS = "gpuconsole.preflight.probe.standins"
 WORKDIR = "BENCHMARK_WORKDIR"
 ROOT = "BENCHMARK_ROOT"
 LOOP = "BENCHMARK_LOOP"
@@ -322,22 +322,21 @@ def _execute(
 
 def _stand_in(paddle: ModuleType, root: str) -> None:
     """Stand in for what is not here, as preflight does."""
-    sys.path.append(str(PROBE))
     given: Mapping[str, tuple[Any, ...]] = {
-        "probe_standins": (paddle,), "probe_imports": (paddle, root),
-        "probe_alone": (paddle, "traced"), "probe_older": (root,), "probe_network": (),
-        "probe_texts": (),
+        "devices_and_downloads": (paddle,), "missing_modules": (paddle, root),
+        "single_process": (paddle, "traced"), "older_versions": (root,), "hub_files": (),
+        "paddlenlp_datasets": (),
     }  # fmt: skip
     if os.environ[MADE_UP]:
-        given = {**given, "probe_files": (root,)}
+        given = {**given, "missing_files": (root,)}
     for name, arguments in given.items():
-        importlib.import_module(name).install(*arguments)
-    importlib.import_module("probe_imports").prefer_own(root)
+        importlib.import_module(f"{STAND_INS}.{name}").install(*arguments)
+    importlib.import_module(f"{STAND_INS}.missing_modules").prefer_own(root)
     # Handlers of the harness, which calls this, are not the script's.
-    vars(importlib.import_module("probe_guard"))["_RUNNER"] = os.path.abspath(__file__)
+    handlers = importlib.import_module(f"{STAND_INS}.exception_handlers")
+    vars(handlers)["_RUNNER"] = os.path.abspath(__file__)
     # What this is made of is no library of the script.
-    ours = (str(PROBE), str(HERE))
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") not in ours]
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != str(HERE)]
 
 
 def main() -> None:

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.tiers import probe_request
+from gpuconsole.preflight.probe.training import watched_loops
 
 
 @pytest.fixture
 def loops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     """The module of the probe, watching a folder; Python's own import is given back after it."""
-    monkeypatch.syspath_prepend(str(probe_request.PROBE))
-    module = importlib.import_module("probe_loops")
+    module = watched_loops
     loader: Any = importlib.machinery.SourceFileLoader
     own = loader.get_code
     monkeypatch.setattr(module, "_ROOT", [])

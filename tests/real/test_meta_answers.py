@@ -98,7 +98,7 @@ BLAMED = (
         "unsupported",
     ),
     (
-        "import gpuconsole_meta.operators.inferred as tier\ntier._entry = None\n"
+        "import gpuconsole_sandbox.meta.operators.inferred as tier\ntier._entry = None\n"
         "try:\n    paddle.tanh(x)\n"
         "except Exception:\n    raise SystemExit(3)",
         "unsupported",

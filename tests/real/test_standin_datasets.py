@@ -25,8 +25,8 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import paddle
-import probe_standins
-probe_standins.install(paddle)
+from gpuconsole.preflight.probe.standins import devices_and_downloads
+devices_and_downloads.install(paddle)
 from paddle.vision import datasets as v
 from paddle.text import datasets as t
 

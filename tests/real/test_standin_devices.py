@@ -22,8 +22,8 @@ ASKED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import paddle
-import probe_standins
-probe_standins.install(paddle)
+from gpuconsole.preflight.probe.standins import devices_and_downloads
+devices_and_downloads.install(paddle)
 assert paddle.get_device() == "gpu:0"
 net = paddle.nn.Linear(2, 2).to("cuda")
 net.to(device="gpu:0")

@@ -12,10 +12,10 @@ from .autograd import engine, mixed_precision, py_layer, second_order, to_static
 from .ledger import Block
 from .operators import dispatch, indexing, optimizers
 from .program import executor
-from .script import saving
 from .state import STATE, Unsupported
 from .tensor import python_operators
 from .tensor.tensor import Tensor
+from .values import known
 
 LIBRARY = "paddle.base.libpaddle"
 
@@ -157,7 +157,7 @@ def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
     executor.install(paddle)
     paddle.jit.save = not_saved
     own_check()
-    saving.install()
+    known.install_saving()
 
 
 CHECK_LEFT = 156

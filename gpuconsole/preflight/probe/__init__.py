@@ -1,4 +1,5 @@
-"""What runs beside real Paddle, in a sandboxed child: copied there, never imported here.
+"""What runs beside real Paddle, in a sandboxed child: copied there, not imported by the
+console.
 
 `python DIR/probe.py < request.json` writes JSON lines on its standard output: `progress` from 0
 to 1 with a `stage`, then one `document` or one `error`. Whatever the script prints goes elsewhere;

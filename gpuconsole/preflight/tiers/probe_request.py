@@ -41,7 +41,7 @@ def probe_files() -> dict[str, Path]:
 
     `probe.py` is run; what the meta tier needs lies in a folder beside it.
     """
-    files = {file.name: file for file in sorted(PROBE.glob("probe*.py"))}
+    files = {file.relative_to(PROBE).as_posix(): file for file in sorted(PROBE.rglob("*.py"))}
     files |= {
         f"meta/{file.relative_to(META).as_posix()}": file for file in sorted(META.rglob("*.py"))
     }

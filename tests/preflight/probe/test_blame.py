@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 
 from gpuconsole.preflight.meta.state import rightly
-from gpuconsole.preflight.tiers import probe_request
 
 ROOT = Path("/project")
 TIER = Path("/tier/meta")
@@ -27,13 +24,8 @@ HANDLING = """def run(call):
 
 
 @pytest.fixture
-def blame(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(probe_request.PROBE))
-    before = set(sys.modules)
-    yield importlib.import_module("probe_blame")
-    for name in set(sys.modules) - before:
-        if name.startswith("probe_"):
-            del sys.modules[name]
+def blame(part: Any) -> Any:
+    return part("blame")
 
 
 @pytest.fixture
@@ -112,7 +104,7 @@ def test_what_a_tensor_lacks_is_not_the_scripts_fault(blame: Any, meta: Any) -> 
     assert blame.failure(raised(AttributeError("x", obj=1), SCRIPT), meta, ROOT)[0] == "script"
 
 
-def test_after_something_was_made_up_nobody_can_tell(blame: Any, meta: Any) -> None:
+def test_after_something_was_made_up_nobody_can_tell(blame: Any, part: Any, meta: Any) -> None:
     found = raised(AssertionError("no progress"), SCRIPT)
     assert blame.failure(found, meta, ROOT)[0] == "script"
     doubt = "Data that only a real run has was asked for at train.py:3."
@@ -121,5 +113,5 @@ def test_after_something_was_made_up_nobody_can_tell(blame: Any, meta: Any) -> N
     assert kind == "unclear"
     assert "train.py:3" in words
     assert blame.doubted("The script ended itself: 1", meta)[0] == "unclear"
-    importlib.import_module("probe_notes").note("Data made up: a.npy is not here.")
+    part("notes").note("Data made up: a.npy is not here.")
     assert "a.npy" in blame.failure(found, None, ROOT)[1]

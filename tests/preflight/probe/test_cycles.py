@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.tiers.probe_request import PROBE
-
-_spec = importlib.util.spec_from_file_location("probe_cycles", PROBE / "probe_cycles.py")
-assert _spec is not None
-assert _spec.loader is not None
-probe_cycles: Any = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(probe_cycles)
+from gpuconsole.preflight.probe.training import cycles
 
 
 class DoneError(Exception):
@@ -25,7 +17,7 @@ class Script:
     """A script's doings, as the probe tells them."""
 
     def __init__(self) -> None:
-        self.cycles = probe_cycles.Cycles(3)
+        self.cycles = cycles.Cycles(3)
         self.said: list[str] = []
 
     def _ended(self, ended: bool) -> None:
@@ -189,7 +181,7 @@ def test_an_optimizer_that_never_steps_is_not_waited_for_for_ever() -> None:
 
     done = run(script)
     assert done.said[-1] == "done"
-    assert counted(done, "adam") == 3 + probe_cycles.MAX_WAIT
+    assert counted(done, "adam") == 3 + cycles.MAX_WAIT
 
 
 def test_an_optimizer_that_the_script_has_let_go_of_is_not_waited_for() -> None:
@@ -302,7 +294,7 @@ def test_a_service_that_never_ends_is_left() -> None:
             s.net(evaluating=True)
 
     done = run(script)
-    assert counted(done, "cycle") == probe_cycles.MAX_RUNS * probe_cycles.CALLS
+    assert counted(done, "cycle") == cycles.MAX_RUNS * cycles.CALLS
 
 
 def test_two_cycles_of_each_optimizer_are_enough_where_a_script_breaks_off() -> None:
@@ -314,6 +306,6 @@ def test_two_cycles_of_each_optimizer_are_enough_where_a_script_breaks_off() -> 
 
     done = run(script)
     assert (done.cycles.trained, done.cycles.enough, done.cycles.done) == (2, True, False)
-    one = probe_cycles.Cycles(3)
+    one = cycles.Cycles(3)
     one.trained, one.steps = 2, {"often": 2, "rare": 1}
     assert not one.enough, "the states of the other come with its first step"

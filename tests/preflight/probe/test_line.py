@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import subprocess
 import sys
@@ -12,26 +11,11 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.tiers.probe_request import PROBE
+from gpuconsole.preflight.probe.runs import forking as ahead
+from gpuconsole.preflight.probe.runs import linearity as line
+from gpuconsole.preflight.probe.runs import project_copy
+from gpuconsole.preflight.probe.training import batch_size as batch
 from tests.waiting import DEADLINE_S
-
-
-def module(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, PROBE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-sys.modules["probe_tree"] = module("probe_tree")
-line: Any = sys.modules.setdefault("probe_line", module("probe_line"))
-ahead: Any = sys.modules.setdefault("probe_ahead", module("probe_ahead"))
-sys.modules["probe_loops"] = module("probe_loops")
-batch: Any = module("probe_batch")
-for _name in ("probe_tree", "probe_ahead", "probe_line", "probe_loops"):
-    del sys.modules[_name]
 
 
 def run(size: int, *blocks: int, **more: Any) -> dict[str, Any]:
@@ -146,23 +130,18 @@ def test_looking_at_the_arguments_is_asking_for_the_batch_size(
 
 
 def test_what_a_run_adds_to_a_project_is_thrown_away(tmp_path: Path) -> None:
-    tree = module("probe_tree")
     (tmp_path / "train.py").touch()
-    before = tree.below(tmp_path)
+    before = project_copy.below(tmp_path)
     (tmp_path / "output" / "log").mkdir(parents=True)
     (tmp_path / "output" / "log" / "1.txt").touch()
     (tmp_path / "link").symlink_to(tmp_path / "train.py")
-    tree.without_new(tmp_path, before)
+    project_copy.without_new(tmp_path, before)
     assert [one.name for one in tmp_path.iterdir()] == ["train.py"]
 
 
 @pytest.fixture
-def probe(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setitem(sys.modules, "probe_line", line)
-    monkeypatch.syspath_prepend(str(PROBE))
-    monkeypatch.setitem(sys.modules, "probe_ahead", ahead)
-    monkeypatch.setitem(sys.modules, "probe_budget", module("probe_budget"))
-    return module("probe")
+def probe(part: Any) -> Any:
+    return part("measure")
 
 
 def traced(
@@ -206,7 +185,7 @@ def test_runs_are_planned_for_the_time_that_is_left(
     probe: Any, monkeypatch: pytest.MonkeyPatch, left: float, ran: list[int]
 ) -> None:
     """The first run took 3 s: that of twice as many may take 6, so that one of fewer is made."""
-    monkeypatch.setattr(probe.probe_budget, "left_s", lambda: left)
+    monkeypatch.setattr(probe.budget, "left_s", lambda: left)
     bent = {2: 3.0, 1: 2.0, 4: 3.4, 8: 3.5}
     _, found = traced(
         probe, monkeypatch,
@@ -234,14 +213,14 @@ def test_fewer_samples_are_run_where_the_memory_is_not_enough(
 def test_a_run_is_not_begun_that_this_place_has_no_memory_for(
     probe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budget = probe.probe_budget
+    budget = probe.budget
     few = run(2, 1000, 100)
     assert budget.refusal(4, [few]) == ""
     monkeypatch.setattr(budget, "room_bytes", lambda: 2000)
     assert "memory" in budget.refusal(4, [few])
     assert budget.refusal(2, [few]) == ""
     monkeypatch.setattr(budget, "_available", lambda: 2.0 * 2**30)
-    assert module("probe_budget").room_bytes() > 0
+    assert budget.room_bytes() > 0
 
 
 def answered(
@@ -453,17 +432,17 @@ def test_a_file_with_another_batch_size_is_a_file_like_any_other(tmp_path: Path)
     settings = tmp_path / "settings.yaml"
     settings.write_text("epochs: 3\nbatch: 64\nname: größer\n", encoding="utf-8")
     script = (
-        "import io, os, sys\nsys.path.insert(0, sys.argv[1])\nimport probe_batch\n"
-        "path = os.path.realpath(sys.argv[2])\n"
-        "probe_batch._EDITED[path] = None\n"
-        "probe_batch._text = lambda path: 'epochs: 3\\nbatch: 8\\nname: größer\\n'\n"
-        "probe_batch._serve_edits()\n"
+        "import io, os, sys\nfrom gpuconsole.preflight.probe.training import batch_size\n"
+        "path = os.path.realpath(sys.argv[1])\n"
+        "batch_size._EDITED[path] = None\n"
+        "batch_size._text = lambda path: 'epochs: 3\\nbatch: 8\\nname: größer\\n'\n"
+        "batch_size._serve_edits()\n"
         "with open(path, encoding='utf-8') as file:\n"
         "    print(file.name == path, os.fstat(file.fileno()).st_size, file.read().split()[3:])\n"
         "with io.open(path, 'rb') as file:\n    print(file.name == path, file.readline())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(PROBE), str(settings)],
+        [sys.executable, "-c", script, str(settings)],
         capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == [

@@ -16,30 +16,18 @@ import sys
 import tarfile
 import types
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpuconsole.preflight.tiers import probe_request as request
 from tests.waiting import DEADLINE_S
-
-
-@pytest.fixture
-def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(request.PROBE))
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if name.startswith("probe_"):
-            del sys.modules[name]
 
 
 def test_the_last_batch_of_an_epoch_is_as_large_as_the_others(part: Any) -> None:
     """Else runs with several batch sizes would meet a short batch at different steps."""
-    filled = part("probe_loader").filled
+    filled = part("training.loaders").filled
     assert list(filled([[0, 1, 2], [3, 4, 5], [6]])) == [[0, 1, 2], [3, 4, 5], [6, 6, 6]]
     assert list(filled([[0, 1], [2, 3]])) == [[0, 1], [2, 3]]
     by_length = [[0, 1, 2], [3, 4], [5]]
@@ -64,7 +52,7 @@ class Counted:
 
 
 def test_a_batch_of_one_form_is_filled_with_its_first_samples(part: Any) -> None:
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     data, take = Counted([5] * 200), loader.Sparing(loader.Fetching(False, set()))
     assert len(take(loader.Lazy(list(range(100)), data))) == 100
     assert data.fetched == loader.FIRST
@@ -89,7 +77,7 @@ class Worked(Counted):
 
 
 def test_a_batch_that_takes_little_work_is_fetched_whole(part: Any) -> None:
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     fetching = loader.Fetching(None, set())
     data, take = Counted([5] * 100), loader.Sparing(fetching)
     assert [row[1] for row in take(loader.Lazy(list(range(100)), data))] == list(range(100))
@@ -101,7 +89,7 @@ def test_a_batch_that_takes_little_work_is_fetched_whole(part: Any) -> None:
 def test_batches_that_take_much_work_are_filled_and_all_later_ones_too(part: Any) -> None:
     """A step that knows the labels would go another way than one that does not. How much work it is
     hangs on no processor."""
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     told: set[bool] = set()
     large = loader.Fetching(None, told)
     data = Worked(loader.SOON // 199, 400)
@@ -122,7 +110,7 @@ def test_batches_that_take_much_work_are_filled_and_all_later_ones_too(part: Any
 
 def test_numbers_of_a_sample_are_work_too(part: Any) -> None:
     """Pictures are read by few calls."""
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     _, work = loader.counted(lambda: np.zeros(loader.NUMBERS * 50))
     assert 50 <= work < 60
 
@@ -150,7 +138,7 @@ class Batches:
 def test_what_copies_hold_is_not_known(
     part: Any, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     collate = types.ModuleType("paddle.io.dataloader.collate")
     collate.__dict__.update(default_collate_fn=None, default_convert_fn=None)
     for name in ("paddle", "paddle.io", "paddle.io.dataloader"):
@@ -164,7 +152,7 @@ def test_what_copies_hold_is_not_known(
 
 
 def test_samples_of_several_forms_are_all_fetched(part: Any) -> None:
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     data, take = Counted([5] * 100 + [7, 8] * 50), loader.Sparing(loader.Fetching(False, set()))
     assert len(take(loader.Lazy(list(range(100)), data))) == 100
     rows = take(loader.Lazy(list(range(100, 200)), data))
@@ -193,19 +181,19 @@ def _alone(samples: list[Any]) -> Any:
 
 
 def test_a_batch_drawn_at_several_scales_is_made_at_the_largest(part: Any) -> None:
-    collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
+    collate, loader, flags = part("training.collation"), part("training.loaders"), set[str]()
     make = collate.Collate(_at_a_scale, flags, loader.extent)
     for _ in range(5):
         batch, _ = make([[1] for _ in range(6)])
         assert batch.shape == (6, SCALES[-1], SCALES[-1])
     assert flags == {"variable-shape"}
-    assert any("Batches differ in size" in one for one in part("probe_notes").notes())
+    assert any("Batches differ in size" in one for one in part("notes").notes())
     mix = collate.Collate(_mixed, flags, loader.extent)
     assert {mix([0] * 6)[1].shape for _ in range(20)} == {(6, 10)}
 
 
 def test_the_largest_batch_is_looked_for_once_for_all_runs_of_a_script(part: Any) -> None:
-    collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
+    collate, loader, flags = part("training.collation"), part("training.loaders"), set[str]()
     tried: list[int] = []
 
     def counted(samples: list[Any]) -> Any:
@@ -225,14 +213,14 @@ def test_the_largest_batch_is_looked_for_once_for_all_runs_of_a_script(part: Any
 
 
 def test_batches_of_one_size_are_made_as_they_are_drawn(part: Any) -> None:
-    collate, loader, flags = part("probe_collate"), part("probe_loader"), set[str]()
+    collate, loader, flags = part("training.collation"), part("training.loaders"), set[str]()
 
     def noisy(samples: list[Any]) -> Any:
         return np.random.rand(len(samples))
 
-    part("probe_chance").alike(7)
+    part("training.seeding").alike(7)
     plain = [noisy([0] * 6) for _ in range(3)]
-    part("probe_chance").alike(7)
+    part("training.seeding").alike(7)
     make = collate.Collate(noisy, flags, loader.extent)
     for one in plain:
         assert np.array_equal(make([0] * 6), one)
@@ -243,7 +231,7 @@ def test_batches_of_one_size_are_made_as_they_are_drawn(part: Any) -> None:
 
 def _taken(part: Any, data: Any, rows: int = 16) -> tuple[list[Any], set[str]]:
     """The first batch of a data set, and the flags."""
-    loader, flags = part("probe_loader"), set[str]()
+    loader, flags = part("training.loaders"), set[str]()
     take = loader.Largest(loader.Sparing(loader.Fetching(False, set())), flags)
     taken = take(loader.Lazy(list(range(rows)), data))
     assert take.filled or not flags
@@ -254,13 +242,13 @@ def test_samples_in_the_order_of_their_lengths_are_measured_at_the_longest(part:
     rising, flags = _taken(part, Counted(sorted([5] * 900 + list(range(5, 105)))))
     assert {len(row[0]) for row in rising} == {104}
     assert flags == {"variable-shape"}
-    assert any("Samples differ in size" in one for one in part("probe_notes").notes())
+    assert any("Samples differ in size" in one for one in part("notes").notes())
     falling, _ = _taken(part, Counted(list(range(104, 4, -1))))
     assert {len(row[0]) for row in falling} == {104}
 
 
 def test_a_later_epoch_looks_at_few_samples_where_these_are_as_they_were(part: Any) -> None:
-    loader = part("probe_loader")
+    loader = part("training.loaders")
     fetching = loader.Fetching(False, set())
     data, rows = Counted([5] * 400), list(range(16))
 
@@ -304,7 +292,7 @@ def test_texts_of_several_lengths_differ_and_names_of_files_do_not(part: Any) ->
 
 @pytest.mark.parametrize("size", [0, 1, 5, 24, 25, 1000, 10**7])
 def test_places_are_spread_over_a_list(part: Any, size: int) -> None:
-    places = part("probe_loader").spread(size, 24)
+    places = part("training.loaders").spread(size, 24)
     assert len(places) == min(size, 24) == len(set(places))
     assert all(0 <= one < size for one in places)
     if size > 24:
@@ -314,7 +302,7 @@ def test_places_are_spread_over_a_list(part: Any, size: int) -> None:
 
 
 def test_made_up_files_are_of_their_kind(part: Any) -> None:
-    made = part("probe_made")
+    made = part("standins.made_up_content")
     image = importlib.import_module("PIL.Image")
     assert image.open(io.BytesIO(made.content_of("a/img/1.png"))).mode == "RGB"
     mask = image.open(io.BytesIO(made.content_of("a/labels/x/1.png")))
@@ -361,7 +349,7 @@ def fresh(path):
 def test_a_path_is_required_where_the_code_ends_without_it(
     part: Any, tmp_path: Path, name: str, required: bool
 ) -> None:
-    guard = part("probe_guard")
+    guard = part("standins.exception_handlers")
     script = tmp_path / "asks.py"
     script.write_text(REQUIRED)
     seen: list[Any] = []
@@ -394,7 +382,7 @@ def test_a_path_is_required_where_the_code_ends_without_it(
 def test_an_error_is_caught_where_its_handler_goes_on(
     part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: str, caught: bool
 ) -> None:
-    guard = part("probe_guard")
+    guard = part("standins.exception_handlers")
     # This file runs the script, as the probe does.
     monkeypatch.setattr(guard, "_RUNNER", __file__)
     script = tmp_path / "tries.py"
@@ -415,10 +403,10 @@ def test_an_error_is_caught_where_its_handler_goes_on(
 def test_what_would_be_downloaded_is_told_by_its_error(
     part: Any, error: Exception, wanted: bool
 ) -> None:
-    assert part("probe_standins").wants_network(error) is wanted
+    assert part("standins.devices_and_downloads").wants_network(error) is wanted
     while_handled = OSError("there is no such model")
     while_handled.__context__ = error
-    assert part("probe_standins").wants_network(while_handled) is wanted
+    assert part("standins.devices_and_downloads").wants_network(while_handled) is wanted
 
 
 class Optimizer:
@@ -432,7 +420,7 @@ class Optimizer:
 
 
 def test_an_object_that_only_its_own_methods_refer_to_is_unheld(part: Any) -> None:
-    hooks = part("probe_hooks")
+    hooks = part("training.hooks")
     optimizer, other = Optimizer(), Optimizer()
     known, number = weakref.WeakSet([optimizer, other]), id(other)
     listed = [other]
@@ -447,7 +435,7 @@ def test_an_object_that_only_its_own_methods_refer_to_is_unheld(part: Any) -> No
 
 
 def test_distances_of_missing_libraries_are_what_they_tell(part: Any) -> None:
-    libraries = part("probe_distances").LIBRARIES
+    libraries = part("standins.small_libraries").LIBRARIES
     tell = libraries["editdistance"]["eval"]
     pairs = [("kitten", "sitting"), ("", "abc"), ("abc", ""), ("same", "same"), ([1, 2, 3], [2, 3])]
     assert [tell(*pair) for pair in pairs] == [3, 3, 3, 0, 1]
@@ -459,7 +447,7 @@ def test_distances_of_missing_libraries_are_what_they_tell(part: Any) -> None:
 def test_settings_of_missing_libraries_are_dictionaries_with_attributes(
     part: Any, tmp_path: Path
 ) -> None:
-    libraries = part("probe_settings").LIBRARIES
+    libraries = part("standins.small_libraries").LIBRARIES
     node = libraries["yacs.config"]["CfgNode"]
     base = node()
     base.MODEL = node({"SIZES": (1, 2), "NAME": "a"})
@@ -485,7 +473,7 @@ def test_settings_of_missing_libraries_are_dictionaries_with_attributes(
 
 def test_a_script_may_ask_git_about_a_project_of_another_user(part: Any, tmp_path: Path) -> None:
     asked = {"root": str(tmp_path), "mode": "meta", "env": {"HOME": str(tmp_path)}}
-    environment = part("probe").environment(asked)
+    environment = part("measure").environment(asked)
     said = subprocess.run(
         ["git", "config", "--get-all", "safe.directory"],
         env=environment, capture_output=True, text=True, check=True,
@@ -500,7 +488,7 @@ def test_nothing_is_made_up_through_a_link(part: Any, tmp_path: Path) -> None:
     (root / "link").symlink_to(outside)
     (root / "dangling").symlink_to(outside / "new")
     (root / "own" / "list.txt").symlink_to(outside / "list.txt")
-    maker = part("probe_files").Maker(str(root))
+    maker = part("standins.missing_files").Maker(str(root))
     for path in ("link/a.jpg", "link/deep/b.jpg", "dangling", "own/list.txt", "dangling/c.jpg"):
         assert not maker.file(str(root / path), "a picture")
     assert not maker.folder(str(root / "link"))
@@ -515,7 +503,7 @@ def test_nothing_is_made_up_through_a_link(part: Any, tmp_path: Path) -> None:
     assert maker.folder(str(root / "classes"))
     maker.fill(str(root / "classes"), True)
     assert len(list((root / "classes").rglob("*.jpg"))) > 2
-    below = part("probe_below")
+    below = part("standins.safe_writes")
     with pytest.raises(OSError, match="is not below"):
         below.write(str(root), str(outside / "x"), b"")
     with pytest.raises(OSError, match="link"):
@@ -529,11 +517,11 @@ def test_a_file_that_has_to_be_new_replaces_no_link(tmp_path: Path) -> None:
     (project / "large.bin").write_text("real")
     (root / "made.jpg").symlink_to(project / "large.bin")
     code = (
-        f"import os, sys; sys.path.insert(0, {str(request.PROBE)!r})\n"
-        "import probe_below, probe_tree\n"
-        f"probe_tree.guard_links({str(project)!r})\n"
+        "import os\nfrom gpuconsole.preflight.probe.runs import project_copy\n"
+        "from gpuconsole.preflight.probe.standins import safe_writes\n"
+        f"project_copy.guard_links({str(project)!r})\n"
         f"os.chdir({str(root)!r})\n"
-        f"probe_below.write({str(root)!r}, {str(root / 'own' / 'made.jpg')!r}, b'new')\n"
+        f"safe_writes.write({str(root)!r}, {str(root / 'own' / 'made.jpg')!r}, b'new')\n"
     )
     # In a process of its own: an audit hook stays for good.
     subprocess.run([sys.executable, "-c", code], check=True, timeout=DEADLINE_S)
@@ -544,7 +532,7 @@ def test_a_file_that_has_to_be_new_replaces_no_link(tmp_path: Path) -> None:
 def test_a_module_of_the_project_goes_before_a_library_of_its_name(
     part: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    finder = part("probe_imports").OwnFirst(tmp_path)
+    finder = part("standins.missing_modules").OwnFirst(tmp_path)
     for name in ("data/faces", "empty/faces", "faces"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("data/faces/__init__.py", "faces/__init__.py", "data/json.py"):
@@ -589,7 +577,7 @@ def test_a_project_goes_before_the_installed_library_that_it_is(
         (tmp_path / module).mkdir()
         (tmp_path / module / "__init__.py").touch()
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    own: dict[str, Any] = {"finder": part("probe_imports").OwnFirst(tmp_path)}
+    own: dict[str, Any] = {"finder": part("standins.missing_modules").OwnFirst(tmp_path)}
     asked = "found = [finder.find_spec(name) for name in ('pytest', 'click')]"
     exec(compile(asked, str(tmp_path / "train.py"), "exec"), own)
     hidden, other = own["found"]
@@ -606,7 +594,7 @@ AHEAD = {"size": 16, "number": 16, "part": 4}
 
 
 def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
-    ahead, asked = part("probe_ahead"), {"size": 8, "batch": {"how": "loader"}}
+    ahead, asked = part("runs.forking"), {"size": 8, "batch": {"how": "loader"}}
     short = ahead.changes(asked, AHEAD, **ahead.told_of(FIRST))
     made = [(one["until"], one["whole"], one["drawn"]) for one in short]
     assert made == [(0, False, [None, 7])] * 2
@@ -625,8 +613,8 @@ class Told(Exception):  # noqa: N818 - it ends a run as the end of its process d
 def divided(part: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Divide as in a measurement, with a script that makes the blocks it is given for a size and a
     number; return what was run at which, and what was told."""
-    ahead = part("probe_ahead")
-    channel_of = part("probe_run").Channel
+    ahead = part("runs.forking")
+    channel_of = part("run").Channel
     monkeypatch.setattr(channel_of, "__init__", lambda self: None)
 
     def go(blocks: Any, **first: Any) -> tuple[list[Any], list[Any]]:
@@ -695,7 +683,7 @@ def test_numbers_are_tried_alone_where_data_decides_on_lengths(divided: Any) -> 
 
 
 def test_lines_of_a_made_up_list_take_the_form_in_which_they_are_read(part: Any) -> None:
-    lines = part("probe_lines")
+    lines = part("standins.made_up_lines")
     lines.NUMBER["of"] = lambda number: 10 * number
     read = lines.Lines("made4.jpg \t0\nmade5.jpg \t1\n")
     name, kind = next(read).strip().split(",")
@@ -712,16 +700,17 @@ def test_lines_of_a_made_up_list_take_the_form_in_which_they_are_read(part: Any)
 
 def test_only_files_that_were_made_up_are_read_so(part: Any, tmp_path: Path) -> None:
     source = (
-        "import sys, pathlib\nsys.path.insert(0, sys.argv[1])\nimport probe_lines\n"
-        "made, own = pathlib.Path(sys.argv[2], 'made.txt'), pathlib.Path(sys.argv[2], 'own.txt')\n"
+        "import sys, pathlib\n"
+        "from gpuconsole.preflight.probe.standins import made_up_lines\n"
+        "made, own = pathlib.Path(sys.argv[1], 'made.txt'), pathlib.Path(sys.argv[1], 'own.txt')\n"
         "for one in (made, own):\n    one.write_text('a 1\\n')\n"
-        "probe_lines.install({str(made)})\n"
+        "made_up_lines.install({str(made)})\n"
         "a, b, c = open(made).readline().split('|')\n"
         "assert int(made.read_text().split()[1]) == 1 and open(made, 'rb').read() == b'a 1\\n'\n"
         "assert type(open(own).readline()) is str\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", source, str(request.PROBE), str(tmp_path)],
+        [sys.executable, "-c", source, str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=DEADLINE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -750,8 +739,9 @@ def test_a_folder_is_filled_with_what_is_looked_for_in_it(part: Any, tmp_path: P
     project.mkdir()
     (project / "reader.py").write_text(FILTERED)
     source = (
-        "import sys, os\nsys.path[:0] = sys.argv[1:3]\nimport probe_files\nimport reader\n"
-        "probe_files.install(sys.argv[2])\nos.chdir(sys.argv[2])\n"
+        "import sys, os\nsys.path[:0] = sys.argv[1:2]\n"
+        "from gpuconsole.preflight.probe.standins import missing_files\nimport reader\n"
+        "missing_files.install(sys.argv[1])\nos.chdir(sys.argv[1])\n"
         "assert set(reader.annotations('notes')) == {f'{n:06d}.xml' for n in range(256)}\n"
         "assert reader.both('masks', 'a.txt')[0].endswith('.png')\n"
         "assert reader.any_of('pictures')[0] == '000000.jpg'\n"
@@ -759,14 +749,14 @@ def test_a_folder_is_filled_with_what_is_looked_for_in_it(part: Any, tmp_path: P
         "assert len({one.split('_')[0] for one in people}) > 1 and '_c1s1_' in min(people)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", source, str(request.PROBE), str(project)],
+        [sys.executable, "-c", source, str(project)],
         capture_output=True, text=True, check=False, timeout=DEADLINE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
 def test_vocabularies_have_words_of_tokenizers(part: Any) -> None:
-    made = part("probe_made")
+    made = part("standins.made_up_content")
     assert made.kind_of("bert-base-vocab.txt") == made.kind_of("vocab.json") == "a vocabulary"
     words = made.content_of("vocab.txt").decode().splitlines()
     assert len(words) == len(set(words)) == made.WORDS
@@ -776,7 +766,7 @@ def test_vocabularies_have_words_of_tokenizers(part: Any) -> None:
 
 def test_a_vocabulary_is_a_number_of_unknown_data(part: Any) -> None:
     """A network may be as wide as it is long: another run is given another one."""
-    made, lines = part("probe_made"), part("probe_lines")
+    made, lines = part("standins.made_up_content"), part("standins.made_up_lines")
     lines.NUMBER["of"] = lambda number: 16 * number
     words = made.content_of("vocab.txt").decode().splitlines()
     assert len(words) == len(set(words)) > made.WORDS
@@ -824,7 +814,7 @@ def test_rows_of_a_data_set_have_the_fields_that_its_reader_gives(
     monkeypatch.syspath_prepend(str(tmp_path))
     tasks = importlib.import_module("own_tasks").Tasks
     monkeypatch.setitem(tasks.KINDS, "other", ["no"])
-    made = part("probe_texts").row(tasks(name))
+    made = part("standins.paddlenlp_datasets").row(tasks(name))
 
     def short(value: Any) -> Any:
         words = value.split() if isinstance(value, str) else value
@@ -838,9 +828,10 @@ def test_rows_of_a_data_set_have_the_fields_that_its_reader_gives(
 
 
 def test_files_that_a_hub_need_not_have_are_not_there(part: Any) -> None:
-    network = part("probe_network")
+    network = part("standins.hub_files")
     assert b"[CLS]" in network.answer("https://hub.example/bert/vocab.txt")
-    assert network.answer("https://hub.example/resnet50.pth") == part("probe_made").weights()
+    weights = part("standins.made_up_content").weights()
+    assert network.answer("https://hub.example/resnet50.pth") == weights
     assert network.answer("https://hub.example/data/train.txt") is None
 
     class HTTPAdapter:
@@ -865,11 +856,11 @@ def test_files_that_a_hub_need_not_have_are_not_there(part: Any) -> None:
 def test_a_file_whose_address_says_nothing_is_made_up_by_its_name(
     part: Any, tmp_path: Path
 ) -> None:
-    network = part("probe_network")
+    network = part("standins.hub_files")
     retrieved = network._kept(lambda url, filename=None: ("over the network", url))
     address = "https://drive.example/file/d/1R4cb6/view?usp=sharing"
     name, headers = retrieved(address, tmp_path / "resnet50.pdparams")
-    weights = part("probe_made").weights()
+    weights = part("standins.made_up_content").weights()
     assert name.read_bytes() == weights
     assert headers["Content-Length"] == str(len(weights))
     assert retrieved(address, str(tmp_path / "data.bin"))[0] == "over the network"
@@ -879,7 +870,7 @@ def test_a_file_whose_address_says_nothing_is_made_up_by_its_name(
 
 
 def test_what_was_tried_again_without_end_is_told_by_its_own_error(part: Any) -> None:
-    run = part("probe_run")
+    run = part("run")
 
     def sample(index: int) -> Any:
         try:
@@ -900,7 +891,7 @@ def test_what_was_tried_again_without_end_is_told_by_its_own_error(part: Any) ->
 
 
 def test_parts_of_a_checkpoint_that_is_not_here_hold_nothing(part: Any) -> None:
-    loaded = part("probe_standins").Nothing()
+    loaded = part("standins.devices_and_downloads").Nothing()
     assert loaded["state_dict"] == {} == loaded["model"]["backbone"]
     assert (loaded["start_epoch"], loaded["best_acc"], loaded.get("epoch")) == (0, 0.0, None)
     assert "model" not in loaded
@@ -910,7 +901,7 @@ def test_parts_of_a_checkpoint_that_is_not_here_hold_nothing(part: Any) -> None:
     assert counted < 1 <= 1 + counted
     assert loaded["best"]["best_acc"] == 0.0
     assert f"{counted:.1f}" == "0.0"
-    made = part("probe_made")
+    made = part("standins.made_up_content")
     assert made.is_weights(pickle.loads(made.weights()))
     assert not made.is_weights({"a": 1})
 
@@ -921,7 +912,7 @@ def test_code_of_the_project_finds_what_mmcv_left_to_mmengine(
     engine, mmcv = types.ModuleType("mmengine"), types.ModuleType("mmcv")
     engine.Config = dict  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mmengine", engine)
-    part("probe_older")._moved(mmcv, str(tmp_path))
+    part("standins.older_versions")._moved(mmcv, str(tmp_path))
     found: dict[str, Any] = {"mmcv": mmcv}
     exec(compile("kind = mmcv.Config", str(tmp_path / "train.py"), "exec"), found)
     assert found["kind"] is dict
@@ -937,7 +928,7 @@ def test_code_of_the_project_gives_pandas_by_place_what_it_takes_by_name_only(
             return labels, axis, level
 
     pandas = types.SimpleNamespace(DataFrame=Frame, Series=type("Series", (), {}))
-    part("probe_older")._by_place(pandas, str(tmp_path))
+    part("standins.older_versions")._by_place(pandas, str(tmp_path))
     frame: Any = Frame()
     found: dict[str, Any] = {"frame": frame}
     exec(compile("left = frame.drop('date', 1, level=2)", str(tmp_path / "x.py"), "exec"), found)
@@ -959,7 +950,7 @@ def test_code_of_the_project_reads_tables_with_options_that_are_no_more(
     pandas = types.SimpleNamespace(
         DataFrame=Frame, Series=type("Series", (Frame,), {}), read_csv=read, read_table=read
     )
-    part("probe_older")._older_pandas(pandas, str(tmp_path))
+    part("standins.older_versions")._older_pandas(pandas, str(tmp_path))
     found: dict[str, Any] = {"pandas": pandas}
     text = (
         "left = pandas.read_csv('a', delim_whitespace=True, error_bad_lines=False)\n"
@@ -1002,7 +993,7 @@ def test_environments_give_what_the_script_takes(
     part: Any, tmp_path: Path, step: str, seen: Any
 ) -> None:
     gym: Any = _Gym()
-    part("probe_environments").older(gym, str(tmp_path))
+    part("standins.gym_environments").older(gym, str(tmp_path))
     script = tmp_path / "train.py"
     script.write_text(f"env = gym.make('Cart')\nfirst = env.reset()\n{step}\n")
     found: dict[str, Any] = {"gym": gym}
@@ -1020,7 +1011,7 @@ def test_code_of_the_project_reads_bytes_with_fromstring(part: Any, tmp_path: Pa
         return string.split(sep)
 
     library: Any = types.SimpleNamespace(fromstring=refused, frombuffer=np.frombuffer)
-    part("probe_older")._of_bytes(library, str(tmp_path))
+    part("standins.older_versions")._of_bytes(library, str(tmp_path))
     found: dict[str, Any] = {"np": library}
     text = (
         "left = np.fromstring(b'abc', dtype='uint8')\n"
@@ -1038,7 +1029,7 @@ def test_code_of_the_project_may_give_an_option_that_did_nothing_and_is_no_more(
     part: Any, tmp_path: Path
 ) -> None:
     linalg = types.SimpleNamespace(__name__="linalg", solve=lambda a, lower=False: (a, lower))
-    part("probe_older")._idle(linalg, "solve", "debug", str(tmp_path))
+    part("standins.older_versions")._idle(linalg, "solve", "debug", str(tmp_path))
     found: dict[str, Any] = {"linalg": linalg}
     text = "left = linalg.solve(2, lower=True, debug=None)"
     exec(compile(text, str(tmp_path / "x.py"), "exec"), found)
@@ -1048,12 +1039,12 @@ def test_code_of_the_project_may_give_an_option_that_did_nothing_and_is_no_more(
 
 
 def test_a_tokenizer_model_that_is_not_there_is_made_up(part: Any, tmp_path: Path) -> None:
-    pieces = part("probe_pieces")
+    pieces = part("standins.sentencepiece_models")
     assert pieces.is_model("bert/sentencepiece.model")
     assert not pieces.is_model("resnet50.model")
-    assert part("probe_made").kind_of("t5/spiece.model") == "a vocabulary"
+    assert part("standins.made_up_content").kind_of("t5/spiece.model") == "a vocabulary"
     model = pieces.model()
-    assert part("probe_network").answer("https://hub.example/t5/spiece.model") == model
+    assert part("standins.hub_files").answer("https://hub.example/t5/spiece.model") == model
 
     class Processor:
         def LoadFromFile(self, filename: str) -> Any:  # noqa: N802 - as the library has it
@@ -1070,17 +1061,17 @@ def test_a_tokenizer_model_that_is_not_there_is_made_up(part: Any, tmp_path: Pat
 def test_git_finds_nothing_new_where_there_is_no_network(part: Any, tmp_path: Path) -> None:
     for words in (["init", "-q"], ["remote", "add", "origin", str(tmp_path / "gone")]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    network = part("probe_network")
+    network = part("standins.hub_files")
     asks = """
-import os, subprocess, probe_network
-probe_network.install()
+import os, subprocess
+from gpuconsole.preflight.probe.standins import hub_files
+hub_files.install()
 line = "if [ -d .git ]; then git fetch && git remote; fi"
 assert subprocess.check_output(line, shell=True) == b"origin\\n"
 assert not subprocess.run(["git", "pull", "-q"]).returncode and not os.system("git fetch")
 assert subprocess.run(["git", "log"], capture_output=True).returncode
 """
-    where = {**os.environ, "PYTHONPATH": str(Path(network.__file__).parent)}
-    subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, env=where, check=True)
+    subprocess.run([sys.executable, "-c", asks], cwd=tmp_path, check=True)
     for other, shell in (("git status", True), (["git", "log"], False), ("python fetch.py", True)):
         assert network.offline(other, shell) == other
 
@@ -1088,7 +1079,7 @@ assert subprocess.run(["git", "log"], capture_output=True).returncode
 def test_code_of_the_project_makes_arrays_of_rows_that_are_not_alike(
     part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = part("probe_older")
+    older = part("standins.older_versions")
     for name in ("array", "asarray"):
         monkeypatch.setattr(np, name, getattr(np, name))
     older._uneven(np, tmp_path)
@@ -1110,7 +1101,7 @@ def test_code_of_the_project_makes_arrays_of_rows_that_are_not_alike(
 def test_what_the_sandbox_has_no_room_for_is_not_saved(
     part: Any, tmp_path: Path, number: int, left_out: bool
 ) -> None:
-    saving = part("probe_saving")
+    saving = part("standins.saving")
     path = tmp_path / "model.pdparams"
 
     def save(_: Any, where: Path) -> None:
@@ -1120,7 +1111,7 @@ def test_what_the_sandbox_has_no_room_for_is_not_saved(
     if left_out:
         saving.roomy(save)({}, path)
         assert not path.exists()
-        assert any("left out" in one for one in part("probe_notes").notes())
+        assert any("left out" in one for one in part("notes").notes())
     else:
         with pytest.raises(OSError, match=os.strerror(number)):
             saving.roomy(save)({}, path)
@@ -1129,7 +1120,7 @@ def test_what_the_sandbox_has_no_room_for_is_not_saved(
 def test_a_batch_in_proportion_to_others_tells_what_its_rounding_adds(
     part: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = part("probe_batch")
+    batch = part("training.batch_size")
     monkeypatch.setattr(batch, "_SIZES", {"value": 64, "size": 2})
     assert batch.replaced(7) == 1
     assert batch.share(7) == pytest.approx(2 * 7 / 64)

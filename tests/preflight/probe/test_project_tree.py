@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -10,20 +9,13 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.tiers import probe_request
+from gpuconsole.preflight.probe.runs import project_copy
 from tests.waiting import DEADLINE_S
 
 
 @pytest.fixture
 def tree() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "probe_tree", probe_request.PROBE / "probe_tree.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return project_copy
 
 
 @pytest.fixture
@@ -97,8 +89,8 @@ def test_a_link_that_is_opened_for_writing_becomes_a_file_of_its_own(
     root = tmp_path / "laid"
     tree.lay(str(project), str(root))
     code = (
-        f"import sys; sys.path.insert(0, {str(probe_request.PROBE)!r}); import probe_tree\n"
-        f"probe_tree.guard_links({str(project)!r})\n"
+        "import sys; from gpuconsole.preflight.probe.runs import project_copy\n"
+        f"project_copy.guard_links({str(project)!r})\n"
         f"assert open({str(root / 'data/large.bin')!r}).read(1) == 'l'\n"
         f"open({str(root / 'data/large.bin')!r}, {mode!r}).write('new')\n"
     )

@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.tiers.probe_request import PROBE
+from gpuconsole.preflight.probe.runs import read_files
 
 RUN = """
 import json, sys
-sys.path.insert(0, {probe!r})
-import probe_reads
-sys.path.remove({probe!r})
-reads = probe_reads.Reads({request!r})
+from gpuconsole.preflight.probe.runs import read_files
+reads = read_files.Reads({request!r})
 sys.addaudithook(reads.heard)
 sys.path[:0] = [{root!r}, *{others!r}]
 exec(compile(open({script!r}).read(), {script!r}, "exec"))
@@ -45,9 +43,7 @@ def read(root: Path, text: str, source: Path | None = None) -> dict[str, Any]:
     script.write_text(text)
     others = [str(root.parent / "lib")]
     request = {"root": str(root), "path": [*others, "src"], "source": source and str(source)}
-    code = RUN.format(
-        probe=str(PROBE), request=request, root=str(root), others=others, script=str(script)
-    )
+    code = RUN.format(request=request, root=str(root), others=others, script=str(script))
     said = subprocess.run(
         [sys.executable, "-B", "-c", code], cwd=root, check=True, capture_output=True, text=True
     )
@@ -120,15 +116,12 @@ def test_large_files_are_told_by_their_size_and_odd_ones_not_at_all(project: Pat
     assert found["files"]["data"] is None
 
 
-def test_runs_are_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PROBE))
-    import probe_reads
-
+def test_runs_are_told_as_one() -> None:
     runs = [
         {"batch": 2, "read": {"files": {"a": None}, "folders": ["x"]}},
         {"batch": 4, "read": {"files": {"a": None, "b": [1, ""]}, "folders": ["x", "y"]}},
     ]
-    assert probe_reads.united(runs) == {
+    assert read_files.united(runs) == {
         "files": {"a": None, "b": [1, ""]},
         "folders": ["x", "y"],
     }

@@ -1,14 +1,15 @@
-"""Operators that Paddle composes in C++ of others, or that shapes alone do not tell."""
+"""Operators that Paddle composes in C++ of others, or that shapes alone do not tell; those on
+sparse tensors of coordinates, which are values and indices until they are made dense."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..allocation import allocate, new
+from ..allocation import allocate, new, twin
 from ..autograd import nodes
 from ..inference.views import contiguous, plain
 from ..sizes import FLOATS, count, word
-from ..state import STATE
+from ..state import STATE, Unsupported
 from ..tensor.construct import as_dtype
 from ..values import known
 from .inferred import inferred
@@ -246,6 +247,35 @@ def sync_batch_norm_(*args: Any) -> Any:
     return op("batch_norm", *args)
 
 
+def sparse_coordinates(values: Any, indices: Any, shape: Any, *_: Any, **__: Any) -> Any:
+    """Return a sparse tensor, which holds the memory of its parts and none of its own."""
+    made = twin(values)
+    made.m_shape = tuple(int(one) for one in shape)
+    made.m_block, made.stop_gradient = values.m_block, values.stop_gradient
+    made.m_parts = (values, indices)
+    return made
+
+
+def sparse_dense(x: Any, *_: Any, **__: Any) -> Any:
+    """Return all elements; a dense tensor is given as it is."""
+    if x.m_parts is None:
+        return x
+    if nodes.needed([x]):
+        raise Unsupported("a gradient of a sparse tensor")
+    return new(x.m_shape, x.m_dtype, "sparse_to_dense")
+
+
+def sparse_part(which: Any) -> Any:
+    """Return a function that gives the values or the indices."""
+
+    def given(x: Any, *_: Any) -> Any:
+        if x.m_parts is None:
+            raise Unsupported("a part of a tensor that is not sparse")
+        return x.m_parts[which]
+
+    return given
+
+
 FUNCTIONS: dict[str, Any] = {
     "linear": linear, "zeros": filled(0), "ones": filled(1), "zeros_like": filled_like(0),
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
@@ -256,6 +286,8 @@ FUNCTIONS: dict[str, Any] = {
     "unique": unique, "tensor_unfold": tensor_unfold,
     "sync_batch_norm_": sync_batch_norm_,
     "linspace": spaced("linspace"), "logspace": spaced("logspace"),
+    "sparse_sparse_coo_tensor": sparse_coordinates, "sparse_to_dense": sparse_dense,
+    "sparse_values": sparse_part(0), "sparse_indices": sparse_part(1),
     **dict.fromkeys(("uniform_inplace_", "gaussian_inplace_", "exponential_", "random_"),
                     uninitialised),
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Every operator of `paddle._C_ops`, on tensors without data.
 
 Operators that Paddle's representation lacks, or whose memory it does not tell, have functions of
-their own (`composed`, `sparse`, `optimizers`, `rnn`); all others are run by `inferred`.
+their own (`composed`, `optimizers`, `rnn`); all others are run by `inferred`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..state import STATE
-from . import composed, optimizers, rnn, sparse
+from . import composed, optimizers, rnn
 from .inferred import inferred
 
-SPECIAL = {**composed.FUNCTIONS, **sparse.FUNCTIONS, **optimizers.FUNCTIONS, "rnn": rnn.rnn}
+SPECIAL = {**composed.FUNCTIONS, **optimizers.FUNCTIONS, "rnn": rnn.rnn}
 
 
 def call(name: Any, args: Any, kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
 """A run of the script under the probe: cycles, readers and kinds, told to the ledger.
 
 What a training step is, when a cycle ends and which tensors are what is the same for all measured
-tiers (`probe_hooks.Session`); only the recorder is another.
+tiers (`hooks.Session`); only the recorder is another.
 """
 
 from __future__ import annotations
@@ -12,13 +12,8 @@ import time
 import weakref
 from typing import Any
 
-import probe_batch
-import probe_collate
-import probe_hooks
-import probe_line
-import probe_loader
-import probe_loops
-
+from ...probe.runs import linearity
+from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
 from ..ledger import Block
 from ..state import REFUSED, STATE, Unsupported
 from .answers import MOST_PLACES, chosen
@@ -81,10 +76,10 @@ def most(run: Any) -> Any:
     sizes, inside = list(run["sizes"]), () if STATE.backend == "cpu" else run["inside"]
     for block in inside:
         sizes[block] = 0
-    return probe_line.peak(run, sizes)
+    return linearity.peak(run, sizes)
 
 
-class Session(probe_hooks.Session):  # type: ignore[misc]
+class Session(hooks.Session):
     """One run of the script."""
 
     sparing = True
@@ -97,7 +92,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """The answer of the first steps."""
         self.fetched: set[Any] = set()
         """Whether batches were fetched whole."""
-        self.drawn = probe_collate.Drawn()
+        self.drawn = collation.Drawn()
         self.asked_for = 0
         """Batches that were asked for."""
         self.sampled = [0]
@@ -135,7 +130,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         super().install()
         self._fits()
         self._saves()
-        watch = probe_loops.WATCH
+        watch = watched_loops.WATCH
         watch.on_left, watch.on_repeated, watch.now = self.loop_left, self.loop_repeats, self.now
 
     def work(self) -> int:
@@ -147,7 +142,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         # Not known before this process has divided.
         self.drawn.given = self.request.get("drawn") or []
         whole = self.request.get("whole")
-        return probe_loader.Fetching(whole, self.fetched, self.drawn, self.sampled)
+        return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled)
 
     def asked(self, reader: Any) -> Any:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
@@ -162,7 +157,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         """Count what the first epochs of a loader leave to Python's collector, but for the last
         used batch, which stays by itself. Later ones leave as much, up to a bound."""
         self.used_seen += 1
-        size = probe_hooks.nbytes(batch)
+        size = hooks.nbytes(batch)
         self.used_most = max(self.used_most, size)
         if loader is None or COUNTED in vars(loader):
             return
@@ -187,15 +182,15 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer is made: loops that begin from now on may train with it."""
         super().optimizer_made(optimizer)
-        probe_loops.WATCH.made += 1
-        optimizer.__dict__[SERIAL] = probe_loops.WATCH.made
+        watched_loops.WATCH.made += 1
+        optimizer.__dict__[SERIAL] = watched_loops.WATCH.made
 
     def step_begins(self, optimizer: Any) -> None:
         """An optimizer steps; one that has not done so trains something else from here on."""
         if not self.paddle.in_dynamic_mode():
             super().step_begins(optimizer)
             return
-        watch, serial = probe_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
+        watch, serial = watched_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
         if self.onward is not None and serial not in self.known and self.onward.anew():
             watch.leaving = False
         self.known.add(serial)
@@ -205,13 +200,13 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
 
     def program_ran(self) -> None:
         """A program was run: it trains where it updates something, else it is evaluated."""
-        watch, made = probe_loops.WATCH, self.cycles.steps
+        watch, made = watched_loops.WATCH, self.cycles.steps
         if STATE.ran is None or not STATE.ran.trains:
             if self.cycles.all_steps:
                 self.evaluations += 1
             self.cycles.called(True)
             return
-        made.setdefault(probe_hooks.PROGRAM, 0)
+        made.setdefault(hooks.PROGRAM, 0)
         watch.steps += 1
         watch.backwards += 1
         watch.latest = watch.made
@@ -232,13 +227,13 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
             self.finish(self.cycles.seen)
         if self.onward.leaves(self.cycles.seen, self.cycles.training):
             self.fail_where_it_grows()
-            probe_loops.WATCH.leaving = True
+            watched_loops.WATCH.leaving = True
             for one in self.fitted:
                 one.stop_training = True
         if self.onward.leaving:
             most = self.awaited - self.sampled[0] // SAMPLED
             passes = self.onward.passes(self.cycles.seen, most)
-            probe_loops.WATCH.passing = passes
+            watched_loops.WATCH.passing = passes
 
     def loop_left(self) -> None:
         """A loop that trains is left: its readers are where its end would have left them."""
@@ -258,14 +253,14 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     def now(self) -> Any:
         """Return what the run has come to."""
         ledger = STATE.ledger
-        return probe_loops.Now(self.work(), ledger.peak, ledger.live, len(self.readers))
+        return watched_loops.Now(self.work(), ledger.peak, ledger.live, len(self.readers))
 
     @property
     def awaited(self) -> int:
         """The work that may be done for later epochs, because an evaluation may come in one."""
         if self.unread:
             return AWAITED
-        return PASSED if probe_loops.WATCH.evaluates and not self.evaluations else 0
+        return PASSED if watched_loops.WATCH.evaluates and not self.evaluations else 0
 
     @property
     def is_whole(self) -> bool:
@@ -275,7 +270,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     @property
     def unsaved(self) -> bool:
         """Whether something may be saved that was not reached."""
-        return probe_loops.WATCH.saves and not self.saved and not self.is_whole
+        return watched_loops.WATCH.saves and not self.saved and not self.is_whole
 
     @property
     def awaits(self) -> int | None:
@@ -283,7 +278,7 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
         nothing tells them; None where there is nothing to come."""
         if self.is_whole:
             return None
-        sizes = [probe_batch.size_of(one) for one in self.unread]
+        sizes = [batch_size.size_of(one) for one in self.unread]
         return max(sizes) if sizes else None if not self.awaited else 0
 
     def called(self, training: Any, bare: Any = False) -> None:
@@ -296,12 +291,12 @@ class Session(probe_hooks.Session):  # type: ignore[misc]
     def went_back(self) -> None:
         """A backward pass is made: loops are told."""
         super().went_back()
-        probe_loops.WATCH.backwards += 1
+        watched_loops.WATCH.backwards += 1
 
     def gathers(self) -> None:
         """A backward pass is made that adds up gradients: loops are told."""
         super().gathers()
-        probe_loops.WATCH.gathered += 1
+        watched_loops.WATCH.gathered += 1
 
     def begin_onward(self) -> None:
         """Answer for the first steps; whatever becomes of the rest of the run, that stands."""

@@ -6,6 +6,7 @@ Everything else has no value. What a script asks of such a tensor (`numpy`, `ite
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from ..inference import bounds
@@ -171,3 +172,34 @@ def _real(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(_real(one) for one in value)
     return value
+
+
+def install_saving() -> None:
+    """Give Paddle's own saving arrays that are written as one number; once Paddle is imported.
+
+    What `paddle.save` writes of a tensor whose data is unknown is the number that all of it is: a
+    network of a GiB takes seconds to write, each epoch again, and holds nothing that anyone reads.
+    What is loaded of such a file is as large as what was saved.
+    """
+    numpy: Any = importlib.import_module("numpy")
+
+    class Same(numpy.ndarray):  # type: ignore[misc]
+        """An array of one number."""
+
+        def __reduce__(self) -> Any:
+            return numpy.full, (self.shape, self.reshape(-1)[0].item(), self.dtype)
+
+    class Numpy:
+        """NumPy, as the module that saves sees it."""
+
+        def __getattr__(self, name: Any) -> Any:
+            return getattr(numpy, name)
+
+        def array(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+            """Make an array of a tensor, or of anything else."""
+            if args or kwargs or not isinstance(value, STATE.tensor) or value.m_known is not None:
+                return numpy.array(value, *args, **kwargs)
+            return held(plausible(value), value).view(Same)
+
+    saving: Any = importlib.import_module("paddle.framework.io")
+    saving.np = Numpy()

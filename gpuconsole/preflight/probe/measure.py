@@ -1,0 +1,615 @@
+"""Measure a Paddle script in this machine's sandbox: read a request, answer in JSON lines.
+
+Each batch size runs in a fresh process of its own, so that one run leaves nothing to the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from .runs import budget, forking, linearity, read_files
+
+VERSION = 1
+MODES = ("traced", "meta", "device")
+TAIL = 8000
+"""Characters kept of what the script prints."""
+LINE = 300
+"""Characters of its last line that are said."""
+DOUBLINGS = (1, 4)
+"""Batch sizes are tried as asked, then larger: some scripts refuse very small ones."""
+OTHER_NUMBERS = (16, 2)
+"""What numbers of unknown data are taken to be in place of ones; the second where the first is
+none that the script can use."""
+ROUNDED = 1.25
+"""What sizes that are rounded up may differ from a line."""
+LATER = "The peak comes after the first {} steps: {} were followed."
+SHORTER = "With another batch size the script was not followed as far: only its own is reported."
+LONGEST_ANSWER_S = 60.0
+"""Longest time in which the last message of a process that has ended is read."""
+LONGEST_S = 240.0
+"""Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
+
+OF_SCRIPT = ("script", "unclear")
+"""Errors that ended the script: its fault, or perhaps that of what was made up for it."""
+OF_SIZE = (*OF_SCRIPT, "memory")
+"""Errors that another batch size may avoid."""
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    out = sys.stdout
+    try:
+        request = read(sys.argv[1:])
+        if request.get("version") != VERSION:
+            raise ValueError(f"version {request.get('version')!r} of the request is not known")
+        if request.get("mode") not in MODES:
+            raise ValueError(f"the probe has no mode {request.get('mode')!r}")
+    except (OSError, ValueError) as error:
+        say(out, {"error": fault("request", f"The request cannot be read: {error}")})
+        return
+    say(out, measured(request, out))
+
+
+def read(names: Any) -> Any:
+    """Return the request: of a named file, else of standard input."""
+    if not names:
+        return json.load(sys.stdin)
+    with open(names[0], encoding="utf-8") as file:
+        return json.load(file)
+
+
+def say(out: Any, message: Any) -> None:
+    """Write one line."""
+    out.write(json.dumps(message, separators=(",", ":")) + "\n")
+    out.flush()
+
+
+def fault(kind: Any, message: Any, file: Any = "", line: Any = 0) -> Any:
+    """Return an error as the protocol has it."""
+    return {"kind": kind, "message": message, "file": file, "line": line}
+
+
+def measured(request: Any, out: Any) -> Any:
+    """Run the script at each batch size and return the message that ends the answer."""
+    budget.begin(request.get("limit_s"))
+    if request["mode"] == "meta":
+        answer = with_shorter_lengths(with_other_numbers(at_its_own(request, out), out), out)
+        return closed(request, as_asked(request, answer, out))
+    if request["mode"] == "device":
+        return closed(request, peaks(request, out))
+    answer = {}
+    for factor in DOUBLINGS:
+        sizes = [size * factor for size in request["batches"]]
+        answer = batches(request, sizes, out)
+        if answer.get("error", {}).get("kind") not in OF_SCRIPT:
+            break
+    else:
+        # It lives with no batch but its own.
+        return closed(request, as_written(request, out))
+    return closed(request, further(request, answer, out))
+
+
+def peaks(request: Any, out: Any) -> Any:
+    """Run the script on its device once for each batch size; return the runs, or an error."""
+    runs = []
+    sizes = request["batches"]
+    for place, size in enumerate(sizes):
+        answer = run(dict(request, size=size), stages(out, size, place, len(sizes)))
+        if "error" in answer:
+            return answer
+        runs.append(answer["run"])
+    return {"runs": runs}
+
+
+def batches(request: Any, sizes: Any, out: Any) -> Any:
+    """Run the script once for each of some batch sizes; return the runs, or an error.
+
+    The first run tells the script's own batch size where nothing else did: loaders of other sizes
+    then keep their proportion to it. Where a size changes nothing there is but one run.
+    """
+    runs: list[Any] = []
+    for place, wanted in enumerate(sizes):
+        size = budget.afforded(request, wanted, runs)
+        if size is None:
+            break
+        asked = alike(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
+        if request["mode"] == "meta" and not runs and len(sizes) > 1:
+            asked["ahead"] = ahead(sizes[1])
+        answer = with_fewer(asked, stages(out, size, place, len(sizes), sizes[-1]), runs)
+        if lacks_room(answer) and len(runs) > 1:
+            budget.unchecked(runs, budget.NO_ROOM)
+            break
+        if "error" in answer:
+            return answer
+        runs = sorted([*runs, answer["run"]], key=lambda one: one["batch"])
+        if place == 0 and linearity.other_sizes(runs[0], request["batch"]):
+            own = dict(request["batch"], value=runs[0]["own_batch"])
+            return batches(dict(request, batch=own), sizes, out)
+        if place == 1 and linearity.misplaced(runs[0], runs[1], request["batch"]):
+            loaders = {"how": "loader", "value": runs[0]["trained_on"]}
+            return batches(dict(request, batch=loaders), sizes, out)
+        if place == 1:
+            runs = pair(*runs)
+            if len(runs) == 1:
+                break
+    return {"runs": runs}
+
+
+def with_fewer(request: Any, forward: Any, runs: Any) -> Any:
+    """Run the script; the second time with fewer samples where the memory is not enough."""
+    answer = run(request, forward)
+    fewer = budget.fewer(runs[0]["batch"]) if len(runs) == 1 else None
+    if fewer is None or not lacks_room(answer) or request["mode"] != "traced":
+        return answer
+    return run(dict(request, size=fewer), forward)
+
+
+def lacks_room(answer: Any) -> Any:
+    """Tell whether the memory of this place was not enough for a run."""
+    return answer.get("error", {}).get("kind") == "memory"
+
+
+def alike(request: Any, first: Any) -> Any:
+    """Return a request for a run that is like what the first told of itself."""
+    return dict(request, **forking.alike(first))
+
+
+def further(request: Any, answer: Any, out: Any) -> Any:
+    """Follow what is not a line in the batch to the script's own batch, where that is soon done."""
+    runs = answer.get("runs", ())
+    own = request.get("own") or next((one["own_batch"] for one in runs if one["own_batch"]), None)
+    if len(runs) < 3 or linearity.straight(runs) or not own or own <= runs[-1]["batch"]:
+        return answer
+    seconds = linearity.seconds_at(own, runs)
+    if seconds > min(LONGEST_S, budget.left_s()) or budget.refusal(own, runs):
+        return answer
+    asked = dict(request, size=own)
+    if request["batch"]["how"] == "loader":
+        asked["batch"] = dict(request["batch"], value=runs[0]["own_batch"])
+    more = run(asked, stages(out, own, 0, 1))
+    # Where it does not go that far, the smaller runs bound it.
+    return {"runs": [*runs, more["run"]]} if "run" in more else answer
+
+
+def at_its_own(request: Any, out: Any) -> Any:
+    """Run the script at its own batch size and its double: without data that costs little, and
+    nothing has to be told from other sizes. Where the size is not known, the loader that trains
+    tells it in a run of the script as it is written."""
+    batch = request["batch"]
+    if batch["how"] == "loader" and not batch.get("value"):
+        asked = dict(request, size=None, ahead=ahead(forking.DOUBLE))
+        first = run(asked, stages(out, "of its own", 0, 2, "twice its own"))
+        if "error" in first and first["error"]["kind"] not in OF_SIZE:
+            return first
+        if "run" in first and not first["run"]["loaders"]:
+            # There is nothing that another size could be put into.
+            return {"runs": [linearity.fixed(first["run"])]}
+        own = first["run"]["own_batch"] if "run" in first else None
+        if own:
+            known = dict(request, size=2 * own, batch=dict(batch, value=own))
+            second = run(alike(known, first["run"]), stages(out, 2 * own, 1, 2))
+            if "run" in second:
+                return {"runs": pair(first["run"], second["run"])}
+    answer = batches(request, request["batches"], out)
+    if answer.get("error", {}).get("kind") in OF_SCRIPT:
+        whole = as_written(request, out)
+        # What it does with its own batch size is what it does.
+        return by_option(request, whole, out) if "runs" in whole else whole
+    return answer
+
+
+def by_option(request: Any, whole: Any, out: Any) -> Any:
+    """Run a script that lives with no batch but its own at others by its own option for it, where
+    one alone holds its size; it may need the size in other places than its loaders."""
+    first = whole["runs"][0]
+    if len(whole["runs"]) > 1 or len(first["options"]) != 1:
+        return whole
+    words = [*request["args"], first["options"][0], "{batch}"]
+    batch = {"how": "argument", "args": words, "value": first["own_batch"]}
+    answer = batches(dict(request, batch=batch), request["batches"], out)
+    return answer if "runs" in answer else whole
+
+
+def with_other_numbers(answer: Any, out: Any) -> Any:
+    """Run the script once more where it asked for numbers that only data gives, with others in
+    their place: memory that changes with them is not known without the data."""
+    first = answer["runs"][0] if "runs" in answer else {}
+    if not first.get("numbers_at") or first.get("settled"):
+        return answer
+    places = ", ".join(first["numbers_at"])
+    for number in OTHER_NUMBERS:
+        asked = alike(dict(first["request"], number=number), first)
+        again = run(asked, stages(out, first["batch"], 0, 1))
+        if "run" not in again:
+            continue
+        if linearity.unmoved(*linearity.level(first, again["run"])):
+            return answer
+        if few_or_all(asked, first, out):
+            first["notes"].append(COUNTS.format(places))
+            return answer
+        most = next_to_nothing(first, number, again["run"], out)
+        if most is None:
+            return of_first_steps(answer, again["run"], places)
+        first["notes"].append(
+            f"Taken for granted: numbers that only data gives are 1 (asked at {places}); "
+            f"{linearity.MOST_NUMBER} would change the memory by {most / 2**20:.2f} MiB."
+        )
+        return answer
+    first["notes"].append(
+        f"Taken for granted: numbers that only data gives are 1 (asked at {places}); the script "
+        "did not run with others."
+    )
+    return answer
+
+
+PART = 4
+"""Of such lengths one in so many, to see how low the peak may lie."""
+
+
+def with_shorter_lengths(answer: Any, out: Any) -> Any:
+    """Tell how low the peak may lie where lengths that only data gives were taken at their largest.
+
+    It is the highest of sums that are lines in those lengths, so a line through two of its points
+    is not above it beyond them: at lengths of nothing.
+    """
+    first = answer["runs"][0] if "runs" in answer else {}
+    if not forking.is_open(first):
+        return answer
+    asked = alike(dict(first["request"], part=PART), first)
+    again = run(asked, stages(out, first["batch"], 0, 1))
+    if "run" not in again:
+        return answer
+    most, some = (linearity.peak(one) for one in linearity.level(first, again["run"]))
+    least = max(0.0, (PART * some - most) / (PART - 1) / max(1, most))
+    for one in answer["runs"] if least < 1 - SLIGHTLY else ():
+        one["least"] = least
+        one["flags"] = sorted({*one["flags"], "bound"})
+    return answer
+
+
+COUNTS = ("Counts of points in maps, which only data gives, move the peak by less than 1 %: from "
+          "one point to all of them (asked at {}).")  # fmt: skip
+SLIGHTLY = 0.01
+"""Share of the peak by which counts may move it."""
+
+
+def few_or_all(asked: Any, first: Any, out: Any) -> Any:
+    """Tell whether memory changes only with counts of points in maps, and its peak hardly: other
+    numbers change nothing, and neither few points nor all of them change much."""
+    if not first.get("counted"):
+        return False
+    runs = []
+    for change in ({"counts": "few"}, {"number": 1, "counts": "all"}):
+        answer = run(dict(asked, **change), stages(out, first["batch"], 0, 1))
+        if "run" not in answer:
+            return False
+        runs.append(linearity.level(first, answer["run"]))
+    few, many = runs
+    low, high = (linearity.peak(one) for one in many)
+    return linearity.unmoved(*few) and abs(high - low) <= SLIGHTLY * low
+
+
+def next_to_nothing(first: Any, number: Any, other: Any, out: Any) -> Any:
+    """Return the bytes by which the largest number of unknown data changes a run, where that is
+    next to nothing: a buffer of a few bytes for each, as a third run confirms; else None."""
+    most, least = linearity.at_most(first, number, other), OTHER_NUMBERS[-1]
+    if most is None or number == least:
+        return None
+    asked = alike(dict(first["request"], number=least), first)
+    third = run(asked, stages(out, first["batch"], 0, 1))
+    # What grows faster than the number would be more than these tell.
+    if "run" not in third or linearity.at_most(first, least, third["run"]) is None:
+        return None
+    told = (number - 1) / (least - 1) * linearity.moved(first, third["run"])
+    return most if linearity.moved(first, other) <= told * ROUNDED else None
+
+
+def as_asked(request: Any, answer: Any, out: Any) -> Any:
+    """Run the script at the batch size that is asked about too, where it does something else at
+    each, or its data is in one batch of two larger ones: they tell nothing of it."""
+    runs, size = answer.get("runs", ()), request.get("own")
+    if not runs or not size or size in [one["batch"] for one in runs]:
+        return answer
+    if len(runs) == 1:
+        return beside_its_own(request, runs[0], size, out)
+    split = linearity.in_one_batch(runs[0]) > size
+    if runs[0]["events"] == runs[-1]["events"] and not split:
+        return answer
+    # It goes its own way: an epoch is another number of its batches.
+    own_way = dict(runs[-1]["request"], size=size, until=None, way=None)
+    more = run(own_way, stages(out, size, 0, 1))
+    return {"runs": [*runs, more["run"]]} if "run" in more else answer
+
+
+def beside_its_own(request: Any, first: Any, size: Any, out: Any) -> Any:
+    """Run a script at the size asked about whose double failed, or did not go as far: too few
+    samples for that are no reason for a smaller batch."""
+    own = first["own_batch"]
+    if not own or not first["loaders"] or not first.get("fixed"):
+        return {"runs": [first]}
+    # Without the mark of a run of one size alone.
+    single = {name: value for name, value in first.items() if name != "fixed"}
+    batch = dict(request["batch"], value=own)
+    more = run(alike(dict(request, size=size, batch=batch), first), stages(out, size, 0, 1))
+    if "run" not in more:
+        return {"runs": [first]}
+    runs = pair(*sorted([single, more["run"]], key=lambda one: one["batch"]))
+    return {"runs": runs if len(runs) > 1 else [first]}
+
+
+def of_first_steps(answer: Any, again: Any, places: Any) -> Any:
+    """Return an answer for the first steps alone where other numbers of unknown data change only
+    what comes later, as an evaluation; an error where they change these steps too."""
+    first = answer["runs"][0]
+    early = first.get("early", 0)
+    words = f"the memory changes with a number that only data gives (asked at {places})"
+    if 0 < early <= len(again["cycles"]) and linearity.unmoved(
+        linearity.upto(first, early), linearity.upto(again, early)
+    ):
+        runs = [linearity.upto(one, early) for one in answer["runs"]]
+        runs[0]["notes"].append(f"The peak of the first {early} steps: in what follows {words}.")
+        return {"runs": runs}
+    return {"error": fault("unsupported", f"Unsupported: {words}")}
+
+
+def pair(small: Any, large: Any) -> Any:
+    """Return two runs that went as far as each other, or the first alone where the batch size
+    changes nothing, or the other did not go as far and the first is of the script's own size."""
+    few, many = linearity.level(small, large)
+    if linearity.unmoved(few, many):
+        return [linearity.fixed(small)]
+    if few is not small and small["own_batch"] == small["batch"]:
+        small["notes"].append(SHORTER)
+        return [linearity.fixed(small)]
+    return [few, many]
+
+
+def as_written(request: Any, out: Any) -> Any:
+    """Run the script with its own batch size, and with twice that where that is soon done."""
+    batch = request["batch"]
+    first = run(
+        dict(request, size=None, batch={"how": "fixed", "value": batch["value"]}),
+        stages(out, "of its own", 0, 1),
+    )
+    if "error" in first:
+        return first
+    own, seconds = first["run"]["own_batch"], first["run"]["seconds"]
+    if own and 2 * seconds <= min(LONGEST_S, budget.left_s()):
+        known = dict(batch, value=own) if batch["how"] == "loader" else batch
+        more = run(dict(request, size=2 * own, batch=known), stages(out, 2 * own, 1, 2))
+        if "run" in more:
+            return {"runs": pair(first["run"], more["run"])}
+    return {"runs": [linearity.fixed(first["run"])]}
+
+
+def stages(out: Any, size: Any, place: Any, count: Any, later: Any = None) -> Any:
+    """Return what tells how far one run of several is. With a share of 1 to 2 it is the run at a
+    later size that follows from it, beyond that another at its own."""
+
+    def forward(share: Any, stage: Any) -> None:
+        whole = min(0.97, (place + share) / count)
+        shown = later if 1 < share < 2 else size
+        say(out, {"progress": round(whole, 3), "stage": f"batch {shown}, {stage}"})
+
+    return forward
+
+
+def closed(request: Any, answer: Any) -> Any:
+    """Return the message that ends the answer."""
+    return {"document": document(request, answer["runs"])} if "runs" in answer else answer
+
+
+def document(request: Any, runs: Any) -> Any:
+    """Return the document of a finished measurement."""
+    paddle = runs[0]["paddle"]
+    for one in runs:
+        early = one.pop("early", 0)
+        if one.get("until"):
+            one["notes"].append(LATER.format(early, one["cycles_seen"]))
+        del one["paddle"]
+        one.pop("request", None)
+        one.pop("settled", None)
+        one.pop("options", None)
+        one.pop("counted", None)
+        one.pop("whole", None)
+        one.pop("way", None)
+        one.pop("trains", None)
+        one.pop("by_itself", None)
+        one.pop("drawn", None)
+        one.pop("loaders", None)
+    return {
+        "read": read_files.united(runs),
+        "version": VERSION,
+        "mode": request["mode"],
+        "script": request["script"],
+        "backend": request.get("backend", ""),
+        "paddle": paddle,
+        "runs": runs,
+    }
+
+
+def run(request: Any, forward: Any) -> Any:
+    """Run the script in a process of its own; return its last message.
+
+    A run from which others followed leaves their answers to the next calls.
+    """
+    for place, (asked, answer) in enumerate(_AHEAD):
+        if asked == request:
+            del _AHEAD[place]
+            return answer
+    _AHEAD.clear()
+    if request.get("source"):
+        try:
+            laid_out(request)
+        except OSError as error:
+            return {"error": fault("memory", f"The project could not be laid out: {error}")}
+    answers = said(request, forward)
+    changes: list[Any] = [{}]
+    further = request.pop("ahead", None)
+    # Where the first came to no run, nothing says of what requests the others are answers.
+    if len(answers) > 1 and "run" in answers[0]:
+        first, second = answers[0]["run"], answers[1].get("run", {})
+        first["settled"] = second.pop("settled", False)
+        changes += forking.changes(request, further, **forking.told_of(first))
+        changes = forking.without_numbers(changes) if first["settled"] else changes
+    for change, answer in zip(changes, answers):
+        asked = dict(request, **change)
+        answer.get("run", {}).update(request=asked)
+        _AHEAD.append((asked, answer))
+    return _AHEAD.pop(0)[1]
+
+
+_AHEAD: list[Any] = []
+"""Further requests with their answers, which the last run gave as well."""
+
+
+def ahead(size: Any) -> Any:
+    """Return what follows a run from the same start: another size; if the script asks for numbers
+    of unknown data, others in their place; if it took lengths at their largest, shorter ones."""
+    return {"size": size, "number": OTHER_NUMBERS[0], "part": PART}
+
+
+def said(request: Any, forward: Any) -> Any:
+    """Start a process that runs the script; return its answers, of which there is one at least."""
+    start = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")
+    child: Any = subprocess.Popen(
+        [sys.executable, start, "--run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(request),
+        universal_newlines=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    began = time.monotonic()
+    kept: list[Any] = []
+    heard: dict[Any, Any] = {}
+    listener = threading.Thread(target=listen, args=(child.stdout, forward, heard), daemon=True)
+    reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
+    listener.start()
+    reader.start()
+    with contextlib.suppress(OSError):
+        child.stdin.write(json.dumps(request))
+        child.stdin.close()
+    child.wait()
+    with contextlib.suppress(OSError):
+        # Processes that the script started hold its pipes open, and would run on.
+        os.killpg(child.pid, signal.SIGKILL)
+    listener.join(LONGEST_ANSWER_S)
+    reader.join(2)
+    answers = [heard[place] for place in sorted(heard)]
+    if not answers:
+        answers.append({"error": fault(*ended(child.returncode, request["mode"]))})
+    for answer in answers:
+        if "run" in answer:
+            answer["run"]["seconds"] = round(time.monotonic() - began, 3)
+        if "error" in answer:
+            answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])
+    return answers
+
+
+def listen(stream: Any, forward: Any, heard: Any) -> None:
+    """Follow what runs say to the end of the stream: progress, and the last message of each."""
+    for line in stream:
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            words = f"The measured process broke off: {error}"
+            message = {"error": fault("script", words), "place": max(heard, default=0)}
+        place = message.pop("place", 0)
+        if "progress" in message:
+            forward(place + message["progress"], message["stage"])
+        else:
+            heard[place] = message
+
+
+def with_output(error: Any, output: Any) -> Any:
+    """Return an error with what was printed, and with the last line of it for its reason where it
+    has no words of its own."""
+    whole = dict(error, output=output)
+    lines = output.split("\n")
+    last = next((one.strip() for one in reversed(lines) if one.strip()), "")
+    if whole.pop("wordless", False) and last:
+        whole["message"] += f" ({last[:LINE]})"
+    return whole
+
+
+def ended(code: Any, mode: Any) -> Any:
+    """Return kind and words for a process that ended without an answer."""
+    if mode == "meta" and code < 0 and code != -9:
+        # Without data Paddle's own inference of shapes breaks off, not the script.
+        return "unsupported", f"Paddle broke off by signal {-code} while it inferred shapes."
+    if code in (-9, 137):
+        return "memory", "The measured process was killed: the sandbox's memory was not enough."
+    if code < 0:
+        return "script", f"The measured process was ended by signal {-code}."
+    return "script", f"The script ended the process itself, with code {code}."
+
+
+def keep_tail(stream: Any, kept: Any) -> None:
+    """Read a stream to its end, keeping the last of it."""
+    length = 0
+    while True:
+        text = stream.read(1024)
+        if not text:
+            return
+        kept.append(text)
+        length += len(text)
+        while length - len(kept[0]) > TAIL:
+            length -= len(kept.pop(0))
+
+
+def laid_out(request: Any) -> None:
+    """Give a run the project as it is, without what an earlier run left."""
+    from .runs import project_copy
+
+    root = request["root"]
+    os.makedirs(root, exist_ok=True)
+    home = project_copy.home_of({**os.environ, **request.get("env", {})})
+    for folder in (root, *request.get("outside", ()), *home):
+        _MOUNTED.setdefault(folder, frozenset(os.listdir(folder)))
+        project_copy.cleared(folder, _MOUNTED[folder])
+    linked = request.get("linked", True)
+    project_copy.lay(request["source"], root, request.get("files"), linked)
+
+
+_MOUNTED: dict[Any, Any] = {}
+"""What was in a folder before the project was laid out there, or anything made up."""
+
+
+GIT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+"""Scripts ask git which version they are; their project may belong to another user here."""
+
+
+def environment(request: Any) -> Any:
+    """Return the child's environment: the task's own variables, one thread, no accelerator
+    but where it is measured on one, nothing written beside code."""
+    own = {**os.environ, **request.get("env", {})}
+    folders = [os.path.join(request["root"], one) for one in request.get("path", ())]
+    folders += [one for one in own.get("PYTHONPATH", "").split(os.pathsep) if one]
+    own["PYTHONPATH"] = os.pathsep.join(folders)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+                 "OPENCV_FOR_THREADS_NUM"):  # fmt: skip
+        own[name] = "1"
+    if request["mode"] == "device":
+        own["FLAGS_gpu_memory_limit_mb"] = str(request["limit_mib"])
+    else:
+        own["CUDA_VISIBLE_DEVICES"] = ""
+    own.update(
+        PYTHONDONTWRITEBYTECODE="1",
+        PYTHONHASHSEED="0",
+        PYTHONUNBUFFERED="1",
+        MPLBACKEND="Agg",
+        **GIT,
+        FLAGS_allocator_strategy="auto_growth",
+    )
+    return own

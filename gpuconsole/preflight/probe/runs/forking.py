@@ -1,0 +1,209 @@
+"""Several runs from one start: where the script first asks for the batch size, its process divides.
+
+A copy goes on with the first size and ends, then another with the next, and so on; the process
+itself goes on with the last. What the script does before, which is mostly importing its libraries,
+is done once for all.
+
+Where the script asks for numbers of unknown data, another size and other numbers are tried in one
+run: a block that is as large as in the first run, or larger as the batch is, hangs on no number.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import signal
+import threading
+from typing import Any
+
+from . import linearity, project_copy
+
+DOUBLE = "double"
+"""The next size is twice the script's own, which the first run tells."""
+OPEN = "as long as it can be"
+"""How choices of the meta tier end where only data tells a length."""
+MOST_SEEN = 2**20
+"""Blocks of a run that another is held against."""
+
+_WAITING: list[Any] = []
+
+
+def is_open(run: Any) -> bool:
+    """Tell whether a run took lengths at their largest that only data gives."""
+    return any(one.endswith(OPEN) for one in run.get("choices", ()))
+
+
+class Seen:
+    """Blocks of a run, left by a copy of this process for the copies after it."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 32 + 8 + 8 * MOST_SEEN)
+
+    def put(self, run: Any) -> None:
+        """Leave a run's events and the sizes of its blocks; of one that is too long nothing."""
+        sizes = array.array("q", run["sizes"] if len(run["sizes"]) <= MOST_SEEN else [])
+        self._memory[:40] = _events(run) + len(sizes).to_bytes(8, "little")
+        self._memory[40 : 40 + 8 * len(sizes)] = sizes.tobytes()
+
+    def grown(self, run: Any, grows: Any) -> bool:
+        """Tell whether a run did the same as that one, each block being as large or `grows` times
+        as large."""
+        count = int.from_bytes(self._memory[32:40], "little")
+        if not count or count != len(run["sizes"]) or self._memory[:32] != _events(run):
+            return False
+        sizes = array.array("q", self._memory[40 : 40 + 8 * count])
+        return all(after in (before, before * grows) for before, after in zip(sizes, run["sizes"]))
+
+
+def _events(run: Any) -> bytes:
+    return hashlib.sha256(array.array("q", [*run["events"], -1, *run["cycles"]]).tobytes()).digest()
+
+
+def install(request: Any, channel: Any, numbered: Any) -> None:
+    """Divide where the batch size is asked for, if the request has further runs. `numbered` sets
+    what numbers of unknown data are."""
+    if request.get("ahead"):
+        _WAITING.append((request, channel, numbered))
+
+
+def reached() -> None:
+    """The batch size is asked for."""
+    if not _WAITING:
+        return
+    request, channel, numbered = _WAITING.pop()
+    ahead = request.pop("ahead")
+    if threading.active_count() > 1:
+        # A copy would have but this one; what is ahead is left to runs of their own.
+        return
+    # Never in a project itself, nor in a user's home.
+    folders = [request["root"], *project_copy.home_of(os.environ)] if request.get("source") else []
+    before = [project_copy.below(folder) for folder in folders]
+    channel.seen = Seen()
+    told = _copied(channel)
+    if told is not None:
+        # A list: the folders are the same for each run.
+        kept = list(zip(folders, before))
+        _go_on(Start(request, channel, numbered, kept), ahead, told)
+
+
+class Start:
+    """What each run from here on begins with: the request of the first, and what was there."""
+
+    def __init__(self, request: Any, channel: Any, numbered: Any, kept: Any) -> None:
+        self.first = dict(request)
+        self._request, self._numbered, self._kept = request, numbered, kept
+        self._channel = channel
+
+    def begin(self, change: Any) -> None:
+        """Make ready for the next run."""
+        for folder, found in self._kept:
+            project_copy.without_new(folder, found)
+        self._request.clear()
+        self._request.update(self.first, **change)
+        self._numbered(self._request)
+        self._channel.place += 1
+
+    def copy(self, change: Any, grows: Any = None) -> Any:
+        """Let a copy do the next run; return what it told, None in the copy. One that is to be as
+        the first but for blocks that grow, and is not, has told nothing and has no place."""
+        self.begin(change)
+        self._channel.grows = grows
+        told = _copied(self._channel)
+        if told is not None:
+            self._channel.grows = None
+            self._channel.place -= not told
+        return told
+
+
+def _go_on(start: Start, ahead: Any, told: Any) -> None:
+    """Do what follows from the first run; return where one is to be done here."""
+    runs = changes(start.first, ahead, **told)
+    if runs and told["numbers"] and told["plain"]:
+        second = dict(runs[0], number=ahead["number"])
+        together = start.copy(second, second["size"] / (start.first["size"] or told["own"]))
+        if together is None:
+            return
+        runs = without_numbers(runs[1:]) if together else runs
+    for change in runs[:-1]:
+        if start.copy(change) is None:
+            return
+    if not runs:
+        os._exit(0)
+    start.begin(runs[-1])
+
+
+def told_of(run: Any) -> Any:
+    """Return what further runs have to know of the first: the script's own batch size, whether it
+    asked for numbers of unknown data, whether it took lengths at their largest, whether no block is
+    as long as data says, and what makes them alike."""
+    return {
+        "own": run["own_batch"],
+        "numbers": bool(run.get("numbers_at")),
+        "lengths": is_open(run),
+        "plain": not is_open(run) and not linearity.by_data(run),
+        "like": alike(run),
+    }
+
+
+def alike(run: Any) -> Any:
+    """Return what makes a run like another: that it goes as far, where that told of more than its
+    first steps (`until`, 0 for these alone) and which loops it ended (`way`), how that made its
+    batches (`whole`, `drawn`), and the sizes of those that train (`trains`)."""
+    made = {name: run.get(name) for name in ("whole", "drawn", "way", "trains")}
+    return {"until": run.get("until") or 0, **made}
+
+
+def changes(
+    request: Any, ahead: Any, own: Any, numbers: Any, lengths: Any, like: Any, **_: Any
+) -> Any:
+    """Return how the requests of further runs differ from that of the first, by what that told."""
+    first = {"size": request["size"], "batch": request["batch"], **like}
+    second = dict(first, size=ahead["size"])
+    if ahead["size"] == DOUBLE:
+        if not own:
+            return []
+        second = dict(first, size=2 * own, batch=dict(request["batch"], value=own))
+    others = [dict(first, number=ahead["number"])] if numbers else []
+    shorter = [dict(first, part=ahead["part"])] if lengths else []
+    return [second, *others, *shorter]
+
+
+def without_numbers(runs: Any) -> Any:
+    """Return the changes of further runs without those to other numbers."""
+    return [one for one in runs if "number" not in one]
+
+
+def _copied(channel: Any) -> Any:
+    """Let a copy of this process run; return what it told once it has ended, None in the copy."""
+    there, here = os.pipe()
+    copy = os.fork()
+    if copy == 0:
+        os.close(there)
+        channel.told = here
+        return None
+    os.close(here)
+    return _ended(copy, there, channel.grows is not None)
+
+
+def _ended(copy: Any, there: Any, tried: bool) -> Any:
+    """Wait for a copy and return what it told. Where it came to no answer neither will this
+    process: it ends as the copy did, but for a run that was only `tried`."""
+    _, status = os.waitpid(copy, 0)
+    told = b""
+    # What the copy started may hold the other end open.
+    os.set_blocking(there, False)
+    with contextlib.suppress(BlockingIOError):
+        told = os.read(there, 4096)
+    os.close(there)
+    if tried and (status or not told):
+        return {}
+    if os.WIFSIGNALED(status):
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    if status or not told:
+        os._exit(os.WEXITSTATUS(status))
+    return json.loads(told.splitlines()[-1])

@@ -1,0 +1,1 @@
+"""What a sandbox lacks, stood in for: files, modules, devices, downloads, older libraries."""

@@ -1,0 +1,220 @@
+"""What a sandbox does not have, stood in for: downloads, accelerators."""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+import urllib.parse
+from typing import Any
+
+from ..notes import note
+from . import exception_handlers, made_up_content, paddle_datasets
+
+NO_FILE = "gpuconsole-no-weights.pdparams"
+POINTER = b"version https://git-lfs.github.com/spec/"
+MOST_RAISED = 16
+"""Errors of a chain that are looked at."""
+MOST_NAMED = 80
+"""Letters of a file's name that a note has."""
+CUDNN = 8907
+"""The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
+CARD = types.SimpleNamespace(
+    name="GPU", major=8, minor=0, total_memory=80 << 30, multi_processor_count=108
+)
+"""What scripts are told of the card that they ask for."""
+
+
+def wants_network(error: Any) -> Any:
+    """Tell whether an error comes from something that would have been downloaded, if only because
+    it was raised while another that does was handled."""
+    raised: list[Any] = []
+    while error is not None and len(raised) < MOST_RAISED:
+        raised.append(f"{type(error).__name__} {error}")
+        error = error.__cause__ or error.__context__
+    words = " ".join(raised).lower()
+    signs = ("urlopen", "name or service", "name resolution", "max retries", "connectionerror",
+             "network is unreachable", "download")  # fmt: skip
+    return any(sign in words for sign in signs)
+
+
+def install(paddle: Any, on_device: Any = False) -> None:
+    """Replace what would reach for the network, and for a device where there is none to use."""
+    if not on_device:
+        _on_the_cpu(paddle)
+    _weights(paddle)
+    paddle_datasets.install(paddle)
+
+
+def _on_the_cpu(paddle: Any) -> None:
+    set_device, get_device = paddle.set_device, paddle.get_device
+    set_device("cpu")
+    chosen = ["gpu:0"]
+
+    def on_cpu(device: Any = "cpu", *_: Any, **__: Any) -> Any:
+        chosen[0] = "gpu:0" if _is_card(device) else str(device)
+        return set_device("cpu")
+
+    paddle.set_device = paddle.device.set_device = on_cpu
+    _by_name(("_convert_to_place", "_get_paddle_place"), _placed)
+    told = _to_scripts(get_device, lambda: chosen[0])
+    paddle.get_device = paddle.device.get_device = told
+    paddle.CUDAPlace = paddle.CUDAPinnedPlace = _no_card(paddle.CPUPlace)
+    paddle.Tensor.cuda = lambda self, *_, **__: self
+    engine = paddle.inference.Config
+    for name in ("enable_use_gpu", "enable_tensorrt_engine"):
+        setattr(engine, name, lambda *_, **__: None)
+    cuda = paddle.device.cuda
+    for name in ("synchronize", "empty_cache"):
+        setattr(cuda, name, lambda *_, **__: None)
+    for name in ("max_memory_allocated", "max_memory_reserved", "memory_allocated",
+                 "memory_reserved", "reset_max_memory_allocated"):  # fmt: skip
+        setattr(cuda, name, lambda *_, **__: 0)
+    for place, name, answer in (
+        (paddle, "is_compiled_with_cuda", True), (paddle.device, "is_compiled_with_cuda", True),
+        (cuda, "device_count", 1), (paddle, "get_cudnn_version", CUDNN),
+        (paddle.device, "get_cudnn_version", CUDNN), (cuda, "get_device_name", CARD.name),
+        (cuda, "get_device_capability", (CARD.major, CARD.minor)),
+        (cuda, "get_device_properties", CARD),
+    ):  # fmt: skip
+        told = _to_scripts(getattr(place, name), lambda answer=answer: answer)
+        setattr(place, name, told)
+    paddle.set_flags = _of_any_build(paddle.set_flags)
+
+
+def _by_name(names: Any, instead_of: Any) -> None:
+    """Replace functions wherever Paddle's modules hold them."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("paddle"):
+            for name in names:
+                if name in vars(module):
+                    setattr(module, name, instead_of(vars(module)[name]))
+
+
+def _placed(own: Any) -> Any:
+    """Return a function that takes the CPU for the place of a card."""
+    return lambda place: own("cpu" if _is_card(place) else place)
+
+
+def _is_card(device: Any) -> Any:
+    """Tell whether the name of a device is that of a card."""
+    return isinstance(device, str) and device.lower().startswith(("gpu", "cuda", "dcu"))
+
+
+def _of_any_build(set_flags: Any) -> Any:
+    """Return a function that sets flags, and passes over those that only builds for cards have."""
+
+    def set_known(flags: Any) -> None:
+        for name, value in flags.items():
+            try:
+                set_flags({name: value})
+            except ValueError:
+                note(f"{name} is no flag of Paddle on a CPU: it was not set.")
+
+    return set_known
+
+
+def _to_scripts(old: Any, answer: Any) -> Any:
+    """Return a function that tells scripts of a card, as their job will have one; Paddle itself is
+    told what there is."""
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        asking = sys._getframe(1).f_globals.get("__name__", "")
+        own = asking.partition(".")[0] == "paddle"
+        return old(*args, **kwargs) if own else answer()
+
+    return asked
+
+
+def _no_card(instead: Any) -> Any:
+    """Return a class whose instances are another's; `isinstance` with it is always false."""
+
+    class Place:
+        def __new__(cls, *_: Any) -> Any:
+            return instead()
+
+    return Place
+
+
+class Nothing(dict):  # type: ignore[type-arg]
+    """A checkpoint in which there is nothing: what a script takes for a part of it has nothing
+    either, and what it takes for a count or a score is 0. Arithmetic takes it for 0 too."""
+
+    def __missing__(self, key: Any) -> Any:
+        word = str(key).lower()
+        if any(one in word for one in ("epoch", "iter", "step")):
+            return 0
+        scored = any(one in word for one in ("loss", "best_", "_best", "acc", "score"))
+        return 0.0 if scored else Nothing()
+
+    def __index__(self) -> int:
+        return 0
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __format__(self, form: Any) -> str:
+        return format(0, form) if form else str(self)
+
+    def __add__(self, other: Any) -> Any:
+        return 0 + other
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return 0 - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - 0
+
+    def __lt__(self, other: Any) -> Any:
+        return other > 0
+
+    def __le__(self, other: Any) -> Any:
+        return other >= 0
+
+    def __gt__(self, other: Any) -> Any:
+        return other < 0
+
+    def __ge__(self, other: Any) -> Any:
+        return other <= 0
+
+
+def _is_pointer(path: Any) -> Any:
+    """Tell whether a file holds only the words by which Git LFS finds its content."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(POINTER)) == POINTER
+    except OSError:
+        return False
+
+
+def _weights(paddle: Any) -> None:
+    """Pretrained weights stay as initialised: their sizes are the same."""
+
+    def no_weights(url: Any = "", *_: Any, **__: Any) -> Any:
+        name = urllib.parse.urlsplit(str(url)).path.rpartition("/")[2][:MOST_NAMED]
+        note(f"Not downloaded: {name or 'weights'}; parameters stay as initialised, which is as "
+             "large.")  # fmt: skip
+        return NO_FILE
+
+    _by_name(("get_weights_path_from_url",), lambda _: no_weights)
+    load = paddle.load
+
+    def loaded(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if path == NO_FILE:
+            return Nothing()
+        named = isinstance(path, (str, os.PathLike))
+        if named and not os.path.exists(path) and not exception_handlers.is_caught(
+            exception_handlers.caller(()), ("ValueError", "OSError", "FileNotFoundError")
+        ):  # fmt: skip
+            note(f"{os.fsdecode(path)} is not here: nothing was loaded from it.")
+            return Nothing()
+        if named and _is_pointer(path):
+            note(f"{os.fsdecode(path)} stands for a file of Git LFS that was not fetched: nothing "
+                 "was loaded from it.")  # fmt: skip
+            return Nothing()
+        found = load(path, *args, **kwargs)
+        return Nothing(found) if made_up_content.is_weights(found) else found
+
+    paddle.load = loaded

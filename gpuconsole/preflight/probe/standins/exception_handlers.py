@@ -1,0 +1,143 @@
+"""What the code that asks for a file or a module does when there is none: read from its source."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+import sys
+from typing import Any
+
+ANY = ("Exception", "BaseException")
+MOST_FRAMES = 1000
+_RUNNER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run.py")
+"""Runs the script: its own handlers are not the script's."""
+_TRIES: dict[Any, Any] = {}
+_LEAVING = ("exit", "_exit", "abort")
+
+
+def is_caught(frame: Any, names: Any) -> Any:
+    """Tell whether one of these exceptions, raised at a frame, is handled by it or a caller.
+
+    A handler that ends by raising, or leaves the program, does not handle it.
+    """
+    for _ in range(MOST_FRAMES):
+        if frame is None or frame.f_code.co_filename == _RUNNER:
+            return False
+        line = frame.f_lineno
+        for first, last, kinds in _tries(frame.f_code.co_filename):
+            if first <= line <= last and (not kinds or kinds & {*names, *ANY}):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def _tries(file: Any) -> Any:
+    """Return the lines of each `try` of a file that goes on after an exception, with the names of
+    the exceptions; no names stand for all."""
+    if file not in _TRIES:
+        _TRIES[file] = found = []
+        for node in _nodes(file):
+            if not isinstance(node, ast.Try) or not node.body:
+                continue
+            for handler in node.handlers:
+                if not _leaves(handler.body[-1]):
+                    last = node.body[-1]
+                    found.append((node.body[0].lineno, last.end_lineno, _names(handler.type)))
+    return _TRIES[file]
+
+
+def _nodes(file: Any) -> Any:
+    if file.startswith("<frozen"):
+        return ()
+    try:
+        return ast.walk(ast.parse("".join(linecache.getlines(file))))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+
+
+def _names(kind: Any) -> Any:
+    """Return the last words of the names of what an `except` takes."""
+    nodes = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind is not None else []
+    return {getattr(node, "attr", None) or getattr(node, "id", "") for node in nodes}
+
+
+def _leaves(last: Any) -> Any:
+    """Tell whether a statement that ends a block is the end of the program, as far as is known."""
+    if isinstance(last, ast.Raise):
+        return True
+    call = getattr(last, "value", None)
+    if not isinstance(last, ast.Expr) or not isinstance(call, ast.Call):
+        return False
+    name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
+    return name in _LEAVING
+
+
+def is_required(frame: Any) -> Any:
+    """Tell whether the statement at a frame ends the program where what it asks for is missing:
+    an `assert`, or an `if` whose block raises."""
+    line = frame.f_lineno
+    for node in _nodes_at(frame.f_code.co_filename, line):
+        if isinstance(node, ast.Assert):
+            return not any(isinstance(one, ast.Not) for one in ast.walk(node.test))
+        if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
+            negated = any(isinstance(one, ast.Not) for one in ast.walk(node.test))
+            return _leaves((node.body if negated else node.orelse or node.body[:1])[-1])
+    return False
+
+
+_STATEMENTS: dict[Any, Any] = {}
+
+
+def _nodes_at(file: Any, line: Any) -> Any:
+    """Return the asserts and tests that a line is in."""
+    if file not in _STATEMENTS:
+        _STATEMENTS[file] = [
+            node for node in _nodes(file) if isinstance(node, (ast.Assert, ast.If))
+        ]
+    return [one for one in _STATEMENTS[file] if one.lineno <= line <= (one.end_lineno or line)]
+
+
+def suffixes(frame: Any) -> Any:
+    """Return the endings of files' names that the function at a frame tests for, in their order."""
+    if frame is None:
+        return []
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    around = [one for one in _functions(file) if one.lineno <= line <= (one.end_lineno or line)]
+    tests = (
+        node
+        for node in (ast.walk(max(around, key=lambda one: one.lineno)) if around else ())
+        if isinstance(node, ast.Compare) or getattr(_called(node), "attr", "") == "endswith"
+    )
+    words = (
+        one.value
+        for test in tests
+        for one in ast.walk(test)
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    )
+    found = (re.search(r"\.?[A-Za-z][A-Za-z0-9]{1,4}$", word) for word in words)
+    return [f".{one.group().lower().lstrip('.')}" for one in found if one]
+
+
+def _called(node: Any) -> Any:
+    """Return what a call calls, None of anything else."""
+    return node.func if isinstance(node, ast.Call) else None
+
+
+_FUNCTIONS: dict[Any, Any] = {}
+
+
+def _functions(file: Any) -> Any:
+    """Return the functions and methods of a file."""
+    if file not in _FUNCTIONS:
+        _FUNCTIONS[file] = [one for one in _nodes(file) if isinstance(one, ast.FunctionDef)]
+    return _FUNCTIONS[file]
+
+
+def caller(skipped: Any) -> Any:
+    """Return the innermost frame that is not in one of these files."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in skipped:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,181 @@
+"""Small libraries that do what missing ones do: settings that are dictionaries with attributes,
+and how far two texts lie apart."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import Any
+
+
+class Settings(dict[Any, Any]):
+    """A dictionary whose keys are attributes too; dictionaries inside of it are of its kind."""
+
+    def __init__(self, given: Any = None, **further: Any) -> None:
+        super().__init__()
+        self.update(given, **further)
+
+    def update(self, given: Any = None, **further: Any) -> None:  # type: ignore[override]
+        """Take over what another dictionary holds."""
+        for key, value in {**dict(given or {}), **further}.items():
+            self[key] = value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, self._taken(value))
+
+    def _taken(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+            return type(value)(self._taken(one) for one in value)
+        return type(self)(value) if type(value) is dict else value
+
+    def __getattr__(self, name: Any) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    __setattr__ = __setitem__
+    __delattr__ = dict.__delitem__
+
+    def copy(self) -> Any:
+        """Return a copy of the outermost dictionary."""
+        return type(self)(self)
+
+    def to_dict(self) -> Any:
+        """Return a plain dictionary of plain dictionaries."""
+        return {key: _plain(value) for key, value in self.items()}
+
+    toDict = to_dict  # noqa: N815 - the libraries' own name
+
+
+class Growing(Settings):
+    """Settings in which a key that is asked for and missing is an empty dictionary."""
+
+    def __missing__(self, key: Any) -> Any:
+        self[key] = type(self)()
+        return self[key]
+
+
+class Node(Settings):
+    """Settings that are merged from files and from the command line, as those of yacs."""
+
+    def __init__(self, given: Any = None, key_list: Any = None, new_allowed: Any = False) -> None:
+        super().__init__(given)
+
+    def clone(self) -> Any:
+        """Return a deep copy."""
+        return copy.deepcopy(self)
+
+    def freeze(self) -> None:
+        """Nothing: what writes to frozen settings is the script's own fault."""
+
+    defrost = freeze
+
+    def is_frozen(self) -> Any:
+        """Tell that they can be written to."""
+        return False
+
+    def set_new_allowed(self, allowed: Any) -> None:
+        """Nothing: new keys are always taken."""
+
+    def merge_from_file(self, path: Any) -> None:
+        """Merge settings in a file of YAML."""
+        with open(path, encoding="utf-8") as file:
+            self.merge_from_other_cfg(self.load_cfg(file))
+
+    @classmethod
+    def load_cfg(cls, file_or_text: Any) -> Any:
+        """Return settings in YAML."""
+        import yaml
+
+        return cls(yaml.safe_load(file_or_text))
+
+    def merge_from_other_cfg(self, other: Any) -> None:
+        """Merge other settings."""
+        for key, value in other.items():
+            if isinstance(value, dict) and isinstance(self.get(key), Node):
+                self[key].merge_from_other_cfg(value)
+            else:
+                self[key] = _like(self.get(key), _decoded(value))
+
+    def merge_from_list(self, pairs: Any) -> None:
+        """Merge names, parted by dots, and their values."""
+        for name, value in zip(pairs[::2], pairs[1::2]):
+            *parents, last = name.split(".")
+            node = self
+            for one in parents:
+                node = node[one]
+            node[last] = _like(node.get(last), _decoded(value))
+
+    def dump(self, **how: Any) -> Any:
+        """Return the settings in YAML."""
+        import yaml
+
+        return yaml.safe_dump(self.to_dict(), **how)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.to_dict()
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _decoded(value: Any) -> Any:
+    """Return what a word means as Python writes values."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+
+
+def _like(old: Any, value: Any) -> Any:
+    """Return a list as the tuple that it replaces, and a tuple as the list."""
+    if isinstance(old, (list, tuple)) and isinstance(value, (list, tuple)):
+        return type(old)(value)
+    return value
+
+
+def distance(one: Any, other: Any, *_: Any, **__: Any) -> int:
+    """Return how many items have to be put in, left out or replaced to make one sequence of another
+    (Wagner and Fischer, 1974)."""
+    before = list(range(len(other) + 1))
+    for place, item in enumerate(one, 1):
+        row = [place]
+        for column, wanted in enumerate(other, 1):
+            left = min(before[column], row[-1]) + 1
+            row.append(min(left, before[column - 1] + (item != wanted)))
+        before = row
+    return before[-1]
+
+
+def share(one: Any, other: Any, *_: Any, **__: Any) -> float:
+    """Return the distance as a share of the longer sequence, 0 for two empty ones."""
+    return distance(one, other) / max(len(one), len(other), 1)
+
+
+class Levenshtein:
+    """The distance as `rapidfuzz` names it."""
+
+    distance = staticmethod(distance)
+    normalized_distance = staticmethod(share)
+
+
+LIBRARIES: dict[Any, Any] = {
+    "yacs": {},
+    "yacs.config": {"CfgNode": Node},
+    "easydict": {"EasyDict": Settings},
+    "attrdict": {"AttrDict": Settings},
+    "addict": {"Dict": Growing},
+    "munch": {"Munch": Settings, "munchify": Settings},
+    "ml_collections": {"ConfigDict": Settings},
+    "ml_collections.config_dict": {"ConfigDict": Settings},
+    "editdistance": {"eval": distance, "distance": distance},
+    "Levenshtein": {"distance": distance},
+    "rapidfuzz": {},
+    "rapidfuzz.distance": {"Levenshtein": Levenshtein},
+}
+"""What the modules of such libraries hold."""

@@ -1,0 +1,323 @@
+"""The batch size put into a script: as an argument, in its text, or at its loaders.
+
+No file is changed: edited text exists in memory only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import contextlib
+import importlib.machinery
+import inspect
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from ..runs import forking
+from . import watched_loops
+
+MARK = "{batch}"
+"""Stands in the request where the batch size of a run goes."""
+
+
+def arguments(request: Any) -> Any:
+    """Return the script's arguments for the batch size of this run."""
+    batch = request["batch"]
+    words = batch["args"] if batch["how"] == "argument" else request["args"]
+    if request["size"] is None:
+        return list(words)
+    return [word.replace(MARK, str(request["size"])) for word in words]
+
+
+class Words(list):  # type: ignore[type-arg]
+    """The command line of this run. Who looks beyond the script's name asks for the batch size."""
+
+    def __init__(self, name: Any, request: Any) -> None:
+        super().__init__([name, *arguments(request)])
+        self.request = request
+        self.seen = False
+
+    def _reached(self) -> None:
+        request = self.request
+        if request["batch"]["how"] == "argument" and not self.seen:
+            self.seen = True
+            forking.reached()
+            # The size may be another than when this began.
+            list.__setitem__(self, slice(1, None), arguments(request))
+
+    def __getitem__(self, key: Any) -> Any:
+        if key != 0:
+            self._reached()
+        return super().__getitem__(key)
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def _asking(name: Any) -> Any:
+    def asked(self: Any, *args: Any) -> Any:
+        self._reached()
+        return getattr(list, name)(self, *args)
+
+    return asked
+
+
+for _name in ("__iter__", "__reversed__", "__contains__", "__eq__", "__ne__", "__add__", "__repr__",
+              "__setitem__", "__delitem__", "__iadd__", "append", "copy", "count", "extend",
+              "index", "insert", "pop", "remove", "clear"):  # fmt: skip
+    setattr(Words, _name, _asking(_name))
+
+
+def install(request: Any, paddle: Any) -> None:
+    """Arrange for the batch size of this run."""
+    batch = request["batch"]
+    for file, text in request.get("texts", {}).items():
+        _EDITED[_place(request, file)] = (text, [], request)
+    for edit in batch["edits"] if batch["how"] == "edit" else ():
+        path = _place(request, edit["file"])
+        _EDITED.setdefault(path, (None, [], request))[1].append(edit)
+    if _EDITED:
+        _serve_edits()
+    if batch["how"] == "loader":
+        _force(paddle, request)
+    _watch_options()
+
+
+def _place(request: Any, file: Any) -> Any:
+    return os.path.realpath(os.path.join(request["root"], file))
+
+
+_OPTIONS: dict[Any, Any] = {}
+"""Whole numbers that the command line or its defaults give for a batch, by option."""
+
+
+def _watch_options() -> None:
+    """Note the options of the script's parsers that are named for a batch."""
+    parse = argparse.ArgumentParser.parse_known_args
+
+    def parsed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = parse(self, *args, **kwargs)
+        for action in self._actions:
+            value = getattr(found[0], action.dest, None)
+            if action.option_strings and "batch" in action.dest.lower() and type(value) is int:
+                _OPTIONS[action.option_strings[-1]] = value
+        return found
+
+    argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[method-assign]
+
+
+def options(own: Any) -> Any:
+    """Return the options for a batch that hold this number."""
+    return [name for name, value in _OPTIONS.items() if value == own]
+
+
+_EDITED: dict[Any, Any] = {}
+"""By file its text in the shipped copy, None where that is its own; the lines that the batch size
+of this run is put into; and the request."""
+
+
+def _text(path: Any) -> Any:
+    text, edits, request = _EDITED[path]
+    if text is None:
+        with _open(path, encoding="utf-8") as file:
+            text = file.read()
+    if not edits:
+        return text
+    forking.reached()
+    lines = text.split("\n")
+    for edit in edits:
+        line, old = edit["line"], edit["old"]
+        new = edit["new"].replace(MARK, str(request["size"]))
+        if lines[line - 1].strip() == old.strip():
+            lines[line - 1] = lines[line - 1].replace(old.strip(), new.strip())
+    return "\n".join(lines)
+
+
+_open = builtins.open
+
+
+def _serve_edits() -> None:
+    """Give the edited text to whoever reads or imports an edited file."""
+    loader: Any = importlib.machinery.SourceFileLoader
+    get_code = loader.get_code
+
+    def edited_code(self: Any, fullname: Any) -> Any:
+        path = os.path.realpath(self.path)
+        if path in _EDITED:
+            return watched_loops.compiled(_text(path), self.path)
+        return get_code(self, fullname)
+
+    def opened(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
+        if isinstance(file, (str, os.PathLike)) and not set(mode) & set("wax+"):
+            path = os.path.realpath(file)
+            if path in _EDITED:
+                return _edited_file(file, path, mode, *args, **kwargs)
+        return _open(file, mode, *args, **kwargs)
+
+    loader.get_code = edited_code
+    builtins.open = opened
+    io.open = opened
+
+
+def _edited_file(name: Any, path: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return an open file of a name that has the edited text: readers ask files for their name,
+    and some for more."""
+    # First of all: a process may part here into one for each run, which share no file.
+    content = _text(path).encode()
+    with tempfile.TemporaryFile() as text:
+        text.write(content)
+        text.seek(0)
+        file = _open(os.dup(text.fileno()), mode, *args, **kwargs)
+    raw = getattr(file, "buffer", file)
+    getattr(raw, "raw", raw).name = os.fspath(name)
+    return file
+
+
+def code_of(script: Any) -> Any:
+    """Return the script compiled: as edited, or the cells of a notebook."""
+    path = os.path.realpath(script)
+    if path.endswith(".ipynb"):
+        return watched_loops.compiled(_cells(path), script)
+    if path in _EDITED:
+        return watched_loops.compiled(_text(path), script)
+    with _open(path, "rb") as file:
+        return watched_loops.compiled(file.read(), script)
+
+
+def _cells(path: Any) -> Any:
+    """Return a notebook's code cells as one text, without the lines that only notebooks know."""
+    with _open(path, encoding="utf-8") as file:
+        cells = json.load(file).get("cells", [])
+    lines = []
+    for cell in cells:
+        if cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source", "")
+        text = source if isinstance(source, str) else "".join(source)
+        if text.lstrip().startswith("%%"):
+            continue
+        lines += ["pass" if one.lstrip()[:1] in ("%", "!") else one for one in text.split("\n")]
+    return "\n".join(lines)
+
+
+_OWN = "gpuconsole_own_batch"
+_SIZES: dict[Any, Any] = {}
+"""What batch sizes of loaders are replaced by, as `value`, `size` and `trains` of the request."""
+
+_REACHED: list[Any] = []
+"""The script's own batch sizes of all loaders that were made."""
+
+_ASKED: list[Any] = []
+"""The request of this run, where loaders are given its batch size."""
+
+
+def _settle() -> None:
+    """A loader asks for the batch size of this run."""
+    if _ASKED:
+        forking.reached()
+        (request,) = _ASKED
+        value, trains = request["batch"].get("value"), request.get("trains")
+        _SIZES.update(value=value, size=request["size"], trains=trains)
+
+
+_MAKING: list[Any] = []
+"""The script's own batch sizes of the loaders that are being made."""
+
+
+def own_of(loader: Any) -> Any:
+    """Return the batch size that a loader has in the script; None where it has none of its own."""
+    sampler = getattr(loader, "batch_sampler", None)
+    for one in (sampler, loader):
+        own = getattr(one, _OWN, None) or getattr(one, "batch_size", None)
+        if isinstance(own, int):
+            return own
+    return None
+
+
+def in_proportion() -> Any:
+    """Tell whether loaders that nothing trains on were given sizes in proportion in this run: runs
+    that are compared with it do as it does."""
+    return _SIZES.get("size") is not None and not _SIZES.get("trains")
+
+
+def size_of(loader: Any) -> Any:
+    """Return the batch size that a loader has in this run, 0 where it has none of its own."""
+    return replaced(own_of(loader)) or 0
+
+
+def reached() -> Any:
+    """Tell whether the script made a loader, whose batch size is this run's."""
+    return bool(_REACHED)
+
+
+def sized(sampler: Any) -> Iterator[Any]:
+    """Yield the index lists of a batch sampler, as long as this run's batches are.
+
+    One that the script wrote itself never passed through the places where sizes are replaced.
+    """
+    _settle()
+    for indices in sampler:
+        found = list(indices)
+        if getattr(sampler, _OWN, None) is None:
+            _REACHED.append(len(found))
+            with contextlib.suppress(AttributeError):
+                setattr(sampler, _OWN, len(found))
+        yield found[: replaced(getattr(sampler, _OWN, len(found)))] if _SIZES else found
+
+
+def replaced(given: Any) -> Any:
+    """Return the batch size of this run for a loader that has `given` in the script.
+
+    The one that is put in where the script's own is known and this is it; in proportion to the
+    others that train; its own where it has another number and another run has shown that nothing
+    trains on it; the one that is put in where nothing is known.
+    """
+    own, size, trains = _SIZES.get("value"), _SIZES.get("size"), _SIZES.get("trains")
+    if given is None or size is None or (trains and given not in trains):
+        return given
+    return size if own is None else max(1, round(size * given / own))
+
+
+def share(given: Any) -> Any:
+    """Return what a batch of this run's would be if samples could be parted, in its samples: the
+    proportion of a small batch to others is rounded."""
+    own, size, trains = _SIZES.get("value"), _SIZES.get("size"), _SIZES.get("trains")
+    if not given or not own or size is None or (trains and given not in trains):
+        return 1.0
+    return (size * given / own) / replaced(given)
+
+
+def _force(paddle: Any, request: Any) -> None:
+    """Replace the batch sizes of loaders."""
+    _ASKED.append(request)
+    for name in ("DataLoader", "BatchSampler", "DistributedBatchSampler"):
+        _replace(getattr(paddle.io, name))
+
+
+def _replace(cls: Any) -> None:
+    old = cls.__init__
+    signature = inspect.signature(old)
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        _settle()
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        if bound.arguments.get("batch_sampler") is not None:
+            old(*bound.args, **bound.kwargs)
+            return
+        # A loader makes itself a sampler, whose size is replaced already.
+        own = _MAKING[-1] if _MAKING else bound.arguments["batch_size"]
+        _REACHED.append(own)
+        setattr(self, _OWN, own)
+        bound.arguments["batch_size"] = replaced(own)
+        _MAKING.append(own)
+        try:
+            old(*bound.args, **bound.kwargs)
+        finally:
+            _MAKING.pop()
+
+    cls.__init__ = init

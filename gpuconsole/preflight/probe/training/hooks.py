@@ -1,0 +1,491 @@
+"""The script's own training steps, watched: loaders, optimizers, layers, programs."""
+
+from __future__ import annotations
+
+import math
+import sys
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from ..notes import note, notes
+from . import allocator_events, batch_size, cycles, loaders, seeding
+
+BROKEN = "The script broke off after step {}: {}. What would come later is not in this answer."
+PROGRAM = "program"
+"""Stands for the optimizers of static programs, which step within them."""
+
+
+def address(tensor: Any) -> Any:
+    """Return where a tensor's memory lies, 0 where it has none of its own."""
+    try:
+        return tensor.data_ptr()
+    except Exception:
+        return 0
+
+
+def tensors(value: Any, depth: Any = 0) -> Iterator[Any]:
+    """Yield the tensors of a nested batch."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        if depth < 8:
+            for one in value:
+                yield from tensors(one, depth + 1)
+    elif hasattr(value, "data_ptr"):
+        yield value
+
+
+def nbytes(tensor: Any) -> Any:
+    """Return the bytes of a dense tensor. Scripts that were converted replace `Tensor.size`."""
+    return math.prod(map(int, tensor.shape)) * int(tensor.element_size())
+
+
+class Session:
+    """One run: names blocks, and ends the run when enough cycles were seen."""
+
+    sparing = False
+    """Whether a batch may be filled with its first samples, because only shapes count."""
+
+    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
+        self.paddle = paddle
+        self.request = request
+        self.channel = channel
+        self.record: Any = allocator_events.Recorder(paddle)
+        self.layers: Any = weakref.WeakSet()
+        self.optimizers: Any = weakref.WeakSet()
+        self.cycles = cycles.Cycles(request["steps"])
+        self.depth = 0
+        self.own: dict[Any, Any] = {}
+        """The script's own batch size, by reader."""
+        self.flags: set[Any] = set()
+        self.waiting: dict[Any, Any] = {}
+        self.kept = 0
+        """Readers that were left before their end."""
+        self.left_early: list[Any] = []
+        """What is said of them."""
+        self.readers: dict[Any, Any] = {}
+        self.open_readers: Any = weakref.WeakValueDictionary()
+        self.unread: Any = weakref.WeakSet()
+        """Loaders that were made and have given no batch."""
+        self.shapes: dict[Any, Any] = {}
+        self.seen: set[Any] = set()
+        self.widest_conv = 0
+        self.inside = 0
+
+    def install(self) -> None:
+        """Hook Paddle and begin to record."""
+        self.paddle.seed(1)
+        seeding.alike(1)
+        self._layers()
+        self._optimizers()
+        self._backward()
+        self._executor()
+        self._predictor()
+        self._convolutions()
+        self._precision()
+        watch_attention(self.paddle, self.flags)
+        loaders.install(self.paddle, self)
+        self.record.start()
+
+    # -- cycles
+
+    def asked(self, reader: Any) -> Any:
+        """A reader is asked for a batch; returns whether it goes on with its epoch."""
+        self.closed_if(self.cycles.fetched(reader))
+        return not self.cycles.cut(reader)
+
+    def left(self, reader: Any) -> None:
+        """A reader's epoch has ended."""
+        self.cycles.closed(reader)
+
+    def abandoned(self, ready: Any) -> None:
+        """A reader was left before its epoch's end, and keeps the batches that it has ready."""
+        self.kept += 1
+        if self.kept > 1:
+            self.flags.add("grows")
+        # Seen, not taken for granted: it casts no doubt on an error that comes later.
+        self.left_early = [loaders.LEFT.format(ready, self.kept)]
+
+    def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
+        """A loader of so many batches, some of which it holds ready, gave a bare one, which is left
+        to Python's collector when it was used: that of this process where data is real."""
+
+    def closed_if(self, ended: Any) -> None:
+        """A cycle may have ended; after the last one the run does."""
+        if not ended:
+            return
+        self.record.mark("cycle")
+        wanted, seen = self.request["steps"], self.cycles.seen
+        stage = f"step {min(seen + 1, wanted)} of {wanted}"
+        self.channel.progress(min(0.95, 0.1 + 0.85 * seen / wanted), stage)
+        for one in unheld(self.optimizers):
+            self.cycles.released(one)
+        if self.cycles.done or self.is_long():
+            self.complete()
+
+    def is_long(self) -> bool:
+        """Tell whether fewer cycles than were asked for are enough, because each takes long."""
+        return False
+
+    def complete(self) -> None:
+        """Enough cycles were seen."""
+        self.finish()
+
+    def ended(self) -> None:
+        """The script came to its end by itself."""
+        if not self.cycles.all_steps and not self.cycles.calls:
+            self.channel.fail("no-step", "The script ended and trained or ran no network.")
+        self.finish()
+
+    def broke(self, why: Any) -> None:
+        """The script broke off: what was seen before may be enough."""
+        if self.cycles.enough:
+            note(BROKEN.format(self.cycles.seen, why))
+            self.finish()
+
+    def finish(self) -> None:
+        """Send what was recorded and leave."""
+        self.name_blocks()
+        made = allocator_events.blocks(self.record, self.waiting)
+        answer = dict(allocator_events.as_json(made), **self.facts())
+        self.channel.end({"run": answer})
+
+    def facts(self) -> Any:
+        """Return what the run tells beside its blocks."""
+        return {
+            "batch": self.request["size"] or self.own_batch() or 0,
+            "paddle": self.paddle.__version__,
+            "readers": list(self.readers.values()),
+            "flags": sorted(self.flags),
+            "shapes": list(self.shapes.values()),
+            "widest_conv": self.widest_conv,
+            "cycles_seen": self.cycles.seen,
+            "batch_seen": sorted(self.seen),
+            "trained": bool(self.cycles.all_steps),
+            "untrained": bool(self.cycles.optimizers and not self.cycles.all_steps),
+            "own_batch": self.own_batch(),
+            "trained_on": self.trained_on(),
+            "trains": self.trains(),
+            "how": self.request["batch"]["how"],
+            "loaders": batch_size.reached(),
+            "options": batch_size.options(self.own_batch()),
+            "notes": [*notes(), *self.left_early],
+        }
+
+    def trains(self) -> Any:
+        """Return the batch sizes of the script's own that are trained on, where the others keep
+        theirs; else None."""
+        if batch_size.in_proportion():
+            return None
+        return sorted({self.own[one] for one in self.cycles.training if self.own.get(one)})
+
+    def own_batch(self) -> Any:
+        """Return the script's own batch size: as it is known, else of the loader that trains, else
+        of the first used."""
+        if self.request["batch"]["how"] in ("argument", "edit"):
+            return self.request["batch"]["value"]
+        order = self.cycles.training or sorted(self.own)
+        return next((self.own[one] for one in order if self.own.get(one)), None)
+
+    def trained_on(self) -> Any:
+        """Return how many samples the batches have that reach the optimizer; None without any."""
+        found = [self.shapes[one] for one in self.cycles.training if self.shapes.get(one)]
+        return next((shape[0] for shapes in found for shape in shapes[0] if shape), None)
+
+    # -- what blocks are
+
+    def name_blocks(self) -> None:
+        """Say which blocks are parameters and optimizer states."""
+        for layer in list(self.layers):
+            own = list(layer._parameters.values()) + list(layer._buffers.values())
+            self.record.tag([address(one) for one in own if one is not None], "parameters")
+        for optimizer in list(self.optimizers):
+            for states in getattr(optimizer, "_accumulators", {}).values():
+                self.record.tag([address(one) for one in states.values()], "optimizer")
+            masters = getattr(optimizer, "_master_weights", {})
+            self.record.tag([address(one) for one in masters.values()], "optimizer")
+
+    def name_gradients(self, optimizer: Any) -> None:
+        """Say which blocks are the gradients and parameters of an optimizer."""
+        groups = getattr(optimizer, "_param_groups", None) or optimizer._parameter_list or []
+        own: list[Any] = []
+        for group in groups:
+            own += group["params"] if isinstance(group, dict) else [group]
+        self.record.tag([address(one) for one in own], "parameters")
+        found = []
+        for one in own:
+            gradient = getattr(one, "grad", None)
+            if gradient is None:
+                continue
+            if getattr(gradient, "is_selected_rows", bool)():
+                self.flags.add("sparse-gradient")
+            else:
+                found.append(address(gradient))
+        self.record.tag(found, "gradients")
+
+    def batch(self, reader: Any, batch: Any) -> Any:
+        """A loader gave a batch: remember its size, shape and place, and hand it on."""
+        found = list(tensors(batch))
+        shapes = [list(one.shape) for one in found]
+        self.shapes.setdefault(reader, []).append(shapes)
+        self.seen.update(shape[0] for shape in shapes[:4] if shape)
+        self.note_own(reader, shapes)
+        total = math.ceil(sum(nbytes(one) for one in found) * batch_size.share(self.own[reader]))
+        self.waiting[reader] = max(total, self.waiting.get(reader, 0))
+        self.record.tag([address(one) for one in found], "inputs")
+        return batch
+
+    def note_own(self, reader: Any, shapes: Any) -> None:
+        """Remember the batch size that a reader has of its own: replaced, else of its batches."""
+        if reader not in self.own:
+            replaced = self.readers.get(reader, {}).get("own")
+            self.own[reader] = replaced or next((one[0] for one in shapes if one), None)
+
+    # -- hooks
+
+    def _layers(self) -> None:
+        session = self
+        cls = self.paddle.nn.Layer
+        old_init, old_call = cls.__init__, cls.__call__
+
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            old_init(self, *args, **kwargs)
+            session.layers.add(self)
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            session.inside += 1
+            try:
+                return old_call(self, *args, **kwargs)
+            finally:
+                session.inside -= 1
+                if not session.inside:
+                    session.called(self.training, has_nothing_to_train(self))
+
+        cls.__init__, cls.__call__ = init, call
+
+    def called(self, training: Any, bare: Any = False) -> None:
+        """A layer outside any other was run, in the mode of training or not; a `bare` one, such as
+        a loss, has nothing to train: its mode, which nobody changes, says nothing."""
+        evaluating = not training or bare or not self.paddle.is_grad_enabled()
+        self.closed_if(self.cycles.called(evaluating))
+
+    def went_back(self) -> None:
+        """A backward pass is made."""
+        self.cycles.went_back()
+
+    def gathers(self) -> None:
+        """A backward pass is made that adds up gradients for a step."""
+        self.went_back()
+
+    def _backward(self) -> None:
+        """Note each backward pass, however it is asked for."""
+        paddle = self.paddle
+        for owner, name, noted in ((paddle.Tensor, "backward", self.gathers),
+                                  (paddle.autograd, "backward", self.gathers),
+                                  (paddle, "grad", self.went_back)):  # fmt: skip
+            setattr(owner, name, _before(getattr(owner, name), noted))
+
+    def _predictor(self) -> None:
+        """Note each run of an inference engine, and the batch that it is given."""
+        session = self
+        inference = self.paddle.inference
+        old_run, old_shape = inference.Predictor.run, inference.Tensor.reshape
+
+        def run(self: Any, *args: Any) -> Any:
+            try:
+                return old_run(self, *args)
+            finally:
+                session.called(False)
+
+        def reshape(self: Any, shape: Any) -> Any:
+            session.seen.update(list(shape)[:1])
+            session.own.setdefault(0, next(iter(shape), None))
+            return old_shape(self, shape)
+
+        inference.Predictor.run, inference.Tensor.reshape = run, reshape
+
+    def _optimizers(self) -> None:
+        session = self
+
+        def wrap_init(cls: Any) -> None:
+            old = cls.__dict__["__init__"]
+
+            def init(self: Any, *args: Any, **kwargs: Any) -> None:
+                session.optimizer_made(self)
+                old(self, *args, **kwargs)
+                session.optimizers.add(self)
+
+            cls.__init__ = init
+
+        def wrap_step(cls: Any, name: Any) -> None:
+            old = cls.__dict__[name]
+
+            def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+                session.step_begins(self)
+                try:
+                    return old(self, *args, **kwargs)
+                finally:
+                    session.step_ends(self)
+
+            setattr(cls, name, step)
+
+        for cls in subclasses(self.paddle.optimizer.Optimizer):
+            if "__init__" in cls.__dict__:
+                wrap_init(cls)
+            for name in ("step", "minimize"):
+                if name in cls.__dict__:
+                    wrap_step(cls, name)
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer is made, for programs or for as long as the script holds it."""
+        if not self.paddle.in_dynamic_mode():
+            self.cycles.made(PROGRAM)
+            return
+        self.cycles.made(id(optimizer))
+        weakref.finalize(optimizer, self.cycles.released, id(optimizer))
+
+    def step_begins(self, optimizer: Any) -> None:
+        """An optimizer steps."""
+        self.depth += 1
+        if self.depth > 1 or not self.paddle.in_dynamic_mode():
+            return
+        self.closed_if(self.cycles.steps_now(id(optimizer)))
+        self.name_gradients(optimizer)
+
+    def step_ends(self, optimizer: Any) -> None:
+        """An optimizer has stepped."""
+        self.depth -= 1
+        if not self.depth and self.paddle.in_dynamic_mode():
+            self.cycles.stepped(id(optimizer))
+            if self.cycles.all_steps == 1:
+                self.name_blocks()
+
+    def _executor(self) -> None:
+        session = self
+        cls = self.paddle.static.Executor
+        old = cls.run
+
+        def run(
+            self: Any,
+            program: Any = None,
+            feed: Any = None,
+            fetch_list: Any = None,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
+            counts = bool(fetch_list or feed)
+            if counts and not session.readers:
+                session.closed_if(session.cycles.fetched(0))
+                shapes = [shape_of(one) for one in fed(feed)]
+                session.shapes.setdefault(0, []).append(shapes)
+                session.seen.update(shape[0] for shape in shapes if shape)
+                session.note_own(0, shapes)
+            try:
+                return old(self, program, feed, fetch_list, *args, **kwargs)
+            finally:
+                if counts:
+                    session.program_ran()
+
+        cls.run = run
+
+    def program_ran(self) -> None:
+        """A program was fed, or run for a result: it trains where an optimizer was made for
+        programs."""
+        if PROGRAM in self.cycles.steps:
+            # Its backward pass is part of the program.
+            self.cycles.went_back()
+            self.cycles.stepped(PROGRAM)
+        else:
+            self.cycles.called(True)
+
+    def _convolutions(self) -> None:
+        operators = self.paddle._C_ops
+        for name in ("conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose",
+                     "depthwise_conv2d_transpose", "conv3d_transpose"):  # fmt: skip
+            old = getattr(operators, name, None)
+            if old is not None:
+                setattr(operators, name, self._measured(old))
+
+    def _measured(self, old: Any) -> Any:
+        def convolution(x: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.paddle.in_dynamic_mode():
+                self.widest_conv = max(self.widest_conv, nbytes(x))
+            return old(x, *args, **kwargs)
+
+        return convolution
+
+    def _precision(self) -> None:
+        old = self.paddle.amp.auto_cast
+        session = self
+
+        def auto_cast(enable: Any = True, *args: Any, **kwargs: Any) -> Any:
+            if enable:
+                session.flags.add("amp")
+            return old(enable, *args, **kwargs)
+
+        self.paddle.amp.auto_cast = auto_cast
+
+
+def fed(feed: Any) -> Any:
+    """Return what a program is fed, for one device or the first of several."""
+    one = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
+    return list(one.values()) if isinstance(one, dict) else []
+
+
+def shape_of(value: Any) -> Any:
+    """Return the shape of an array or of a tensor of Paddle's older kind, [] of anything else."""
+    shape = getattr(value, "shape", ())
+    return list(shape() if callable(shape) else shape)
+
+
+def _before(old: Any, note: Any) -> Any:
+    """Return a function that notes its call before it does what it did."""
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        note()
+        return old(*args, **kwargs)
+
+    return noted
+
+
+def has_nothing_to_train(layer: Any) -> Any:
+    """Tell whether a layer, such as a loss, has no parameters."""
+    return next(layer.named_parameters(), None) is None
+
+
+def watch_attention(paddle: Any, flags: Any) -> None:
+    """Note that the script asks for fused attention: a CPU computes it explicitly."""
+    functional = paddle.nn.functional
+    old = getattr(functional, "scaled_dot_product_attention", None)
+    if old is None:
+        return
+
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        flags.add("explicit-attention")
+        return old(*args, **kwargs)
+
+    functional.scaled_dot_product_attention = attention
+
+
+def unheld(objects: Any) -> Any:
+    """Return the numbers of objects that are referred to by bound methods of their own alone, as
+    Paddle's optimizers have them: nothing can reach these, though they are not collected yet."""
+    found = list(objects)
+    alone = []
+    for place in range(len(found)):
+        # The list and the argument are references too.
+        held = sys.getrefcount(found[place]) - 2
+        values = vars(found[place]).values()
+        methods = [one for one in values if isinstance(one, types.MethodType)]
+        if held == sum(one.__self__ is found[place] for one in methods):
+            alone.append(id(found[place]))
+    return alone
+
+
+def subclasses(cls: Any) -> Any:
+    found = [cls]
+    for one in cls.__subclasses__():
+        found += subclasses(one)
+    return found

@@ -1,0 +1,531 @@
+"""Loaders without threads or workers: the same batches, fetched when they are asked for.
+
+What a device would see of a loader are its batches; samples are made and gone in between. The
+batches that a reader keeps ready are added by whoever reads the recording.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import itertools
+import math
+import operator
+import sys
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from ..notes import note
+from . import batch_size, collation, seeding
+
+FIRST, LATER = 8, 2
+"""Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
+of one form."""
+SMALL = 16
+"""Samples of a batch whose labels may decide what is done with it, as those of detectors do."""
+FETCHED, SOON = 1_000_000, 150_000
+"""Work for the samples of a small batch, and of a larger one, that are all fetched; of more the
+first are, and copies fill the rest. A unit is a call, or so many numbers of a sample as `NUMBERS`:
+an idle processor does about a million in a second."""
+NUMBERS = 30
+LONGEST_S = 20.0
+"""Processor time for the samples of a batch in any case: what samples do beyond their calls is not
+counted."""
+LOOKED, AGAIN = 24, 2
+"""Samples that are looked at over a whole data set, to tell if they differ in size, and in a later
+epoch to tell if they are as they were."""
+SLIGHT = 16
+"""Characters by which texts of one size may differ."""
+
+
+USUAL_QUEUED, USUAL_BUFFERED = 2, 2
+"""`prefetch_factor` and `reader_buffer_size` of a loader that names none."""
+MOST_AHEAD = 10_000
+"""Batches held ready, at most."""
+LEFT = (
+    "Epochs are left before their end: Paddle keeps the batches that their readers had ready, {0} "
+    "with each such epoch, for as long as the script runs; {1} were seen."
+)
+
+
+def install(paddle: Any, session: Any) -> None:
+    """Give every loader of the dynamic graph an iterator of ours."""
+    cls = paddle.io.DataLoader
+    old_init, old_iter = cls.__init__, cls.__iter__
+    signature = inspect.signature(old_init)
+    numbers = itertools.count(1)
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(self, *args, **kwargs)
+        bound.arguments["num_workers"] = 0
+        bound.arguments.pop("persistent_workers", None)
+        bound.arguments.pop("worker_init_fn", None)
+        old_init(*bound.args, **bound.kwargs)
+        session.unread.add(self)
+
+    def iterate(self: Any) -> Any:
+        sparing: Any = list
+        if session.sparing:
+            sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
+                              session.flags)  # fmt: skip
+        if paddle.in_dynamic_mode():
+            inner = batches(paddle, self, sparing)
+        elif session.sparing:
+            inner = for_programs(paddle, self, sparing)
+        else:
+            inner = iter(old_iter(self))
+        return Watched(inner, session, numbers, self)
+
+    cls.__init__, cls.__iter__, cls.__call__ = init, iterate, iterate
+
+
+class Watched:
+    """An iterator over batches that tells the session of each."""
+
+    def __init__(self, inner: Any, session: Any, numbers: Any, loader: Any) -> None:
+        self.inner = inner
+        self.session = session
+        self.numbers = numbers
+        self.number = next(numbers)
+        self.loader = weakref.ref(loader)
+        self.length = dict(lengths(loader), own=batch_size.own_of(loader), **ahead(loader))
+        self.open = False
+        self.taken = 0
+        self.bare: list[Any] = []
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __len__(self) -> Any:
+        return self.length["batches"]
+
+    def __next__(self) -> Any:
+        session = self.session
+        if not session.asked(self.number):
+            self.close()
+            raise StopIteration
+        if not self.open:
+            self.open = True
+            session.record.mark("open", self.number)
+            session.readers[self.number] = self.length
+            session.open_readers[self.number] = self
+            session.unread.discard(self.loader())
+        session.record.mark("fetch", session.record.count + 1)
+        try:
+            batch = next(self.inner)
+        except StopIteration:
+            self.close()
+            raise
+        finally:
+            session.record.mark("fetched")
+        self.taken += 1
+        if not isinstance(batch, (list, tuple, dict)):
+            # Paddle's reader leaves a bare batch to Python's collector: the last used one stays.
+            self.bare = [*self.bare[-1:], batch]
+            session.leaves_used(self.loader(), batch, self.length["batches"], self.ready)
+        return session.batch(self.number, batch)
+
+    next = __next__
+
+    def close(self) -> None:
+        """The reader lets go of its waiting batches."""
+        if self.open:
+            self.open = False
+            # Of an epoch that is cut the last batch would stay, as long as this is held.
+            self.inner = iter(())
+            self.session.record.mark("close", self.number)
+            self.session.left(self.number)
+
+    def drained(self) -> None:
+        """Its epoch is taken for gone through: no batch waits, and the next that it is asked for is
+        as of another reader."""
+        if self.open:
+            self.open = False
+            self.session.record.mark("close", self.number)
+            self.session.left(self.number)
+            self.number = next(self.numbers)
+
+    def __del__(self) -> None:
+        if self.open and self.kept:
+            self.open = False
+            self.inner = iter(())
+            self.session.left(self.number)
+            self.session.abandoned(self.ready)
+        self.close()
+
+    @property
+    def ready(self) -> Any:
+        """Batches that it holds ready: queued, buffered, and one in its thread's hands."""
+        return self.length["queued"] + self.length["buffered"] + 1
+
+    @property
+    def kept(self) -> Any:
+        """Whether it keeps them where it is left now. The thread that fills its queue refers to it,
+        and waits for room for as long as there is more to put in."""
+        whole = self.length["batches"]
+        return self.taken and (whole is None or whole - self.taken >= self.ready)
+
+
+def ahead(loader: Any) -> Any:
+    """Return how many batches a loader's readers queue and buffer. One is buffered in any case: the
+    next is read as soon as one is handed out."""
+    queued = getattr(loader, "prefetch_factor", USUAL_QUEUED)
+    buffered = getattr(loader, "reader_buffer_size", USUAL_BUFFERED)
+    if not getattr(loader, "use_buffer_reader", True):
+        buffered = 1
+    found = {"queued": (queued, USUAL_QUEUED), "buffered": (buffered, USUAL_BUFFERED)}
+    return {name: one if isinstance(one, int) and 0 <= one <= MOST_AHEAD else usual
+            for name, (one, usual) in found.items()}  # fmt: skip
+
+
+def lengths(loader: Any) -> Any:
+    """Return how many samples and batches an epoch has, None where nobody knows."""
+    found: dict[str, Any] = {"samples": None, "batches": None}
+    things: Any = (("samples", getattr(loader, "dataset", None)), ("batches", loader))
+    for name, thing in things:
+        found[name] = length_of(thing)
+    return found
+
+
+def length_of(thing: Any) -> Any:
+    """Return the length of a thing, None where it tells none."""
+    try:
+        return len(thing)
+    except Exception:
+        return None
+
+
+def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
+    """Yield the batches of a loader as tensors; `taken` makes a list of samples of a batch."""
+    from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
+
+    dataset, sampler = loader.dataset, loader.batch_sampler
+    batched = sampler is not None or loader.batch_size is not None
+    collate = loader.collate_fn or (default_collate_fn if batched else default_convert_fn)
+    if isinstance(taken, Largest) and loader.collate_fn:
+        held = taken.inner.fetching
+        if held.collate is None:
+            held.collate = collation.Collate(collate, taken.flags, extent, held.drawn)
+        collate = held.collate
+    if isinstance(dataset, paddle.io.IterableDataset):
+        for samples in _chunks(dataset, loader):
+            yield as_tensors(paddle, collate(samples))
+        return
+    if sampler is None:
+        for index in range(len(dataset)):
+            yield as_tensors(paddle, collate(dataset[index]))
+        return
+    lists = batch_size.sized(sampler)
+    for place, indices in enumerate(lists if taken is list else filled(lists)):
+        batch = as_tensors(paddle, collate(_fetched(Lazy(indices, dataset), taken, place)))
+        yield _unknown(batch) if getattr(taken, "filled", False) else batch
+
+
+def for_programs(paddle: Any, loader: Any, taken: Any) -> Iterator[Any]:
+    """Yield the batches of a loader as programs are fed them: a list, or by name where it has names
+    for them and is to give no list."""
+    inner, listed = batches(paddle, loader, taken), getattr(loader, "return_list", True)
+    names = None if listed else [one.name for one in loader.feed_list or ()]
+    while True:
+        with paddle.base.dygraph.guard():
+            try:
+                batch = next(inner)
+            except StopIteration:
+                return
+        yield batch if names is None else [dict(zip(names, batch))]
+
+
+def filled(lists: Any) -> Iterator[Any]:
+    """Give lists of samples, the last as long as the others where these are of one length: with
+    another batch size the shorter one, which needs no more memory, would come at another step."""
+    sizes: set[Any] = set()
+    held: Any = None
+    for one in lists:
+        if held is not None:
+            sizes.add(len(held))
+            yield held
+        held = one
+    if held is None:
+        return
+    most = sizes.pop() if len(sizes) == 1 else 0
+    missing = max(0, most - len(held))
+    yield [*held, *itertools.islice(itertools.cycle(held), missing)] if missing else held
+
+
+def _fetched(rows: Any, taken: Any, place: Any) -> Any:
+    """Return the samples of a batch. What is drawn for them, and for the batch after that, is alike
+    in every run, however many samples there was time to fetch."""
+    seeding.alike(place)
+    samples = taken(rows)
+    seeding.alike(place)
+    return samples
+
+
+def _unknown(batch: Any) -> Any:
+    """Return a batch whose tensors hold nothing that is known."""
+    if isinstance(batch, (list, tuple, dict)):
+        for one in batch.values() if isinstance(batch, dict) else batch:
+            _unknown(one)
+    elif hasattr(batch, "m_known"):
+        batch.m_known = None
+    return batch
+
+
+class Lazy:
+    """Samples of a batch, each fetched when it is asked for."""
+
+    def __init__(self, indices: Any, dataset: Any) -> None:
+        self.indices = indices
+        self.dataset = dataset
+
+    def __len__(self) -> Any:
+        return len(self.indices)
+
+    def __iter__(self) -> Any:
+        return (self.dataset[index] for index in self.indices)
+
+
+_FETCHING = "gpuconsole_fetching"
+"""Where a loader holds what was found of its batches."""
+
+
+class Fetching:
+    """Whether the batches of a loader are fetched whole: as in another run, else by how much is
+    done for a sample, and once they were not never again, so that all steps know as much."""
+
+    def __init__(self, whole: Any, told: Any, drawn: Any = None, tally: Any = None) -> None:
+        """`told` takes what was found, `whole` and `drawn` are what another run told; `tally` is
+        the work for all samples that were fetched, each taken for as much as the most."""
+        self.whole = whole
+        self.told = told
+        self.drawn = drawn
+        self.work = 0
+        """The most that was done for a sample so far."""
+        self.tally = [0] if tally is None else tally
+        self.looked: set[Any] = set()
+        """Forms and extents of samples all over the data set."""
+        self.sample: Any = None
+        """The largest of them, where they differ in size."""
+        self.collate: Any = None
+        """What makes a batch of samples, for all epochs."""
+
+    def all_of(self, size: Any) -> Any:
+        """Tell whether all samples of a batch are fetched, by what was done for the first ones."""
+        if self.whole is not None:
+            return self.whole
+        return size * self.work <= (FETCHED if size <= SMALL else SOON)
+
+    def ended(self, whole: Any) -> None:
+        """A batch was fetched whole, or not."""
+        self.told.add(whole)
+        if not whole:
+            self.whole = False
+
+
+_NONE = object()
+
+
+class Sparing:
+    """Takes the first samples of a batch in place of all, where these are of one form and all would
+    take long: for a run in which shapes alone count."""
+
+    def __init__(self, fetching: Any) -> None:
+        self.form: Any = None
+        self.fetching = fetching
+        self.filled = False
+        """Whether copies are among the samples of the last batch: what they hold is not known."""
+
+    def __call__(self, rows: Any) -> Any:
+        """Return as many samples as there are rows."""
+        size, rest, ends = len(rows), iter(rows), time.process_time() + LONGEST_S
+        self.filled = False
+        first = self._first(rest, FIRST if self.form is None else LATER)
+        forms = {form(one) for one in first}
+        if size <= len(first) or len(forms) > 1 or self.form not in (None, *forms):
+            self.form = False
+            return [*first, *rest]
+        (self.form,) = forms
+        while len(first) < size and self.fetching.all_of(size) and time.process_time() < ends:
+            first.append(next(rest))
+        self.filled = len(first) < size
+        self.fetching.ended(not self.filled)
+        self.fetching.tally[0] += len(first) * self.fetching.work
+        return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
+
+    def _first(self, rest: Any, count: Any) -> Any:
+        """Return some samples; what is done for those of the first batch is counted."""
+        if self.fetching.whole is not None or self.form is not None:
+            return list(itertools.islice(rest, count))
+        first = []
+        for _ in range(count):
+            sample, work = counted(lambda: next(rest, _NONE))
+            if sample is _NONE:
+                break
+            first.append(sample)
+            self.fetching.work = max(self.fetching.work, work)
+        return first
+
+
+class Largest:
+    """Takes the largest sample for each of a batch where samples differ in size: memory depends on
+    the longest that meet in a batch, which need not be among the first of a data set in order."""
+
+    def __init__(self, inner: Any, flags: Any) -> None:
+        self.inner = inner
+        self.flags = flags
+        self.looked = False
+        self.sample: Any = None
+        self.filled = False
+
+    def __call__(self, rows: Any) -> Any:
+        """Return as many samples as there are rows."""
+        if not self.looked:
+            self.looked = True
+            self._look(rows.dataset)
+        if self.sample is None:
+            made = self.inner(rows)
+            self.filled = self.inner.filled
+            return made
+        self.filled = True
+        return [another(self.sample) for _ in range(len(rows))]
+
+    def _look(self, dataset: Any) -> None:
+        """Find the largest of some samples spread over a data set; in a later epoch it is that of
+        the first, where a few samples are as they were."""
+        held = self.inner.fetching
+        if not held.looked or not seen(dataset, AGAIN).keys() <= held.looked:
+            found = seen(dataset, LOOKED)
+            # Of samples that are alike none is held: they may be tensors, whose memory counts.
+            held.looked, held.sample = set(found), largest(found)
+        self.sample = held.sample
+        if self.sample is None:
+            return
+        self.flags.add("variable-shape")
+        note(
+            "Samples differ in size: every batch is made of the largest of some that were looked "
+            "at all over the data set.",
+            about="samples",
+        )
+
+
+def largest(found: Any) -> Any:
+    """Return the largest of samples by form and extent, None where they hardly differ."""
+    sizes = [one for _, one in found]
+    if not found or (len({one for one, _ in found}) == 1 and max(sizes) - min(sizes) <= SLIGHT):
+        return None
+    return max(found.items(), key=lambda one: one[0][1])[1]
+
+
+def seen(dataset: Any, most: Any) -> Any:
+    """Return some samples spread over a data set, one of each form and extent."""
+    found: dict[Any, Any] = {}
+    size, ends, done = length_of(dataset), time.process_time() + LONGEST_S, 0
+    for index in spread(size or 0, most):
+        if done > FETCHED or time.process_time() > ends:
+            break
+        try:
+            sample, work = counted(functools.partial(operator.getitem, dataset, index))
+        except Exception:
+            continue
+        done += work
+        found.setdefault((form(sample), extent(sample)), sample)
+    return found
+
+
+def counted(make: Any) -> Any:
+    """Return what a function makes, and the work for it: its calls, and the numbers in it."""
+    calls = itertools.count()
+    before = sys.getprofile()
+    sys.setprofile(lambda *_: next(calls) and None)
+    try:
+        sample = make()
+    finally:
+        sys.setprofile(before)
+    # Each call is noted when it begins and when it ends.
+    return sample, next(calls) // 2 + extent(sample) // NUMBERS
+
+
+def spread(size: Any, most: Any) -> Any:
+    """Return places all over a list, the ends first, then halves, quarters and so on."""
+    if size <= most:
+        return list(range(size))
+    order = dict.fromkeys((0, size - 1))
+    parts = 2
+    while len(order) < most:
+        order.update(dict.fromkeys((size - 1) * part // parts for part in range(1, parts, 2)))
+        parts *= 2
+    return list(order)[:most]
+
+
+def extent(sample: Any) -> Any:
+    """Return how large a sample is: elements, points of a picture, characters."""
+    if isinstance(sample, dict):
+        return sum(map(extent, sample.values()))
+    if isinstance(sample, (list, tuple)):
+        return sum(map(extent, sample))
+    if isinstance(sample, (str, bytes)):
+        return len(sample)
+    shape: Any = getattr(sample, "shape", None)
+    shape = getattr(sample, "size", None) if shape is None else shape
+    try:
+        extents: Any = [int(one) for one in shape]
+    except TypeError:
+        return 1
+    return math.prod(extents)
+
+
+def another(sample: Any) -> Any:
+    """Return a sample like this with arrays of its own: what makes a batch may write to them."""
+    if type(sample) is dict:
+        return {name: another(value) for name, value in sample.items()}
+    if type(sample) in (list, tuple):
+        return type(sample)(map(another, sample))
+    return sample.copy() if type(sample).__module__ == "numpy" else copy.copy(sample)
+
+
+def form(sample: Any) -> Any:
+    """Return what samples of one form have in common: shapes, types, sizes of pictures."""
+    if isinstance(sample, dict):
+        return tuple((key, form(value)) for key, value in sample.items())
+    if isinstance(sample, (list, tuple)):
+        return tuple(map(form, sample))
+    shape = getattr(sample, "shape", None) or getattr(sample, "size", None)
+    return type(sample).__name__, str(getattr(sample, "dtype", "")), str(shape)
+
+
+def _chunks(dataset: Any, loader: Any) -> Iterator[Any]:
+    size = loader.batch_size
+    if size is None:
+        yield from dataset
+        return
+    rows = iter(dataset)
+    while True:
+        samples = list(itertools.islice(rows, size))
+        if not samples or (len(samples) < size and loader.drop_last):
+            return
+        yield samples
+
+
+def as_tensors(paddle: Any, batch: Any) -> Any:
+    """Return a collated batch with its arrays as tensors; text and the like stay.
+
+    As with Paddle's own readers a batch that is no list is handed out as it is.
+    """
+    import numpy
+
+    return _convert(paddle, numpy, batch)
+
+
+def _convert(paddle: Any, numpy: Any, value: Any) -> Any:
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        if getattr(value, "dtype", None) is not None and value.dtype.kind in "OUS":
+            return value
+        return paddle.to_tensor(value)
+    if isinstance(value, dict):
+        return {name: _convert(paddle, numpy, one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_convert(paddle, numpy, one) for one in value]
+    return value
