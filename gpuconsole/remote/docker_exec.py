@@ -15,6 +15,7 @@ import docker
 
 from gpuconsole.core.engines.processes import Said
 from gpuconsole.errors import ConsoleError, EngineError
+from gpuconsole.remote.docker.exec_guard import MARK, ExecGuard
 from gpuconsole.remote.docker.exec_start import Made, started
 from gpuconsole.remote.docker.logs import HEADER
 from gpuconsole.remote.docker.thread_pool import DockerCalls
@@ -36,19 +37,26 @@ def made(
     terminal: bool,
     typing: bool,
     user: str,
+    mark: str,
 ) -> Made:
-    """Make a command ready; nothing runs yet."""
+    """Make a command ready, with a mark in its environment; nothing runs yet."""
     found = client.exec_create(
-        container, list(words), stdin=typing, tty=terminal, user=user, detach_keys=LEAVE
-    )
+        container, list(words), stdin=typing, tty=terminal, user=user, detach_keys=LEAVE,
+        environment={MARK: mark},
+    )  # fmt: skip
     return Made(str(found["Id"]), str(client.api_version))
 
 
 class DockerCommand:
     """A command in a container. Implements `core.engines.host_containers.Command`."""
 
-    def __init__(self, calls: DockerCalls, made: Made, *, terminal: bool) -> None:
+    def __init__(
+        self, calls: DockerCalls, made: Made, guard: ExecGuard, *, terminal: bool, watched: bool
+    ) -> None:
+        """`watched` has the guard begin with the command, else only when it is to be ended."""
         self._calls = calls
+        self._guard, self._watched = guard, watched
+        self._over = True
         self._made = made
         self._terminal = terminal
         self._doing = f"running a command ({made.id[:12]})"
@@ -59,6 +67,9 @@ class DockerCommand:
 
     async def start(self, size: tuple[int, int] | None = None) -> None:
         """Begin; with a terminal, of so many columns and rows."""
+        if self._watched:
+            await self._guard.watch()
+        self._over = False
         self._reader, self._writer = await started(
             self._calls, self._doing, self._made, tty=self._terminal, size=size
         )
@@ -112,12 +123,19 @@ class DockerCommand:
         for _ in range(_SETTLE_TRIES):
             code = await self._calls.run(self._doing, _code, self._made.id)
             if code is not None:
-                return code
+                break
             await asyncio.sleep(_SETTLE_S)
-        return None
+        self._over = True
+        return code
+
+    async def leave(self) -> None:
+        """Let it run on once it is closed."""
+        self._over = True
 
     async def close(self) -> None:
-        """Leave it. Docker ends no command because its terminal went away."""
+        """End the connection, and a command that still runs and is not to run on."""
+        await (self._guard.leave() if self._over else self._guard.end())
+        self._over = True
         if self._writer is not None:
             self._writer.close()
             with contextlib.suppress(OSError):

@@ -103,6 +103,7 @@ class SimulatedForeign:
         terminal: bool,
         typing: bool,
         user: str = "",
+        watched: bool = True,
     ) -> SimulatedCommand:
         """Make a command ready of which nothing is run."""
         self._find(container)
@@ -217,6 +218,9 @@ class SimulatedCommand:
     async def exit_code(self) -> int | None:
         """Return what `exit` said."""
         return self._code
+
+    async def leave(self) -> None:
+        """Nothing runs that could run on."""
 
     async def close(self) -> None:
         """Nothing is held."""

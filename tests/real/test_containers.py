@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,6 +184,52 @@ def test_keys_leave_a_command_that_runs_on(site: Site) -> None:
     assert b"sleep 598" in processes(site)
 
 
+STUBBORN = """
+trap 'echo hung up' HUP
+nohup sleep 597 >/dev/null &
+echo ready
+while :; do sleep 596; done
+"""
+"""Handles SIGHUP and runs on; what it began under nohup ignores it."""
+
+
+def test_a_console_that_is_killed_ends_its_command_and_what_that_began(site: Site) -> None:
+    site.begin("theirs", "sleep", "600")
+    words = ("exec", f"{site.host.name}:theirs", "-it", "--", "sh", "-c", STUBBORN)
+    with Teletype(site.desk.command(*words), os.environ) as terminal:
+        terminal.shows("ready")
+        wait_until(lambda: b"sleep 596" in processes(site), what="the command")
+        terminal.process.kill()
+        wait_until(lambda: b"sleep 596" not in processes(site), what="its end")
+    # As a terminal's end does: what was begun under nohup is meant to run on.
+    rows = sorted(row.split() for row in processes(site).decode().splitlines())
+    assert rows == [["sleep", "597"], ["sleep", "600"]]
+
+
+def test_a_command_without_a_terminal_ends_with_the_one_that_ran_it(site: Site) -> None:
+    site.begin("theirs", "sleep", "600")
+    command = site.desk.command("exec", f"{site.host.name}:theirs", "--", "sleep", "595")
+    running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    wait_until(lambda: b"sleep 595" in processes(site), what="the command")
+    running.send_signal(signal.SIGINT)
+    running.wait(PATIENCE_S)
+    wait_until(lambda: b"sleep 595" not in processes(site), what="its end")
+    assert [act["detail"].partition(": ")[2] for act in site.acts()] == [
+        "sleep 595: ended, as its terminal was closed",
+        "sleep 595",
+    ]
+
+
+def test_what_a_command_that_ended_well_began_runs_on(site: Site) -> None:
+    site.begin("theirs", "sleep", "600")
+    where = f"{site.host.name}:theirs"
+    done = site.run("exec", where, "--", "sh", "-c", "sleep 594 >/dev/null 2>&1 & echo begun")
+    assert (done.returncode, done.stdout) == (0, b"begun\n")
+    asked = site.run("exec", where, "--", "sh", "-c", "echo $GPUCONSOLE_EXEC")
+    assert len(asked.stdout.strip()) == 32
+    assert b"sleep 594" in processes(site)
+
+
 def processes(site: Site) -> bytes:
     """Return the command lines in the container."""
     found = site.docker.top("theirs")["Processes"] or []
@@ -245,4 +292,6 @@ def test_a_host_that_goes_while_a_command_runs_gives_the_terminal_back(site: Sit
         assert terminal.ended() == 3
         assert terminal.unrestored() == {}
         assert site.host.name in terminal.text.rpartition("in 42")[2]
+    # The engine is still there, and has ended it.
+    wait_until(lambda: processes(site).split() == [b"sleep", b"600"], what="the end of the shell")
     site.host.start_sshd()

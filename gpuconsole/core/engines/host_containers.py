@@ -111,6 +111,10 @@ class Command(Process, Protocol):
         """Begin; with a terminal, of so many columns and rows."""
         ...
 
+    async def leave(self) -> None:
+        """Let it run on once it is closed, which ends it otherwise."""
+        ...
+
 
 class ContainerAccess(Protocol):
     """The containers of one host. Every method may raise UnreachableError or EngineError."""
@@ -136,10 +140,12 @@ class ContainerAccess(Protocol):
         terminal: bool,
         typing: bool,
         user: str = "",
+        watched: bool = True,
     ) -> Command:
         """Make a command ready in a running container; nothing runs before it is started.
 
-        `typing` says whether it gets input, `user` as whom it runs, else as the container's.
+        `typing` says whether it gets input, `user` as whom it runs, else as the container's. A
+        command that is `watched` is ended when the connection to it breaks.
         """
         ...
 

@@ -50,5 +50,5 @@ class Process(Protocol):
         ...
 
     async def close(self) -> None:
-        """Leave it. What becomes of the process is its engine's matter."""
+        """End the conversation. What becomes of the process is for who made it to say."""
         ...

@@ -13,6 +13,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.remote.docker import logs
+from gpuconsole.remote.docker.exec_guard import ExecGuard, new_mark
 from gpuconsole.remote.docker.marker_containers import is_lease
 from gpuconsole.remote.docker.thread_pool import DockerCalls
 from gpuconsole.remote.docker_exec import DockerCommand, made
@@ -60,8 +61,10 @@ class DockerContainers:
         terminal: bool,
         typing: bool,
         user: str = "",
+        watched: bool = True,
     ) -> DockerCommand:
         """Make a command ready in a running container; nothing runs before it is started."""
+        mark = new_mark()
         started = await self._calls.run(
             f"making a command ready in {container[:12]}",
             made,
@@ -70,8 +73,10 @@ class DockerContainers:
             terminal,
             typing,
             user,
+            mark,
         )
-        return DockerCommand(self._calls, started, terminal=terminal)
+        guard = ExecGuard(self._calls, container, user, mark)
+        return DockerCommand(self._calls, started, guard, terminal=terminal, watched=watched)
 
 
 def _list(client: docker.APIClient, host: str, stopped: bool) -> Listed:

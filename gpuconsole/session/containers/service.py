@@ -12,7 +12,8 @@ import contextlib
 import os
 import platform
 import shlex
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.engines.host_containers import (
@@ -26,7 +27,7 @@ from gpuconsole.core.engines.host_containers import (
     joined,
     split_reference,
 )
-from gpuconsole.core.engines.processes import Process, Ran
+from gpuconsole.core.engines.processes import Ran, Said
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
@@ -129,11 +130,12 @@ class Containers:
         typing: bool,
         user: str = "",
         size: tuple[int, int] | None = None,
-    ) -> Process:
+    ) -> Command:
         """Run a command in a running container, as the engine's exec does, and return it.
 
-        It is recorded first. ReadOnlyError in a read-only session; RefusedError where the container
-        does not run; what the engine refuses is recorded too. `words` go to no shell.
+        Closing it ends it, unless it was left before, and so does a broken connection. It is
+        recorded first. ReadOnlyError in a read-only session; RefusedError where the container does
+        not run; what the engine refuses is recorded too. `words` go to no shell.
         """
         self._context.require_writable("Running a command in a container")
         detail = shlex.join(words) + (f" (as {user})" if user else "")
@@ -150,7 +152,8 @@ class Containers:
             if isinstance(error, ConsoleError):
                 self._record(container, detail, error.message)
             raise
-        return command
+        ended = partial(self._record, container, f"{detail}: ended, as its terminal was closed")
+        return RunningCommand(command, ended)
 
     async def run_to_end(self, reference: str, words: Sequence[str], user: str = "") -> Ran:
         """Run a command without terminal and input in the container `HOST:CONTAINER`; return what
@@ -220,6 +223,56 @@ class Containers:
                 what, why,
             )
         )  # fmt: skip
+
+
+class RunningCommand:
+    """A started command. Implements `core.engines.host_containers.Command`."""
+
+    def __init__(self, command: Command, ended: Callable[[], None]) -> None:
+        """`ended` is called where the command is closed while it runs, which ends it."""
+        self._command = command
+        self._ended = ended
+        self._over = False
+
+    async def start(self, size: tuple[int, int] | None = None) -> None:
+        """Begin; with a terminal, of so many columns and rows."""
+        await self._command.start(size)
+
+    async def read(self) -> Said | None:
+        """Return what it says next; None once it has ended."""
+        return await self._command.read()
+
+    async def write(self, data: bytes) -> None:
+        """Send it input."""
+        await self._command.write(data)
+
+    async def write_eof(self) -> None:
+        """Say that there is no more input."""
+        await self._command.write_eof()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Tell its terminal a new size, in cells."""
+        await self._command.resize(columns, rows)
+
+    async def exit_code(self) -> int | None:
+        """Return how it ended; None where it goes on without an output."""
+        code = await self._command.exit_code()
+        self._over = True
+        return code
+
+    async def leave(self) -> None:
+        """Let it run on once it is closed."""
+        self._over = True
+        await self._command.leave()
+
+    async def close(self) -> None:
+        """Close it: a command that runs and was not left is ended, which is recorded."""
+        over, self._over = self._over, True
+        try:
+            if not over:
+                self._ended()
+        finally:
+            await self._command.close()
 
 
 def _access(engine: Engine, host: str) -> ContainerAccess:

@@ -100,7 +100,7 @@ async def _run(
     access: ContainerAccess, container: str, words: Sequence[str]
 ) -> tuple[int | None, str]:
     """Run a command in a container to its end; return its exit code, and what it wrote."""
-    process = await access.command(container, words, terminal=False, typing=False)
+    process = await access.command(container, words, terminal=False, typing=False, watched=False)
     said = bytearray()
     try:
         await process.start()

@@ -34,6 +34,7 @@ async def run(session: Session, container: HostContainer, *words: str, **more: A
     said = b""
     while (piece := await process.read()) is not None:
         said += piece.data
+    await process.exit_code()
     await process.close()
     return said
 
@@ -77,6 +78,21 @@ async def test_a_command_is_recorded_before_it_runs(
     (act,) = await session.audit()
     assert act.subject == container.key
     assert act.detail == f"{container.id[:12]}: rm 'a b' (as root)"
+
+
+async def test_that_a_closed_terminal_has_ended_a_command_is_recorded(session: Session) -> None:
+    container = await running(session)
+    shell = await session.containers.run(container, ("sh",), terminal=True, typing=True)
+    await shell.close()
+    left = await session.containers.run(container, ("bash",), terminal=True, typing=True)
+    await left.leave()
+    await left.close()
+    short = container.id[:12]
+    assert [act.detail for act in await session.audit()] == [
+        f"{short}: bash",
+        f"{short}: sh: ended, as its terminal was closed",
+        f"{short}: sh",
+    ]
 
 
 async def test_what_cannot_be_recorded_does_not_run(

@@ -37,9 +37,10 @@ def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
     """Run a command in a running container of any host.
 
     Its words stand after `--` and go to no shell; without any, `sh` is run on your terminal. With a
-    terminal every key goes to the command, Ctrl-C too; Ctrl-P Ctrl-Q leaves it running. Without one
-    its output and errors stay apart. Its exit code is handed on. Every command is recorded:
-    `gpuconsole audit`. With --json the document has the exit code and both outputs.
+    terminal every key goes to the command, Ctrl-C too; Ctrl-P Ctrl-Q leaves it running, and a
+    terminal that is closed ends it. Without one its output and errors stay apart. Its exit code is
+    handed on. Every command is recorded: `gpuconsole audit`. With --json the document has the exit
+    code and both outputs.
     """
     from gpuconsole.local_terminal import Ends, converse
 
@@ -65,7 +66,10 @@ def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
         )  # fmt: skip
         try:
             left = await converse(process, terminal=terminal, typing=interactive, ends=ends)
-            return None if left else await process.exit_code()
+            if left:
+                await process.leave()
+                return None
+            return await process.exit_code()
         finally:
             await process.close()
 

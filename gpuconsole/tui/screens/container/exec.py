@@ -40,6 +40,8 @@ async def _on_terminal(
         try:
             said = screen.ink.say("Ctrl-P Ctrl-Q leaves it running.")
             left = await lend(screen.app, process, f"{shlex.join(words)}: {container.key}. {said}")
+            if left:
+                await process.leave()
             code = None if left else await process.exit_code()
         finally:
             await process.close()
