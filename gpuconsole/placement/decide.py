@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.services import SERVICE
 from gpuconsole.placement.engine import queue_pass
 from gpuconsole.placement.engine.board import Board, Cell
 from gpuconsole.placement.engine.eligibility import Survey, survey
@@ -146,6 +147,9 @@ def _decision(
 
 def _choices(job_profile: Profile, board: Board) -> list[Pick]:
     count = job_profile.request.devices
+    if job_profile.request.task.kind == SERVICE:
+        only = pick(job_profile, board)
+        return [] if only is None else [only]
     if count > 1:
         choices = best_linked(job_profile, board, count, MAX_CANDIDATES)
     else:

@@ -610,3 +610,38 @@ def test_without_mixed_precision_devices_are_ranked_by_single_precision() -> Non
         return decision.chosen.devices[0].uuid
 
     assert [chosen(allowed) for allowed in (None, True, False)] == ["a100", "a100", "rtx"]
+
+
+def replica(job: str) -> Request:
+    """Return a replica of ann's service; both of its hosts' devices would do."""
+    wanted = wants(job=job, name=f"ocr[{job}]", kind="service", sweep="ocr")
+    return replace(wanted, user="ann")
+
+
+def test_replicas_of_a_service_go_to_different_hosts_where_these_will_do() -> None:
+    """By the score alone both go to the first host: whole hosts are kept for large jobs."""
+    hosts = (up("a", card("a0"), card("a1"), card("a2")), up("b", card("b0", memory_used_mib=9000)))
+    two, three = plan([replica("1"), replica("2")], fleet(*hosts), {}, Policy(), NOW), replica("3")
+    chosen = [each.chosen for each in two]
+    assert [each and each.places[0].host for each in chosen] == ["a", "b"]
+    assert chosen[1] is not None
+    assert "Other replicas are on a." in chosen[1].reasons
+    # Others of her jobs, and services of others, do not count.
+    for other in (replace(replica("2"), user="eve"), replace(wants(job="2"), user="ann")):
+        (_, found) = plan([replica("1"), other], fleet(*hosts), {}, Policy(), NOW)
+        assert found.chosen is not None
+        assert found.chosen.places[0].host == "a"
+    # Where no other host will do, one host has both, and the reasons say so.
+    running = {
+        uuid: Holder(job, "ocr", "ann", NOW, None, sweep="ocr")
+        for uuid, job in (("a0", "1"), ("b0", "2"))
+    }
+    for decision in (
+        decide(three, fleet(*hosts), running, Policy(), NOW),
+        plan([three], fleet(*hosts), running, Policy(), NOW)[0],
+    ):
+        assert decision.chosen is not None
+        assert decision.chosen.places[0].host == "a"
+        assert any(
+            "Another replica of its service is on a, too" in r for r in decision.chosen.reasons
+        )

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from gpuconsole.core.catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Host
-from gpuconsole.placement.engine.board import Board, Kind
+from gpuconsole.placement.engine.board import Board, Kind, Site
 from gpuconsole.placement.model import FREE, Policy, Request, Rules, Shun
 from gpuconsole.preflight.roofline import Work, roofline
 
@@ -62,6 +62,8 @@ class Profile:
     """Kinds of device that could do."""
     least: int = 1
     """Devices that it takes of a host at least."""
+    apart: bool = False
+    """Whether hosts with another replica of its service are passed over."""
     scorers: dict[int, Scorer] = field(default_factory=dict, repr=False, compare=False)
     """By the number of devices, once asked for."""
     _shape: tuple[object, ...] | None = field(default=None, repr=False, compare=False)
@@ -80,12 +82,23 @@ class Profile:
         """Whether hosts must be asked one by one."""
         task = self.request.task
         unruled = self.rules is FREE and not self.policy.host_per_user
-        return bool(task.labels or task.anti_labels or self.request.shunned) or not unruled
+        asked = task.labels or task.anti_labels or self.request.shunned or self.apart
+        return bool(asked) or not unruled
 
     def shun(self, host: str) -> Shun | None:
         """Return why the job does not go to a host now, where it does not."""
         shunned = self.request.shunned.get(host) if self.request.shunned else None
         return shunned if shunned is not None and self.now < shunned.until else None
+
+    def has_replica(self, site: Site) -> bool:
+        """Tell whether another replica of the job's service holds a device of a host."""
+        request = self.request
+        own = (request.user, request.task.sweep)
+        return any(
+            holder is not None and (holder.user, holder.sweep) == own and holder.job != request.job
+            for cell in site.held
+            for holder in (cell.holder, cell.guest)
+        )
 
     def usable_mib(self, kind: int, spare_mib: float | None) -> float:
         """Return the memory a job may fill: within the threshold and beside what others hold."""

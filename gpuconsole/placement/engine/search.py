@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from gpuconsole.core.services import SERVICE
 from gpuconsole.placement.engine.board import Board, Cell, Shelf, Site, Spot
 from gpuconsole.placement.engine.expected_end import expected_end
 from gpuconsole.placement.engine.job_profile import PERMANENT, Profile, site_code
@@ -30,7 +31,17 @@ class Pick:
 
 
 def pick(profile: Profile, board: Board) -> Pick | None:
-    """Return the best place for a job now, or None."""
+    """Return the best place for a job now, or None. A replica of a service goes to a host without
+    another one where such a host will do."""
+    if profile.request.task.kind != SERVICE:
+        return _picked(profile, board)
+    profile.apart = True
+    choice = _picked(profile, board)
+    profile.apart = False
+    return _picked(profile, board) if choice is None else choice
+
+
+def _picked(profile: Profile, board: Board) -> Pick | None:
     count = profile.request.devices
     if count > 1:
         return _several(profile, board, count)
@@ -62,6 +73,8 @@ def host_code(profile: Profile, board: Board, site: Site, count: int) -> str:
         return "aside"
     if profile.home is not None and site.place != profile.home:
         return "quota"
+    if profile.apart and profile.has_replica(site):
+        return "replica"
     user = profile.request.user
     own = sum(len(c.spots) for c in site.held if c.holder is not None and c.holder.user == user)
     ruling = profile.rules.host(profile.request, site.host, own, count)

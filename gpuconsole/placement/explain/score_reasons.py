@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuconsole.core.fleet import Device
+from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import format_mib, format_step
 from gpuconsole.core.wording import msg
 from gpuconsole.placement.engine.board import Board, Cell, Site, Spot
@@ -25,6 +26,8 @@ def candidate(pick: Pick, profile: Profile, board: Board) -> Candidate:
         reasons += _terms(pick, profile, board)
     if len({id(cell.site) for cell, _ in pick.chosen}) > 1:
         reasons.insert(1, _gang_text(pick))
+    if apart := _replicas_text(pick, profile, board):
+        reasons.insert(1, apart)
     if profile.policy.note:
         reasons.insert(len(reasons) - 1, profile.policy.note)
     return Candidate(board.places(_by_site(pick)), pick.score, tuple(reasons), pick.shared)
@@ -93,6 +96,21 @@ def _shared_text(pick: Pick) -> str:
 def _gang_text(pick: Pick) -> str:
     hosts = [cell.site.host.name for cell, _ in pick.chosen]
     return msg("No host has enough devices free; it spreads over {hosts}.", hosts=", ".join(hosts))
+
+
+def _replicas_text(pick: Pick, profile: Profile, board: Board) -> str:
+    """Say of a replica where the others of its service are; "" where it is the only one."""
+    if profile.request.task.kind != SERVICE:
+        return ""
+    chosen = {cell.site.place: cell.site for cell, _ in pick.chosen}
+    here = [site.host.name for site in chosen.values() if profile.has_replica(site)]
+    if here:
+        return msg(
+            "Another replica of its service is on {hosts}, too: no other host will do now.",
+            hosts=", ".join(here),
+        )
+    others = [site.host.name for site in board.sites if profile.has_replica(site)]
+    return msg("Other replicas are on {hosts}.", hosts=", ".join(others)) if others else ""
 
 
 def _sentences(pick: Pick, profile: Profile, scorer: Scorer) -> dict[str, str]:
