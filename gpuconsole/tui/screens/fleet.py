@@ -197,8 +197,8 @@ class FleetScreen(ConsoleScreen):
         absent = {"open"} if host is None else set()
         if device is None or not device.processes:
             absent.add("signal")
-        order = ("open", "filter", "where", "signal", "containers", "metric", "faults", "looser",
-                 "inspector", "order", "submit", "session")  # fmt: skip
+        order = ("open", "filter", "where", "signal", "containers", "session", "metric", "faults",
+                 "looser", "inspector", "order", "submit")  # fmt: skip
         return [keys[name] for name in order if name in keys and name not in absent]
 
     def action_copy(self) -> None:
