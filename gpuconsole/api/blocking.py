@@ -420,13 +420,15 @@ class BlockingSession:
         """
         return self._each(self._lab.logs(reference, follow=follow, rank=rank))
 
-    def curves(self, reference: str, attempt: int | None = None) -> Curves:
-        """Return what a job's log tells of its training: loss, accuracy, step time and others over
-        its steps, as far as the log is copied; of the latest attempt where none is named.
+    def curves(self, reference: str, attempt: int | None = None, rank: int = 0) -> Curves:
+        """Return what a job tells of its training: loss, accuracy, step time and others over its
+        steps, as far as its log is copied; of the latest attempt where none is named.
 
-        Of a job over several hosts the log of rank 0 is read. UsageError when the log cannot be.
+        To what the log says come the scalars that the script left in its results with VisualDL's
+        LogWriter, where its host can be asked. Of a job over several hosts `rank` is that of a
+        host. UsageError when the log cannot be read, or where there is no such rank.
         """
-        return self._call(self._lab.curves(reference, attempt))
+        return self._call(self._lab.curves(reference, attempt, rank))
 
     def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
         """Return jobs side by side: parameters, curves, peak memory. A reference may be a sweep."""

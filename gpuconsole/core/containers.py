@@ -349,6 +349,11 @@ class Engine(Protocol):
         """Give the job's results folder as a tar stream; RefusedError when it is gone."""
         ...
 
+    def records(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give VisualDL's record files among the job's results as a tar stream; nothing where there
+        are none. RefusedError when the results are gone."""
+        ...
+
     def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar stream; nothing where it has none, RefusedError where
         a script has put something else in its place."""

@@ -30,7 +30,7 @@ from gpuconsole.core.engines.processes import Ran
 from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT
 from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
-from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.lab_service.audit import Act
@@ -38,8 +38,9 @@ from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Compared, Curves, compared
+from gpuconsole.core.training.visualdl import with_records
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import UsageError
+from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.session.aio import cancel_all
@@ -70,6 +71,7 @@ from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.interactive.shells import Shells
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.noted import warning_line
+from gpuconsole.session.logs.records import Records, TrainingRecords
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.logs.training import TrainingLogs
 from gpuconsole.session.logs.updates import Update, updates
@@ -198,6 +200,7 @@ class Session:
         self._training = TrainingLogs(
             lambda: self.settings.metrics.patterns, writable=not context.read_only
         )
+        self._records = TrainingRecords(self._clock.now, writable=not context.read_only)
         self._tasks: list[asyncio.Task[None]] = []
         self._dispatching = False
 
@@ -487,27 +490,49 @@ class Session:
         path = self.log_path(job_id, rank=rank)
         return self._as_it_is(job_id).state.ended and not is_being_copied(path)
 
-    async def curves(self, reference: str, attempt: int | None = None) -> Curves:
-        """Return what a job's log tells of its training: loss, accuracy, step time and others over
-        its steps, as far as the log is copied; of the latest attempt where none is named.
+    async def curves(
+        self, reference: str, attempt: int | None = None, rank: int = 0, *, ask: bool = False
+    ) -> Curves:
+        """Return what a job tells of its training: loss, accuracy, step time and others over its
+        steps, as far as its log is copied; of the latest attempt where none is named.
 
-        Of a job over several hosts the log of rank 0 is read. UsageError when the log cannot be.
+        To what the log says come the scalars that the script left in its results with VisualDL's
+        LogWriter, where its host can be asked; `ask` waits until that has come into sight. Of a job
+        over several hosts `rank` is that of a host. UsageError when the log cannot be read, or
+        where there is no such rank.
         """
-        job = self.job(reference)
+        job = await self._reached(reference) if ask else self.job(reference)
+        job = commands.require_rank(job, rank)
         number = attempt or (job.attempt.number if job.attempt else 0)
         if not number:
             return Curves()
-        await self._log_copied(job, number)
-        path = self.log_path(job.id, number)
+        await self._log_copied(job, number, rank)
+        path = self.log_path(job.id, number, rank=rank)
         latest = job.attempt is not None and number == job.attempt.number
         whole = (not latest or job.state.ended) and not is_being_copied(path)
         try:
-            return await self._training.curves(job.id, number, path, whole=whole)
+            found = await self._training.curves(job.id, number, path, whole=whole, rank=rank)
+            if not latest:
+                return found
+            records = await self._records_of(job, rank)
+            return with_records(found, await self._records.curves(job, path, records))
         except OSError as error:
             words = msg("{path} cannot be read ({why}).", path=path, why=error.strerror)
             raise UsageError("Log cannot be read", words, "") from None
 
-    async def _log_copied(self, job: Job, attempt: int) -> None:
+    async def _records_of(self, job: Job, rank: int) -> Records | None:
+        """Return what gives the record files of a job; None where its host is not in sight."""
+        attempt = job.attempt
+        host = attempt.parts[rank].host if attempt is not None else ""
+        seen = self.hosts.snapshot().host(host) if host else None
+        if seen is None or seen.state is not HostState.UP:
+            return None
+        try:
+            return (await self.hosts.engine(host)).records
+        except ConsoleError:
+            return None
+
+    async def _log_copied(self, job: Job, attempt: int, rank: int = 0) -> None:
         """Have a log here as far as there is one; the dispatcher copies it where the queue is."""
 
     async def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:

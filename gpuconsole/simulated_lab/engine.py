@@ -280,6 +280,11 @@ class SimulatedEngine:
         """Give the job's results folder as a tar stream."""
         yield self._ran(job_id).results(self._host.time.now())
 
+    async def records(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give VisualDL's record files as a tar stream: simulated jobs write none."""
+        self._ran(job_id)
+        yield _EMPTY_TAR
+
     async def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar stream, which is simply empty."""
         self._ran(job_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import csv
 import io
 import subprocess
@@ -54,6 +56,23 @@ for step in range(1, 10_000):
     print(f"step {step} loss: {float(loss)}", flush=True)
     time.sleep(0.2)
 """
+
+
+WRITES = """
+import base64, os, time
+
+folder = os.path.join(os.environ["GPUCONSOLE_RESULTS"], "vdl")
+os.makedirs(folder)
+data = base64.b64decode("DATA")
+with open(os.path.join(folder, "vdlrecords.1795845773.log"), "wb", buffering=0) as file:
+    file.write(data[:500])
+    print("half", flush=True)
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.1)
+    file.write(data[500:])
+"""
+"""Writes the file that VisualDL's LogWriter wrote, as that does: bit by bit."""
+RECORDS = Path(__file__).parent.parent / "core" / "training" / "visualdl-2.5.3.vdlrecords"
 
 
 def desk_of(lab: Lab, folder: Path) -> Desk:
@@ -116,3 +135,35 @@ async def test_a_rule_ends_a_job_whose_loss_is_no_number(docker_lab: Lab, tmp_pa
         found = await session.curves(job.id)
         first = found.curves["loss"].no_number
         assert first is not None
+
+
+async def test_scalars_of_visualdl_are_plotted_while_the_job_runs_and_kept_after_it(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    desk = desk_of(docker_lab, tmp_path)
+    script = WRITES.replace("DATA", base64.b64encode(RECORDS.read_bytes()).decode())
+    async with desk.session() as session:
+        await seen(session)
+        job = await session.queue.submit(desk.task(script, "vdl"), force=True)
+        await job_is(session, job, JobState.RUNNING)
+
+        async def count() -> int:
+            loss = (await session.curves(job.id)).curves.get("loss")
+            return 0 if loss is None else loss.count
+
+        while not await count():
+            assert not session.job(job.id).state.ended
+            await asyncio.sleep(0.5)
+        assert 0 < await count() < 41
+        attempt = session.job(job.id).attempt
+        assert attempt is not None
+        where = f"{attempt.host}:{attempt.container_name}"
+        await session.run_in_container(where, ("touch", "/results/vdl/go"))
+        await job_is(session, job, JobState.SUCCEEDED)
+        assert await count() == 41
+        (compared,) = await session.compare([job.id])
+        assert compared.curves.curves["val_acc"].best is not None
+    # The log says nothing, so that the command asks the host without being told to.
+    rows = list(csv.DictReader(io.StringIO(printed(desk, "curves", job.id, "--csv", "-"))))
+    assert len([row for row in rows if row["metric"] == "loss"]) == 41
+    assert "val_acc" in printed(desk, "curves", job.id)

@@ -271,6 +271,10 @@ class DockerEngine:
         """Give the job's results folder as a tar stream."""
         return self._folders.results(job_id)
 
+    def records(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give VisualDL's record files among the job's results as a tar stream."""
+        return self._folders.records(job_id)
+
     def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar stream; nothing where it has none."""
         return self._folders.checkpoint(job_id, adopt=True)

@@ -300,6 +300,13 @@ class SlurmEngine:
             async for chunk in folders.results(job_id):
                 yield chunk
 
+    async def records(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give VisualDL's record files among the job's results as a tar stream."""
+        folders = await self._job_folders()
+        async with self._transfers:
+            async for chunk in folders.records(job_id):
+                yield chunk
+
     async def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar stream; nothing where it has none."""
         folders = await self._job_folders()

@@ -122,6 +122,13 @@ case $(tar --version 2>/dev/null) in
 esac
 """
 """GNU tar ends with 1 where a file grew while it was read, as a running job's log does."""
+_RECORDS = """
+cd -P -- "$base" && enter "$job" || exit
+find . -type f -name '*vdlrecords*' -size -16385k -exec tar -cf - -- {} +
+[ $? -le 1 ]
+"""
+"""The names come from find and begin with `./`; many would make several archives, of which the
+first is read."""
 _LIST = """
 cd -P -- "$base" 2>/dev/null && is_there "$job" || exit 4
 (enter "$job") || exit
@@ -189,6 +196,15 @@ class JobFolders:
         async for chunk in self._packed(name):
             yield chunk
 
+    async def records(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give VisualDL's record files among the results as a tar; nothing where there are none.
+        RefusedError when the results are gone."""
+        name = await self._opened(_RESULTS, job_id)
+        if not name:
+            raise self._gone(job_id)
+        async for chunk in self._packed(name, _RECORDS):
+            yield chunk
+
     async def checkpoint(self, job_id: str, *, adopt: bool) -> AsyncIterator[bytes]:
         """Give the checkpoint as a tar; nothing when there is none. `adopt` takes one over that an
         earlier version keeps in the results. RefusedError when it is a link."""
@@ -238,8 +254,8 @@ class JobFolders:
             return ""
         return self._lines(done, 1, f"looking for the results of {job_id}", job_id)[0]
 
-    def _packed(self, name: str) -> AsyncIterator[bytes]:
-        return self._link.stream(["sh", "-c", _COMMON + _PACK, "gpuconsole", self._base, name])
+    def _packed(self, name: str, script: str = _PACK) -> AsyncIterator[bytes]:
+        return self._link.stream(["sh", "-c", _COMMON + script, "gpuconsole", self._base, name])
 
     async def _on(self, script: str, job_id: str, *words: str) -> Completed:
         for name in filter(None, (job_id, *(words if script is _TIDY else ()))):

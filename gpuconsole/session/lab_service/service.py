@@ -345,12 +345,14 @@ class LabService:
         return job.attempt.number > attempt
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
-        what = "checkpoint" if request.query.get("what") == "checkpoint" else "results"
+        wanted = request.query.get("what", "")
+        what = wanted if wanted in ("checkpoint", "records") else "results"
         job, host = self._own_job(request, what), request.query.get("host", "")
         _require_host(job, host)
         async with self._reads.turn(_caller(request).uid, host):
             engine = await self._session.hosts.engine(host)
-            chunks = engine.checkpoint(job.id) if what == "checkpoint" else engine.results(job.id)
+            give = {"checkpoint": engine.checkpoint, "records": engine.records}
+            chunks = give.get(what, engine.results)(job.id)
             return await _sent_on(request, chunks)
 
     async def _files(self, request: web.Request) -> web.Response:

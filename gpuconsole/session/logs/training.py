@@ -93,6 +93,7 @@ class _Key(NamedTuple):
 
     job: str
     attempt: int
+    rank: int
 
 
 class TrainingLogs:
@@ -107,7 +108,9 @@ class TrainingLogs:
         self._turn = asyncio.Lock()
         """Only one log is read at a time: it is work for the processor."""
 
-    async def curves(self, job_id: str, attempt: int, path: Path, *, whole: bool) -> Curves:
+    async def curves(
+        self, job_id: str, attempt: int, path: Path, *, whole: bool, rank: int = 0
+    ) -> Curves:
         """Return the curves of an attempt, read from its log as far as it is copied; `whole` says
         that nothing is added to it any more. OSError when it cannot be read."""
         async with self._turn:
@@ -115,7 +118,7 @@ class TrainingLogs:
                 kept = await asyncio.to_thread(self._kept, path)
                 if kept is not None:
                     return kept
-            log = self._log(_Key(job_id, attempt), path)
+            log = self._log(_Key(job_id, attempt, rank), path)
             while await asyncio.to_thread(log.read_on):
                 pass
             if whole:

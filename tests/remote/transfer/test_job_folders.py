@@ -38,7 +38,8 @@ def base(home: Path) -> Path:
 
 async def packed(folders: JobFolders, kind: str, *, adopt: bool = True) -> dict[str, str]:
     """Return what a stream holds: the content of files, where links lead."""
-    stream = folders.results(JOB) if kind == "results" else folders.checkpoint(JOB, adopt=adopt)
+    ways = {"results": folders.results, "records": folders.records}
+    stream = ways[kind](JOB) if kind in ways else folders.checkpoint(JOB, adopt=adopt)
     content = b"".join([chunk async for chunk in stream])
     if not content:
         return {}
@@ -217,3 +218,23 @@ async def test_names_that_lead_elsewhere_are_refused(folders: JobFolders, name: 
         await folders.prepare(name, checkpoint=True)
     with pytest.raises(UsageError, match="Not a job id"):
         await folders.tidy([name], frozenset())
+
+
+async def test_of_the_records_only_small_files_of_that_name_are_given(
+    home: Path, folders: JobFolders
+) -> None:
+    results = Path((await folders.prepare(JOB, checkpoint=False)).results_dir)
+    assert await packed(folders, "records") == {}
+    (results / "vdl").mkdir()
+    (results / "vdl" / "vdlrecords.1.log").write_text("scalars")
+    (results / "vdl" / "vdlrecords.2.log\n..").write_text("odd name")
+    (results / "other.log").write_text("none of them")
+    (results / "vdlrecords.3.log").symlink_to(home / ".ssh" / "id")
+    with (results / "vdlrecords.4.log").open("wb") as file:
+        file.truncate(17 * 2**20)
+    assert await packed(folders, "records") == {
+        "./vdl/vdlrecords.1.log": "scalars", "./vdl/vdlrecords.2.log\n..": "odd name",
+    }  # fmt: skip
+    results.rename(results.with_name("elsewhere"))
+    with pytest.raises(RefusedError):
+        await packed(folders, "records")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,20 +33,42 @@ if TYPE_CHECKING:
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="Of this attempt; else the latest."
 )
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Of this host of a gang; 0 is the first.",
+)
+@click.option(
+    "--visualdl",
+    is_flag=True,
+    help="Ask its host for VisualDL's scalars too; asked anyway where the log reports nothing.",
+)
 @csv_option
 @common
-def curves(job: str, metrics: tuple[str, ...], attempt: int | None, csv_file: Path | None) -> int:
-    """Plot loss, accuracy and step time of a job, read from its log.
+def curves(
+    job: str,
+    metrics: tuple[str, ...],
+    attempt: int | None,
+    rank: int,
+    visualdl: bool,
+    csv_file: Path | None,
+) -> int:
+    """Plot loss, accuracy and step time of a job, read from its log or from VisualDL's scalars.
 
     Plain prints are read (`epoch 3 step 20 loss: 0.12`), and what Model.fit, PaddleClas,
-    PaddleDetection, PaddleSeg, PaddleOCR, PaddleNLP and tqdm write. Of a job over several hosts the
-    log of rank 0 is read. Exit 1 where the log reports nothing.
+    PaddleDetection, PaddleSeg, PaddleOCR, PaddleNLP and tqdm write; and the scalars of VisualDL's
+    LogWriter below the job's results. Exit 1 where nothing is reported.
     """
 
-    async def work(session: Session) -> tuple[Job, Curves, bool]:
-        return session.job(job), await session.curves(job, attempt), session.simulated_jobs
+    async def work(session: Session, *, ask: bool) -> tuple[Job, Curves, bool]:
+        made = await session.curves(job, attempt, rank, ask=ask)
+        return session.job(job), made, session.simulated_jobs
 
-    found, made, simulated = drive(work, fleet=False)
+    found, made, simulated = drive(partial(work, ask=visualdl), fleet=visualdl)
+    if not made and not visualdl and found.attempt is not None:
+        found, made, simulated = drive(partial(work, ask=True))
     require_metrics(metrics, made.curves)
     if csv_file is not None:
         from gpuconsole.core.training.curves import Written, csv_text

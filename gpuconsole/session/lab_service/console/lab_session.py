@@ -170,9 +170,9 @@ class LabQueueSession(Session):
         async for line in super().logs(job.id, follow=follow, rank=rank):
             yield line
 
-    async def _log_copied(self, job: Job, attempt: int) -> None:
-        if not self._copies.is_followed(job.id, attempt, 0):
-            await self._copies.now(job.id, attempt, 0)
+    async def _log_copied(self, job: Job, attempt: int, rank: int = 0) -> None:
+        if not self._copies.is_followed(job.id, attempt, rank):
+            await self._copies.now(job.id, attempt, rank)
 
     def record_act(self, verb: str, subject: str, detail: str = "", refused: str = "") -> None:
         """The service has recorded it already, with the program that it was done through."""

@@ -237,6 +237,11 @@ class LabEngine:
         """Give the job's results folder as a tar."""
         return self._client.results(job_id, self._host, "results")
 
+    def records(self, job_id: str) -> AsyncIterator[bytes]:
+        """Give VisualDL's record files among the job's results as a tar."""
+        self._mirror.require_offer("records", "Reading VisualDL's scalars")
+        return self._client.results(job_id, self._host, "records")
+
     def checkpoint(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's checkpoint as a tar."""
         return self._client.results(job_id, self._host, "checkpoint")

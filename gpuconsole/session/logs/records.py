@@ -1,0 +1,121 @@
+"""VisualDL's record files of jobs: fetched from their results when somebody looks at the curves.
+
+A host is asked only while it is connected, of a running job every few seconds at most. The curves
+of a job that has ended lie beside its log as a small file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gpuconsole.core.jobs import Job
+from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.training.visualdl import curves_of
+from gpuconsole.core.trust import private
+from gpuconsole.errors import ConsoleError
+from gpuconsole.remote.transfer.record_files import record_files
+from gpuconsole.remote.transfer.stream_file import Feed
+from gpuconsole.waiting import within
+
+ASK_EVERY_S = 15.0
+"""How often the host of a running job is asked."""
+ANSWER_S = 60.0
+"""How long a host may take to send them."""
+MOST_LOGS = 64
+"""Logs whose curves are kept in memory."""
+_VERSION = 1
+
+
+class Records(Protocol):
+    """Gives the record files of a job as a tar."""
+
+    def __call__(self, job_id: str) -> AsyncIterator[bytes]:
+        """Stream them; RefusedError where the results are gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    curves: Curves
+    asked_at: float
+    whole: bool
+    """Whether the job had ended when they were asked for."""
+
+
+class TrainingRecords:
+    """The curves of jobs' record files."""
+
+    def __init__(self, now: Callable[[], float], *, writable: bool) -> None:
+        """Where not `writable` nothing is written beside logs."""
+        self._now = now
+        self._writable = writable
+        self._known: OrderedDict[Path, _Known] = OrderedDict()
+        """By the log that they belong to."""
+        self._turn = asyncio.Lock()
+        """Only one job's are read at a time: it is work for the processor."""
+
+    async def curves(self, job: Job, log: Path, records: Records | None) -> Curves:
+        """Return the curves of a job's record files, as they are kept or as its host gives them
+        now; `records` is None where the host cannot be asked. None of its failures is raised."""
+        async with self._turn:
+            known = self._known.get(log)
+            if known is None and (kept := await asyncio.to_thread(_kept, _beside(log))) is not None:
+                known = self._note(log, _Known(kept, self._now(), whole=True))
+            if records is None or not self._is_due(job, known):
+                return known.curves if known is not None else Curves()
+            try:
+                found = await within(ANSWER_S, Feed.through(records(job.id), record_files))
+                curves = await asyncio.to_thread(curves_of, found)
+            except (asyncio.TimeoutError, ConsoleError, OSError, EOFError):
+                # Out of sight, or its results are gone: what was read before stays.
+                curves = known.curves if known is not None else Curves()
+                self._note(log, _Known(curves, self._now(), whole=False))
+                return curves
+            self._note(log, _Known(curves, self._now(), whole=job.state.ended))
+            if job.state.ended and self._writable:
+                await asyncio.to_thread(_keep, _beside(log), curves)
+            return curves
+
+    def _is_due(self, job: Job, known: _Known | None) -> bool:
+        if known is None:
+            return True
+        if job.state.ended and known.whole:
+            return False
+        return self._now() - known.asked_at >= ASK_EVERY_S
+
+    def _note(self, log: Path, known: _Known) -> _Known:
+        self._known[log] = known
+        self._known.move_to_end(log)
+        while len(self._known) > MOST_LOGS:
+            self._known.popitem(last=False)
+        return known
+
+
+def _beside(log: Path) -> Path:
+    return log.with_suffix(".records.json")
+
+
+def _kept(path: Path) -> Curves | None:
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        return Curves.from_json(document["curves"]) if document["version"] == _VERSION else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _keep(path: Path, curves: Curves) -> None:
+    fresh = path.with_suffix(f".{os.getpid()}.new")
+    document = {"version": _VERSION, "curves": curves.as_json()}
+    # Where the log was never copied there is no folder, and a disk may be full: asked again then.
+    with contextlib.suppress(OSError):
+        with open(fresh, "w", encoding="utf-8", opener=private) as file:
+            json.dump(document, file, separators=(",", ":"), allow_nan=False)
+        os.replace(fresh, path)
