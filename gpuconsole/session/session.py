@@ -511,17 +511,17 @@ class Session:
         latest = job.attempt is not None and number == job.attempt.number
         whole = (not latest or job.state.ended) and not is_being_copied(path)
         try:
-            found = await self._training.curves(job.id, number, path, whole=whole, rank=rank)
+            curves = await self._training.curves(job.id, number, path, whole=whole, rank=rank)
             if not latest:
-                return found
+                return curves
             records = await self._records_of(job, rank)
-            return with_records(found, await self._records.curves(job, path, records))
+            return with_records(curves, await self._records.curves(job, path, records))
         except OSError as error:
             words = msg("{path} cannot be read ({why}).", path=path, why=error.strerror)
             raise UsageError("Log cannot be read", words, "") from None
 
     async def _records_of(self, job: Job, rank: int) -> Records | None:
-        """Return what gives the record files of a job; None where its host is not in sight."""
+        """Return a source of the record files of a job; None where its host is not in sight."""
         attempt = job.attempt
         host = attempt.parts[rank].host if attempt is not None else ""
         seen = self.hosts.snapshot().host(host) if host else None

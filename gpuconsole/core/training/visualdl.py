@@ -78,7 +78,7 @@ def curves_of(files: Mapping[str, bytes]) -> Curves:
     """Return the curves of a run's record files, by their paths, over its steps.
 
     Of several values at one step the last written counts. A folder is a run to VisualDL: a metric
-    that two of them have is told apart by the name of the second's folder.
+    that two of them have is distinguished by the name of the second's folder.
     """
     values: dict[str, dict[int, float]] = {}
     owners: dict[str, str] = {}
@@ -90,13 +90,13 @@ def curves_of(files: Mapping[str, bytes]) -> Curves:
                 name = metric_of(f"{folder.rpartition('/')[2]} {scalar.tag}")
             if name and (name in values or len(values) < MOST_CURVES):
                 values.setdefault(name, {})[scalar.step] = scalar.value
-    made = Curves()
-    made.axis = "step"
+    merged = Curves()
+    merged.axis = "step"
     for name, points in values.items():
-        curve = made.curves[name] = Curve(name)
+        curve = merged.curves[name] = Curve(name)
         for step in sorted(points):
             curve.add(Point(float(step), points[step]))
-    return made
+    return merged
 
 
 def with_records(log: Curves, records: Curves) -> Curves:
@@ -108,39 +108,43 @@ def with_records(log: Curves, records: Curves) -> Curves:
         return log
     if log.axis != "step" or not log:
         return records
-    made = Curves()
-    made.axis, made.at, made.epoch = log.axis, log.at, log.epoch
+    merged = Curves()
+    merged.axis, merged.at, merged.epoch = log.axis, log.at, log.epoch
     for curve in (*log.curves.values(), *records.curves.values()):
-        if len(made.curves) < MOST_CURVES:
-            made.curves.setdefault(curve.name, replace(curve))
-    return made
+        if len(merged.curves) < MOST_CURVES:
+            merged.curves.setdefault(curve.name, replace(curve))
+    return merged
 
 
 def _of_record(data: bytes) -> Iterator[Scalar]:
     for number, value in _fields(data):
-        if number == 1 and isinstance(value, bytes) and (found := _scalar(value)) is not None:
-            yield found
+        if (
+            number == 1
+            and isinstance(value, bytes)
+            and (scalar_bytes := _scalar(value)) is not None
+        ):
+            yield scalar_bytes
 
 
 def _scalar(data: bytes) -> Scalar | None:
     """Return the scalar that a `Value` is; None for another kind."""
-    step, tag, found = 0, b"", None
+    step, tag, scalar_bytes = 0, b"", None
     for number, value in _fields(data):
         if number == _ID and isinstance(value, int):
             step = value
         elif number == _TAG and isinstance(value, bytes):
             tag = value
         elif number == _VALUE and isinstance(value, bytes) and len(value) == _FLOAT.size:
-            found = value
+            scalar_bytes = value
         elif number == _TAG_VALUE and isinstance(value, bytes):
             own = dict(_fields(value))
             below, scalar = own.get(1, b""), own.get(2)
             if isinstance(scalar, bytes) and len(scalar) == _FLOAT.size:
-                found = scalar
+                scalar_bytes = scalar
                 tag += b"/" + below if isinstance(below, bytes) and below else b""
-    if found is None or not 0 <= step <= LAST_STEP:
+    if scalar_bytes is None or not 0 <= step <= LAST_STEP:
         return None
-    return Scalar(tag.decode("utf-8", "replace"), step, _FLOAT.unpack(found)[0])
+    return Scalar(tag.decode("utf-8", "replace"), step, _FLOAT.unpack(scalar_bytes)[0])
 
 
 def _fields(data: bytes) -> Iterator[Field]:

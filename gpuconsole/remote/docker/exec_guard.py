@@ -1,4 +1,4 @@
-"""Ends a command in a container whose console is gone: Docker itself lets it run on.
+"""Ends a command in a container that has lost its console: Docker itself lets it run on.
 
 A second exec beside the command waits for the end of its own input, which the engine closes when
 the connection breaks, and then ends what carries the command's mark (`inside/end.sh`). So it works
@@ -20,7 +20,7 @@ from gpuconsole.remote.inside import source
 from gpuconsole.waiting import within
 
 MARK = "GPUCONSOLE_EXEC"
-"""The environment variable of a command whose value only its guard knows."""
+"""The environment variable with the mark of a command."""
 GRACE_S = 5
 """Between SIGHUP and SIGKILL."""
 _LEAVE = b"leave\n"
@@ -44,10 +44,10 @@ class ExecGuard:
     async def watch(self) -> None:
         """Begin to watch: from now on a broken connection ends the command. Errors of the engine
         are raised; that the image has no `sh` is none."""
-        made = await self._calls.run(
+        exec_ = await self._calls.run(
             self._doing, _made, self._container, self._user, f"{MARK}={self._mark}"
         )
-        self._reader, self._writer = await started(self._calls, self._doing, made, tty=False)
+        self._reader, self._writer = await started(self._calls, self._doing, exec_, tty=False)
 
     async def leave(self) -> None:
         """Let the command run on."""
@@ -77,5 +77,5 @@ class ExecGuard:
 
 def _made(client: docker.APIClient, container: str, user: str, mark: str) -> Made:
     words = ["sh", "-c", source("end.sh"), "sh", mark, str(GRACE_S)]
-    found = client.exec_create(container, words, stdin=True, stdout=True, stderr=False, user=user)
-    return Made(str(found["Id"]), str(client.api_version))
+    answer = client.exec_create(container, words, stdin=True, stdout=True, stderr=False, user=user)
+    return Made(str(answer["Id"]), str(client.api_version))

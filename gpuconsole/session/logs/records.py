@@ -21,7 +21,7 @@ from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.visualdl import curves_of
 from gpuconsole.core.trust import private
 from gpuconsole.errors import ConsoleError
-from gpuconsole.remote.transfer.record_files import record_files
+from gpuconsole.remote.transfer.small_files import record_files
 from gpuconsole.remote.transfer.stream_file import Feed
 from gpuconsole.waiting import within
 
@@ -30,12 +30,12 @@ ASK_EVERY_S = 15.0
 ANSWER_S = 60.0
 """How long a host may take to send them."""
 MOST_LOGS = 64
-"""Logs whose curves are kept in memory."""
+"""Logs with curves in memory."""
 _VERSION = 1
 
 
 class Records(Protocol):
-    """Gives the record files of a job as a tar."""
+    """Streams the record files of a job as a tar."""
 
     def __call__(self, job_id: str) -> AsyncIterator[bytes]:
         """Stream them; RefusedError where the results are gone."""
@@ -46,8 +46,10 @@ class Records(Protocol):
 class _Known:
     curves: Curves
     asked_at: float
-    whole: bool
+    after_end: bool
     """Whether the job had ended when they were asked for."""
+    whole: bool = False
+    """Whether they are those of a job that has ended."""
 
 
 class TrainingRecords:
@@ -63,40 +65,45 @@ class TrainingRecords:
         """Only one job's are read at a time: it is work for the processor."""
 
     async def curves(self, job: Job, log: Path, records: Records | None) -> Curves:
-        """Return the curves of a job's record files, as they are kept or as its host gives them
+        """Return the curves of a job's record files, as they are stored or as its host sends them
         now; `records` is None where the host cannot be asked. None of its failures is raised."""
         async with self._turn:
-            known = self._known.get(log)
-            if known is None and (kept := await asyncio.to_thread(_kept, _beside(log))) is not None:
-                known = self._note(log, _Known(kept, self._now(), whole=True))
-            if records is None or not self._is_due(job, known):
-                return known.curves if known is not None else Curves()
+            latest = self._known.get(log)
+            if (
+                latest is None
+                and (stored := await asyncio.to_thread(_kept, _beside(log))) is not None
+            ):
+                latest = self._note(log, _Known(stored, self._now(), after_end=True, whole=True))
+            if records is None or not self._is_due(job, latest):
+                return latest.curves if latest is not None else Curves()
             try:
-                found = await within(ANSWER_S, Feed.through(records(job.id), record_files))
-                curves = await asyncio.to_thread(curves_of, found)
+                files = await within(ANSWER_S, Feed.through(records(job.id), record_files))
+                curves = await asyncio.to_thread(curves_of, files)
             except (asyncio.TimeoutError, ConsoleError, OSError, EOFError):
                 # Out of sight, or its results are gone: what was read before stays.
-                curves = known.curves if known is not None else Curves()
-                self._note(log, _Known(curves, self._now(), whole=False))
+                curves = latest.curves if latest is not None else Curves()
+                self._note(log, _Known(curves, self._now(), job.state.ended))
                 return curves
-            self._note(log, _Known(curves, self._now(), whole=job.state.ended))
+            ended = job.state.ended
+            self._note(log, _Known(curves, self._now(), after_end=ended, whole=ended))
             if job.state.ended and self._writable:
                 await asyncio.to_thread(_keep, _beside(log), curves)
             return curves
 
-    def _is_due(self, job: Job, known: _Known | None) -> bool:
-        if known is None:
+    def _is_due(self, job: Job, latest: _Known | None) -> bool:
+        if latest is None:
             return True
-        if job.state.ended and known.whole:
+        if latest.whole:
             return False
-        return self._now() - known.asked_at >= ASK_EVERY_S
+        just_ended = job.state.ended and not latest.after_end
+        return just_ended or self._now() - latest.asked_at >= ASK_EVERY_S
 
-    def _note(self, log: Path, known: _Known) -> _Known:
-        self._known[log] = known
+    def _note(self, log: Path, latest: _Known) -> _Known:
+        self._known[log] = latest
         self._known.move_to_end(log)
         while len(self._known) > MOST_LOGS:
             self._known.popitem(last=False)
-        return known
+        return latest
 
 
 def _beside(log: Path) -> Path:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 
-from gpuconsole.remote.transfer import record_files as records
-from gpuconsole.remote.transfer.record_files import MOST_FILES, record_files
+from gpuconsole.remote.transfer.small_files import MOST_FILES, RECORD_BYTES, record_files
 
 
 def archive(*files: tuple[str, bytes]) -> io.BytesIO:
@@ -30,9 +29,9 @@ def test_by_their_paths_and_no_others() -> None:
 def test_within_bounds() -> None:
     many = [(f"vdlrecords.{number}", b"x") for number in range(MOST_FILES + 5)]
     assert len(record_files(archive(*many))) == MOST_FILES
-    large = ("vdlrecords.large", bytes(records.FILE_BYTES + 1))
+    large = ("vdlrecords.large", bytes(RECORD_BYTES + 1))
     assert set(record_files(archive(large, ("vdlrecords.small", b"x")))) == {"vdlrecords.small"}
-    whole = bytes(records.FILE_BYTES)
+    whole = bytes(RECORD_BYTES)
     three = [(f"vdlrecords.{number}", whole) for number in range(3)]
     assert len(record_files(archive(*three))) == 2
 

@@ -63,8 +63,8 @@ def curves(
     """
 
     async def work(session: Session, *, ask: bool) -> tuple[Job, Curves, bool]:
-        made = await session.curves(job, attempt, rank, ask=ask)
-        return session.job(job), made, session.simulated_jobs
+        curves = await session.curves(job, attempt, rank, ask=ask)
+        return session.job(job), curves, session.simulated_jobs
 
     found, made, simulated = drive(partial(work, ask=visualdl), fleet=visualdl)
     if not made and not visualdl and found.attempt is not None:
