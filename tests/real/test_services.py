@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
+import select
 import shutil
 import subprocess
 import threading
@@ -347,3 +349,49 @@ def test_the_example_is_trained_served_and_asked(desk: Desk) -> None:
             if process is not None:
                 process.terminate()
                 process.wait(PATIENCE_S)
+
+
+async def test_clients_that_keep_their_connection_move_between_two_requests(
+    session: Session, desk: Desk
+) -> None:
+    """HTTP/1.1 with keep-alive: no request fails while its host is drained."""
+    script = SERVE.replace("    def do_GET", '    protocol_version = "HTTP/1.1"\n    def do_GET')
+    task = replace(desk.task(script, "serve"), kind=SERVICE)
+    task = replace(task, service=Service(8040, check=page(), drain_s=20.0))
+    (job,) = await session.queue.serve(task, force=True)
+    await until(lambda: session.job(job.id).is_healthy, what="healthy")
+    forward = await session.forward("serve")
+    over = threading.Event()
+
+    def ask() -> tuple[list[str], int]:
+        """Ask again and again over one connection, as far as it lasts; how often it was renewed."""
+        answers: list[str] = []
+        links = 0
+        while not over.is_set():
+            link = http.client.HTTPConnection(HOME, forward.local_port, timeout=60)
+            links += 1
+            with contextlib.closing(link):
+                while not over.is_set():
+                    if links and link.sock is not None and select.select([link.sock], [], [], 0)[0]:
+                        break  # closed between two requests, as a client's pool finds out
+                    link.request("GET", "/")
+                    answers.append(link.getresponse().read().decode())
+                    over.wait(0.5)
+        return answers, links
+
+    asking = asyncio.ensure_future(asyncio.to_thread(ask))
+    attempt = session.job(job.id).attempt
+    assert attempt is not None
+    await session.drain(attempt.host, "a new driver")
+    await until(lambda: session.job(job.id).state is JobState.CANCELLED, what="it has left")
+    await until(lambda: bool(healthy(session)), what="another is healthy")
+    await asyncio.sleep(2.0)
+    over.set()
+    answers, links = await asking
+    (now,) = healthy(session)
+    assert set(answers) == {job.id, now.id}
+    assert answers[-1] == now.id
+    assert links == 2
+    gone = session.job(job.id)
+    assert gone.attempt is not None
+    assert gone.attempt.ended_at is not None

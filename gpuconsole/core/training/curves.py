@@ -320,8 +320,9 @@ def csv_text(jobs: Iterable[Written], metrics: Sequence[str] = ()) -> str:
 
 def _exported(curve: Curve) -> list[Point]:
     extra = [point for point in (curve.no_number, curve.last) if point is not None]
-    points = [*curve.points, *(point for point in extra if point not in curve.points)]
-    return sorted({id(point): point for point in points}.values(), key=lambda point: point.at)
+    # By its text: NaN is not equal to itself.
+    points = {(point.at, str(point.value)): point for point in (*curve.points, *extra)}
+    return sorted(points.values(), key=lambda point: point.at)
 
 
 def _cell(text: str) -> str:

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.aio import cancel_all, first
 from gpuconsole.session.context import Context
+from gpuconsole.session.ports.connections import Connection, Pauses
 from gpuconsole.session.ports.service_port import ServicePort
 from gpuconsole.session.queue.commands import require_rank
 
@@ -55,10 +55,6 @@ class ForwardInfo:
         return f"http://{HOME}:{self.local_port}/"
 
 
-Connected = tuple[ByteStream, Callable[[], None]]
-"""A connection into a container, and what is called once it has ended."""
-
-
 class Far(Protocol):
     """What is at the far end of a forward."""
 
@@ -66,7 +62,7 @@ class Far(Protocol):
     """The job's, or the service's name."""
     name: str
 
-    async def connected(self) -> Connected:
+    async def connected(self) -> Connection:
         """Return a new connection; ConsoleError where there is none."""
         ...
 
@@ -83,12 +79,12 @@ class JobPort:
         self._job, self._port, self._rank = job, port, rank
         self.id, self.name = job.id, job.task.name
 
-    async def connected(self) -> Connected:
+    async def connected(self) -> Connection:
         """Return a new connection; ConsoleError where there is none."""
         job = self._context.journal.job(self._job.id) or self._job
         attempt = running_attempt(job, self._rank)
         engine = await self._context.hosts.engine(attempt.host)
-        return await engine.connect(attempt.container_id, str(self._port)), lambda: None
+        return Connection(await engine.connect(attempt.container_id, str(self._port)))
 
     def over(self) -> str:
         """Return that the job has ended, once it has."""
@@ -170,13 +166,18 @@ class Forward:
         """Pass one connection on, both ways, until either end closes."""
         try:
             async with self._turns:
-                stream, ended = await self._far.connected()
+                link = await self._far.connected()
+                pauses = Pauses(self._context.clock)
                 try:
                     self._trouble = ""
-                    await first(_up(reader, stream), _down(stream, writer))
+                    await first(
+                        _up(reader, link.stream, pauses),
+                        _down(link.stream, writer, pauses),
+                        pauses.until(link.pause_s),
+                    )
                 finally:
-                    ended()
-                    await stream.close()
+                    link.ended()
+                    await link.stream.close()
         except ConsoleError as error:
             self._trouble = error.message
         finally:
@@ -271,18 +272,20 @@ def running_attempt(job: Job, rank: int = 0) -> Attempt:
     return attempt.parts[rank]
 
 
-async def _up(reader: asyncio.StreamReader, stream: ByteStream) -> None:
+async def _up(reader: asyncio.StreamReader, stream: ByteStream, pauses: Pauses) -> None:
     """Pass on what this machine says; that it says no more is no end of what it hears."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
+            pauses.asked()
             await stream.write(data)
         await stream.write_eof()
     await asyncio.Event().wait()
 
 
-async def _down(stream: ByteStream, writer: asyncio.StreamWriter) -> None:
+async def _down(stream: ByteStream, writer: asyncio.StreamWriter, pauses: Pauses) -> None:
     with contextlib.suppress(OSError):
         while data := await stream.read():
+            pauses.answered()
             writer.write(data)
             await writer.drain()
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 
-from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.session.context import Context
+from gpuconsole.session.ports.connections import Connection
 from gpuconsole.session.services.replicas import services
 
 WAIT_S = 15.0
 """How long a connection waits for a healthy replica."""
 LOOK_EVERY_S = 0.2
+LEAST_PAUSE_S = 0.25
+"""Between two requests of one connection; a client that leaves no such pause is cut off."""
 
 
 class ServicePort:
     """A port of a service: the healthy replica with the fewest connections takes the next one.
 
     One that does not take a connection is passed over for the next: until then no byte of it has
-    gone anywhere. Connections that are open stay where they are.
+    gone anywhere. Connections that are open stay where they are, until their replica is to leave:
+    then each is closed between two requests, so that the client's next goes to another replica.
     """
 
     def __init__(self, context: Context, user: str, name: str, port: int) -> None:
@@ -32,7 +35,7 @@ class ServicePort:
         self._given: Counter[str] = Counter()
         self.id = self.name = name
 
-    async def connected(self) -> tuple[ByteStream, Callable[[], None]]:
+    async def connected(self) -> Connection:
         """Return a connection to a replica; ConsoleError where none takes it in time."""
         deadline = self._context.clock.now() + WAIT_S
         while True:
@@ -62,7 +65,17 @@ class ServicePort:
         healthy = [job for job in self._replicas() if job.is_healthy]
         return sorted(healthy, key=lambda job: (self._open[job.id], self._given[job.id]))
 
-    async def _to(self, job: Job) -> tuple[ByteStream, Callable[[], None]]:
+    def _pause_s(self, job_id: str) -> float | None:
+        """Return in which pause (s) a connection to a replica is closed: the nearer the end of its
+        time to drain, the shorter; None while it is to stay."""
+        job = self._context.journal.job(job_id)
+        if job is None or job.replica is None or job.replica.leaving_at is None:
+            return None
+        drain_s = job.task.service.drain_s if job.task.service is not None else 0.0
+        left = drain_s - (self._context.clock.now() - job.replica.leaving_at)
+        return max(LEAST_PAUSE_S, left / 4.0)
+
+    async def _to(self, job: Job) -> Connection:
         attempt = job.attempt
         assert attempt is not None
         # Counted before it is there, so that many at once are spread.
@@ -78,4 +91,4 @@ class ServicePort:
         def ended() -> None:
             self._open[job.id] -= 1
 
-        return stream, ended
+        return Connection(stream, ended, partial(self._pause_s, job.id))
