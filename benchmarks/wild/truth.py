@@ -46,7 +46,8 @@ from benchmarks.wild.manifest import MANIFEST, Entry
 HERE = Path(__file__).resolve().parents[2]
 STAND_INS = "gpuconsole.preflight.probe.standins"
 WORKDIR = "BENCHMARK_WORKDIR"
-ROOT = "BENCHMARK_ROOT"
+ROOT = "BENCHMARK_PROJECT"
+"""PaddleScience takes `BENCHMARK_ROOT` for a wish of its own."""
 LOOP = "BENCHMARK_LOOP"
 MADE_UP = "BENCHMARK_MADE_UP"
 WANTED = "BENCHMARK_STEPS"
@@ -145,7 +146,7 @@ def _once(
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,
             "PYTHONPATH": os.pathsep.join([str(HERE), *_own(root), *_libraries()]),
-            "GLOG_minloglevel": "2",
+            "GLOG_minloglevel": "2", "HYDRA_FULL_ERROR": "1",
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
             MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps or MANY),
