@@ -29,16 +29,16 @@ async def print_lines(
     from gpuconsole.session.logs.search import Search
 
     pattern = Search(search).pattern if search else None
-    found = (line async for line in lines if pattern is None or pattern.search(line))
+    matching = (line async for line in lines if pattern is None or pattern.search(line))
     if options().as_json:
-        kept = deque([line async for line in found], maxlen=tail)
-        print_document({**about, "lines": list(kept)})
+        last_lines = deque([line async for line in matching], maxlen=tail)
+        print_document({**about, "lines": list(last_lines)})
         return
     if tail is not None and not follow:
-        for line in deque([line async for line in found], maxlen=tail):
+        for line in deque([line async for line in matching], maxlen=tail):
             print(line)
         return
-    async for line in found:
+    async for line in matching:
         print(line, flush=follow)
 
 

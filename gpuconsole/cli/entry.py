@@ -28,7 +28,7 @@ GARBAGE_AFTER = 200_000
 all that is imported."""
 
 # The order of the help and of the reference: folders or modules of commands with what they hold.
-# The modules of a folder, whose name ends in a dot, have the names of their commands.
+# A name that ends in a dot is a folder, with modules that have the names of their commands.
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Look",
@@ -76,9 +76,9 @@ def summary(command: click.Command) -> str:
 
 def _command(name: str) -> click.Command:
     module = import_module(f"gpuconsole.cli.commands.{_HOMES[name]}")
-    found = getattr(module, name.replace("-", "_"))
-    assert isinstance(found, click.Command)
-    return found
+    command = getattr(module, name.replace("-", "_"))
+    assert isinstance(command, click.Command)
+    return command
 
 
 class _Sections(click.Group):
@@ -93,7 +93,7 @@ class _Sections(click.Group):
         if name in _HOMES:
             return _command(name)
         # Click names the nearest of these.
-        self.commands = {one: _command(one) for one in _HOMES}
+        self.commands = {name: _command(name) for name in _HOMES}
         return None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

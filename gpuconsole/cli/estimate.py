@@ -48,7 +48,7 @@ COMMON_CARDS = (
     "C500",
     "MTT S4000",
 )
-"""Models of the catalogue that a lab is likely to have, for an answer without any host."""
+"""Common device models of the catalogue, for an answer without any host."""
 
 
 def estimate(
@@ -148,7 +148,7 @@ def _cards(
 async def _cards_of_queue(
     task: Task, inventory: Path | None, state: Path | None
 ) -> tuple[tuple[preflight.Card, ...], preflight.Calibration]:
-    """Return the cards of a lab whose hosts its service alone knows, and what it has seen."""
+    """Return the devices of a lab with hosts that only its service knows, and its calibration."""
     from gpuconsole.session.factory import open_session
 
     async with open_session(inventory, state, read_only=True) as session:

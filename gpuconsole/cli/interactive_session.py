@@ -100,10 +100,10 @@ def wanted(said: dict[str, Any]) -> dict[str, Any]:
     from gpuconsole.cli.tasks import variables
 
     plain, secrets = variables(said.pop("env"))
-    mounts = [Mount(one.source, one.target, one.read_only) for (one,) in said.pop("mount")]
-    found = {name: value for name, value in said.items() if value not in (None, "")}
-    labels = dict(found.pop("label"))
-    return {**found, "env": plain, "secrets": secrets, "mounts": mounts, "labels": labels}
+    mounts = [Mount(mount.source, mount.target, mount.read_only) for (mount,) in said.pop("mount")]
+    given = {name: value for name, value in said.items() if value not in (None, "")}
+    labels = dict(given.pop("label"))
+    return {**given, "env": plain, "secrets": secrets, "mounts": mounts, "labels": labels}
 
 
 async def begun(session: Session, job: Job) -> Job:
@@ -124,11 +124,11 @@ async def begun(session: Session, job: Job) -> Job:
 
 def over(session: Session, job: Job) -> RefusedError:
     """Return why a session that has ended cannot be used, and which images could run one."""
-    found = ", ".join(session.shells.images_for(job))
-    hint = msg("Images of that host that have what it needs: {images}.", images=found)
+    images = ", ".join(session.shells.images_for(job))
+    hint = msg("Images of that host that have what it needs: {images}.", images=images)
     return RefusedError(
         "The session is over",
         msg("{name} is {state_word}. {cause_text}", name=job.task.name, state_word=job.state_word,
             cause_text=job.cause),
-        hint if found else "",
+        hint if images else "",
     )  # fmt: skip

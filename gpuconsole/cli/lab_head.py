@@ -1,4 +1,4 @@
-"""A head of the lab's queue as a command: it leads and stands by until it is stopped."""
+"""A head of the lab's queue as a command: leads or stands by until it is stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Work = Callable[[Session, asyncio.Event, Lead], Awaitable[Counts]]
 
 
 def run_head(work: Work, path: Path | None, *, standby: bool, after_s: float | None) -> Counts:
-    """Lead and stand by in turn until SIGTERM; return what `work` told last."""
+    """Lead and stand by in turn until SIGTERM; return what `work` reported last."""
     return asyncio.run(_run(work, path, standby, after_s))
 
 

@@ -102,25 +102,25 @@ def climb(task: Task, ask: Ask, reader: AsyncReader, *, offline: bool, yes: bool
     from gpuconsole.preflight.tiers.ladder import concluded, first_trial, is_settled
 
     begun = time.monotonic()
-    found = ask(tier="")
+    unmeasured = ask(tier="")
     seconds = round(time.monotonic() - begun, 3)
     if not task.script:
-        return found
-    if is_settled(found):
-        return replace(found, trials=(first_trial(found, seconds),))
+        return unmeasured
+    if is_settled(unmeasured):
+        return replace(unmeasured, trials=(first_trial(unmeasured, seconds),))
     import asyncio
 
     means, report = _means(task), None
     with watching(yes=yes) as user:
         if means.measure != "never" and not offline and _inventory() is not None:
-            report = _climb_there(task, found, user)
+            report = _climb_there(task, unmeasured, user)
         if report is None:
             here = _Here(task, ask, reader, means)
-            report = asyncio.run(_climb_here(here, found, user))
+            report = asyncio.run(_climb_here(here, unmeasured, user))
     first, *others = report.trials
     trials = (replace(first, seconds=seconds), *others)
     answered = any(trial.outcome == "answered" for trial in others)
-    return concluded(ask(tier="") if answered else found, trials)
+    return concluded(ask(tier="") if answered else unmeasured, trials)
 
 
 def _means(task: Task) -> Means:
@@ -143,13 +143,13 @@ def _inventory() -> Path | None:
     return find_inventory(options().inventory, os.environ)
 
 
-def _climb_there(task: Task, found: Report, user: Watching) -> Report | None:
+def _climb_there(task: Task, report: Report, user: Watching) -> Report | None:
     """Climb with the lab's hosts; None where no session can be opened, which is said."""
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> Report:
         await session.first_frames(_FLEET_WAIT_S)
-        return await _unless_interrupted(session.estimates.climb(task, user, report=found), found)
+        return await _unless_interrupted(session.estimates.climb(task, user, report=report), report)
 
     try:
         return drive(work)
@@ -168,7 +168,7 @@ class _Here:
     means: Means
 
 
-async def _climb_here(here: _Here, found: Report, user: Watching) -> Report:
+async def _climb_here(here: _Here, report: Report, user: Watching) -> Report:
     """Climb with this machine alone, without a session."""
     import asyncio
 
@@ -186,11 +186,11 @@ async def _climb_here(here: _Here, found: Report, user: Watching) -> Report:
         sites, absent = await asyncio.to_thread(local_sites, _consent().covers)
         means = replace(means, sites=sites, absent=absent)
     climb = Climb(Effects(measured, asked, time.monotonic), means)
-    return await _unless_interrupted(climb.run(found, user), found)
+    return await _unless_interrupted(climb.run(report, user), report)
 
 
-async def _unless_interrupted(work: Awaitable[Report], found: Report) -> Report:
-    """Return the report of a climb, or after Ctrl-C what was found before."""
+async def _unless_interrupted(work: Awaitable[Report], before: Report) -> Report:
+    """Return the report of a climb, or after Ctrl-C `before`."""
     from gpuconsole.cli.interrupts import until_interrupted
     from gpuconsole.preflight.tiers.ladder import first_trial, left_out
     from gpuconsole.session.estimate.tier_ladder import CANCELLED
@@ -198,8 +198,8 @@ async def _unless_interrupted(work: Awaitable[Report], found: Report) -> Report:
     report = await until_interrupted(work)
     if report is not None:
         return report
-    first = first_trial(found)
-    return replace(found, trials=(first, *left_out((first,), CANCELLED)))
+    first = first_trial(before)
+    return replace(before, trials=(first, *left_out((first,), CANCELLED)))
 
 
 @contextlib.contextmanager
@@ -252,10 +252,10 @@ def _agreed_there(run: Run) -> bool:
 
 
 def _agreed_here(*, yes: bool, needed: bool = True) -> Isolation | None:
-    """Return to what the user agrees that holds scripts on this machine, asked once for each kind;
-    None without consent. `yes` is consent to bubblewrap alone.
+    """Return the isolation for scripts on this machine that the user agreed to, asked once for each
+    kind; None without consent. `yes` is consent to bubblewrap alone.
 
-    Without a terminal nobody agrees, which is a UsageError where the answer is needed.
+    Without a terminal there is no consent; raises UsageError if it is needed.
     """
     from gpuconsole.remote.isolation.sandbox import Sandbox, require_sandbox
 

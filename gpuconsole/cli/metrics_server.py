@@ -69,7 +69,7 @@ class Scraping:
 
     @contextlib.asynccontextmanager
     async def serving(self, session: Session) -> AsyncIterator[str]:
-        """Serve a session's metrics while entered; gives their address."""
+        """Serve a session's metrics while entered; yields their address."""
         from gpuconsole.web.metrics import exposed
 
         session.metrics.name_jobs = self._job_labels

@@ -37,13 +37,13 @@ class Options:
 
 def options() -> Options:
     """Return the options of the running command."""
-    found = click.get_current_context().find_root().obj
-    assert isinstance(found, Options)
-    return found
+    current = click.get_current_context().find_root().obj
+    assert isinstance(current, Options)
+    return current
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Set the option for the whole line; what the environment says gives way to the line."""
+    """Set the option for the whole line; the command line takes precedence over the environment."""
     root = context.find_root()
     if not isinstance(root.obj, Options):
         root.obj = Options()
@@ -122,7 +122,7 @@ def common(command: Command) -> Command:
 
 
 class ScriptCommand(click.Command):
-    """A command whose words after `--` belong to the user's script."""
+    """A command that passes the words after `--` to the user's script."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Set the script's own arguments aside before options are read."""
@@ -139,5 +139,5 @@ class ScriptCommand(click.Command):
 
 def script_args() -> tuple[str, ...]:
     """Return the words after `--`."""
-    found: tuple[str, ...] = click.get_current_context().meta.get("gpuconsole.script_args", ())
-    return found
+    words: tuple[str, ...] = click.get_current_context().meta.get("gpuconsole.script_args", ())
+    return words

@@ -39,8 +39,8 @@ def _language() -> Language:
         settings = config_path().read_text(encoding="utf-8", errors="replace")
     except OSError:
         settings = ""
-    found = re.search(r"^language:\s*[\"']?(\w+)", settings, re.MULTILINE)
-    return language(spoken(found[1] if found else "auto", os.environ))
+    match = re.search(r"^language:\s*[\"']?(\w+)", settings, re.MULTILINE)
+    return language(spoken(match[1] if match else "auto", os.environ))
 
 
 def say(text: str) -> str:
@@ -131,15 +131,15 @@ def table(*columns: str, right: Iterable[str] = ()) -> Table:
     """Return an open table: a header line, no rules; columns named in `right` hold figures."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    view = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     rights = set(right)
     for number, column in enumerate(columns, start=1):
-        # Where there is too little room only the last column gives way, by wrapping.
+        # If the terminal is too narrow only the last column shrinks, by wrapping.
         last = number == len(columns)
-        made.add_column(
+        view.add_column(
             say(column),
             justify="right" if column in rights else "left",
             no_wrap=not last,
             overflow="fold" if last else "ellipsis",
         )
-    return made
+    return view

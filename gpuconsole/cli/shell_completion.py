@@ -22,7 +22,8 @@ Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem
 WAITING = ("queued", "held")
 LIVE = (*WAITING, "launching", "running", "unknown")
 ENDED = ("succeeded", "failed", "oom", "cancelled")
-"""States of jobs by what can be done to them; words of `JobState`, whose module costs time."""
+"""States of jobs by what can be done to them; words of `JobState`, which would be slow to
+import."""
 _VERBS = ("drain", "add", "priority")
 _INVENTORY_LIMIT = 2**20
 """Bytes of an inventory that are read for its names."""
@@ -97,15 +98,15 @@ def _begins(name: str, beginning: str) -> bool:
     return name.lower().startswith(beginning.lower())
 
 
-def _items(found: Iterable[tuple[str, str]]) -> list[CompletionItem]:
+def _items(pairs: Iterable[tuple[str, str]]) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(clean(name), help=clean(words, 60) or None) for name, words in found]
+    return [CompletionItem(clean(name), help=clean(words, 60) or None) for name, words in pairs]
 
 
 def _options(context: click.Context) -> Options:
-    found = context.find_root().obj
-    return found if isinstance(found, Options) else Options()
+    current = context.find_root().obj
+    return current if isinstance(current, Options) else Options()
 
 
 def _state(context: click.Context) -> Path:

@@ -55,7 +55,7 @@ class Variable(_Parameter):
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, str | None]:
-        """Split at the first `=`; None stands for no value."""
+        """Split at the first `=`; None means no value."""
         name, equals, content = str(value).partition("=")
         if not name.strip() or "\0" in str(value):
             # The value is not quoted: it may be a password that was put in the wrong place.
@@ -249,16 +249,19 @@ def build_task(
         anti_labels={**task.anti_labels, **dict(not_label)},
         after=(*task.after, *after),
         stop_if=(*task.stop_if, *stop_if),
-        mounts=(*task.mounts, *(Mount(one.source, one.target, one.read_only) for (one,) in mount)),
+        mounts=(
+            *task.mounts,
+            *(Mount(each.source, each.target, each.read_only) for (each,) in mount),
+        ),
     )
 
 
 def secrets_in(files: Sequence[Path]) -> dict[str, str]:
     """Return variables of files, read by `core.submission.env_file`; of equal names the last."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for path in files:
-        found.update(read_env_file(path, os.environ))
-    return found
+        values.update(read_env_file(path, os.environ))
+    return values
 
 
 def variables(

@@ -44,8 +44,8 @@ def read_lab(path: Path | None) -> Lab:
 def read_trace(path: Path | None, form: str, rates: Path | None) -> trace_readers.Trace:
     """Read a trace; without one, the synthetic trace that comes along."""
     if path is None:
-        found = resources.files("gpuconsole") / "data" / "sample-trace.csv"
-        text = found.read_text(encoding="utf-8")
+        sample = resources.files("gpuconsole") / "data" / "sample-trace.csv"
+        text = sample.read_text(encoding="utf-8")
         trace = trace_readers.read_native(text.splitlines(), "sample-trace.csv")
         note = "The trace is synthetic: no job of it ever ran."
         return trace_readers.Trace(trace.source, trace.jobs, trace.empty, (note,))

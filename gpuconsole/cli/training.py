@@ -83,7 +83,7 @@ class Result:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield what a person is told."""
+        """Yield the lines shown to users."""
         verdict, origin = self.trained.verdict, self.trained.origin
         yield msg(
             "Trained on {n} jobs of {trace}, {lab}: {rounds} rounds, {plays} windows played in"
@@ -112,19 +112,19 @@ def material(
 ) -> Material:
     """Read what is learned from; what no file names comes from the queue and its hosts."""
     lab = None if lab_file is None else simulating.read_lab(lab_file)
-    found = tuple(
+    traces_ = tuple(
         _until(simulating.read_trace(file, form, None), until_day) for file in trace_files
     )
     settings = load_settings()
-    if lab is None or not found:
+    if lab is None or not traces_:
         own_lab, own_trace, settings = _own(ask=lab is None)
         lab = lab or own_lab
-        found = found or (_until(own_trace, until_day),)
+        traces_ = traces_ or (_until(own_trace, until_day),)
     if not lab.hosts:
         raise UsageError(
             "No devices", "No host shows any device.", "Name a lab file with --lab FILE."
         )
-    return Material(lab, found, windows.LOADS if trace_files else (), settings)
+    return Material(lab, traces_, windows.LOADS if trace_files else (), settings)
 
 
 def run(given: Material, *, minutes: float, seed: int) -> Result:
@@ -182,7 +182,7 @@ def _until(trace: Trace, day: float | None) -> Trace:
 
 
 def _own(*, ask: bool) -> tuple[Lab, Trace, LabSettings]:
-    """Return hosts, ended jobs and settings of the lab at hand; `ask` lets the hosts be asked."""
+    """Return hosts, ended jobs and settings of this lab; `ask` permits querying the hosts."""
     from gpuconsole.cli.sessions import drive
 
     async def work(session: Session) -> tuple[Lab, Trace, LabSettings]:

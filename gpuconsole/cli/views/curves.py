@@ -20,26 +20,26 @@ LABELS = 10
 HEIGHT = 10
 WIDEST = 120
 MOST_PLOTTED = 8
-"""Jobs whose curves are told apart in one plot."""
+"""Most jobs with curves that are distinguishable in one plot."""
 MOST_PLOTS = 3
 """Metrics that are plotted where none is named."""
 COLORS = ("green", "cyan", "yellow", "magenta", "red", "blue", "white", "bright_black")
 
 
 def curves(
-    made: Curves, metrics: Sequence[str], *, simulated: bool = False
+    job_curves: Curves, metrics: Sequence[str], *, simulated: bool = False
 ) -> Iterator[RenderableType]:
     """Draw the curves of a job: what they came to, and a plot of each that is named, or of those
     that a person looks at first."""
     if simulated:
         yield said("SIMULATED", "bold reverse")
-    names = list(metrics) or made.main()
+    names = list(metrics) or job_curves.main()
     summary = table(
         "METRIC", "LAST", "BEST", "AT", "FIRST", "POINTS",
         right=("LAST", "BEST", "AT", "FIRST", "POINTS"),
     )  # fmt: skip
     for name in names:
-        curve = made.curves[name]
+        curve = job_curves.curves[name]
         best, first = curve.best, curve.points[:1]
         cells = (
             name, number(curve.value("last")), number(best.value if best else None),
@@ -50,8 +50,8 @@ def curves(
     yield summary
     for name in names if metrics else names[:MOST_PLOTS]:
         yield text("")
-        yield text(_title(made.curves[name]), "bold")
-        yield from _plotted([_points(made.curves[name])], made.axis)
+        yield text(_title(job_curves.curves[name]), "bold")
+        yield from _plotted([_points(job_curves.curves[name])], job_curves.axis)
 
 
 def comparison(
@@ -64,22 +64,22 @@ def comparison(
     heads = (f"LAST {metric}", f"BEST {metric}", "STEP", "PEAK") if metric else ("STEP", "PEAK")
     shown = table("", "JOB", *parameters, *heads, "STATE", right=heads)
     plotted = [row for row in rows if metric in row.curves.curves][:MOST_PLOTTED]
-    for one in rows:
-        found = figures(one, metric)
-        marked = plotted.index(one) if one in plotted else None
+    for row in rows:
+        row_figures = figures(row, metric)
+        marked = plotted.index(row) if row in plotted else None
         mark = text("━", COLORS[marked]) if marked is not None else text("")
-        values = (number(found.last), number(found.best)) if metric else ()
-        named = (one.parameters[name] or "-" for name in parameters)
-        figures_of = (*values, format_step(found.step_s), format_mib(found.peak_mib))
-        state = said(one.job.state_word, "red" if one.job.state.value in _BAD else "")
-        name = one.job.task.name if not one.job.task.sweep else one.job.id
+        values = (number(row_figures.last), number(row_figures.best)) if metric else ()
+        named = (row.parameters[name] or "-" for name in parameters)
+        figures_of = (*values, format_step(row_figures.step_s), format_mib(row_figures.peak_mib))
+        state = said(row.job.state_word, "red" if row.job.state.value in _BAD else "")
+        name = row.job.task.name if not row.job.task.sweep else row.job.id
         shown.add_row(mark, text(name), *map(text, (*named, *figures_of)), state)
     yield shown
     if plotted:
         yield text("")
         yield text(metric, "bold")
-        axis = "step" if all(one.curves.axis == "step" for one in plotted) else "epoch"
-        yield from _plotted([_points(one.curves.curves[metric]) for one in plotted], axis)
+        axis = "step" if all(row.curves.axis == "step" for row in plotted) else "epoch"
+        yield from _plotted([_points(row.curves.curves[metric]) for row in plotted], axis)
 
 
 _BAD = frozenset(("failed", "oom"))
@@ -97,11 +97,11 @@ def _points(curve: Curve) -> Points:
     return [(point.at, point.value) for point in curve.shown()]
 
 
-def _plotted(found: Sequence[Points], axis: str) -> Iterator[Text]:
+def _plotted(series: Sequence[Points], axis: str) -> Iterator[Text]:
     from rich.text import Text
 
     width = min(WIDEST, shutil.get_terminal_size((100, 24)).columns) - LABELS - 2
-    drawn = plot(found, max(20, width), HEIGHT)
+    drawn = plot(series, max(20, width), HEIGHT)
     for row, cells in enumerate(drawn.rows):
         label = drawn.high if row == 0 else drawn.low if row == HEIGHT - 1 else None
         line = Text(f"{number(label) if label is not None else '':>{LABELS}} │", style="dim")
@@ -114,5 +114,5 @@ def _plotted(found: Sequence[Points], axis: str) -> Iterator[Text]:
     foot = f"{'':>{LABELS}} {left}{gap}{axis}{' ' * (room - len(gap))}{right}"
     yield text(foot, "dim")
     if drawn.cut:
-        most = number(max(value for points in found for _, value in points))
+        most = number(max(value for points in series for _, value in points))
         yield said(msg("A few values lie beyond the plot: up to {n}.", n=most), "dim")

@@ -56,7 +56,7 @@ def _host_row(host: Host, now: float) -> tuple[Text, ...]:
     word = "drained" if host.aside is None else "set aside"
     drained = f", {say(word)}" if host.drained else ""
     state = text(f"{say(host.power or host.state.value)}{drained}, {seen}", style)
-    trouble = "; ".join(say(one) for one in (host.drained, host.error) if one)
+    trouble = "; ".join(say(part) for part in (host.drained, host.error) if part)
     return text(host.name, style), state, *blank, text(trouble, style)
 
 
@@ -111,33 +111,33 @@ def services(listed: Sequence[Sequence[Job]], now: float) -> RenderableType:
     shown = table("SERVICE", "JOB", "USER", "STATE", "WHERE", "FOR", "RESTARTS", "WHY",
                   right=("FOR", "RESTARTS"))  # fmt: skip
     for group in listed:
-        healthy = sum(one.is_healthy for one in group)
-        members = [one for one in group if is_member(one)]
+        healthy = sum(each.is_healthy for each in group)
+        members = [each for each in group if is_member(each)]
         count = msg("{n} of {all} healthy", n=healthy, all=wanted(members) if members else 0)
         style = "green" if members and healthy >= wanted(members) else "yellow"
         row = (text(group[0].task.sweep), text(""), text(group[0].user), said(count, style))
         shown.add_row(*row, *([text("")] * 4))
-        for one in group:
-            again = one.replica.restart_at if one.replica is not None else None
+        for each in group:
+            again = each.replica.restart_at if each.replica is not None else None
             waits = "" if again is None else msg("next try {time}", time=clock_words(again, now))
             shown.add_row(
-                text(f"  {one.task.name}"),
-                text(one.id),
+                text(f"  {each.task.name}"),
+                text(each.id),
                 text(""),
-                said(one.state_word, _STATES.get(one.state, "")),
-                text(_where(one)),
-                text(format_duration(_elapsed(one, now))),
-                text(str(one.health.restarts)),
-                said(joined("; ", filter(None, (waits, one.cause or one.detail)))),
+                said(each.state_word, _STATES.get(each.state, "")),
+                text(_where(each)),
+                text(format_duration(_elapsed(each, now))),
+                text(str(each.health.restarts)),
+                said(joined("; ", filter(None, (waits, each.cause or each.detail)))),
             )
     return shown
 
 
-def job(found: Job) -> str:
-    """Say in one line where a job stands."""
-    where = _where(found)
-    why = found.cause or found.detail
-    head = f"{found.id} ({found.task.name}) {say(found.state_word)}"
+def job(listed: Job) -> str:
+    """Return one line on the state of a job."""
+    where = _where(listed)
+    why = listed.cause or listed.detail
+    head = f"{listed.id} ({listed.task.name}) {say(listed.state_word)}"
     if where != "-":
         head += " " + say(msg("on {where}", where=where))
     return f"{head}: {say(why)}" if why else head
@@ -176,10 +176,10 @@ def acts(listed: Sequence[Act], now: float) -> RenderableType:
 # --- containers ---------------------------------------------------------------------------------
 
 
-def containers(found: Sequence[HostContainers], now: float) -> Iterator[RenderableType]:
+def containers(hosts: Sequence[HostContainers], now: float) -> Iterator[RenderableType]:
     """Draw the containers host by host, with the reason where a host could not be asked."""
     shown = table("CONTAINER", "IMAGE", "STATE", "SINCE", "GPU", "WHO", "COMMAND")
-    for host in found:
+    for host in hosts:
         for each in host.containers:
             since = "" if each.created_at is None else format_duration(now - each.created_at)
             style = "green" if each.state == "running" else ""

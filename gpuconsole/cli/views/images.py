@@ -39,16 +39,20 @@ class Row:
     note: str
 
 
-def rows(imaging: Imaging, found: Iterable[HostImages]) -> list[Row]:
+def rows(imaging: Imaging, listings: Iterable[HostImages]) -> list[Row]:
     """Return what each host has, and what waiting jobs want there."""
-    found = tuple(found)
-    wanted = imaging.wanted([one.host.name for one in found])
-    made = []
-    for one in found:
-        due = {fetch.image: fetch.jobs for fetch in wanted if fetch.host == one.host.name}
-        made += [row for record in one.images for row in _present(imaging, one.host, record, due)]
-        made += [] if one.error else _missing(one, due)
-    return made
+    listings = tuple(listings)
+    wanted = imaging.wanted([listing_.host.name for listing_ in listings])
+    result = []
+    for listing_ in listings:
+        due = {fetch.image: fetch.jobs for fetch in wanted if fetch.host == listing_.host.name}
+        result += [
+            row
+            for record in listing_.images
+            for row in _present(imaging, listing_.host, record, due)
+        ]
+        result += [] if listing_.error else _missing(listing_, due)
+    return result
 
 
 def _present(
@@ -63,19 +67,19 @@ def _present(
         yield Row(host.name, called, record, paddle, _cuda(called, facts), tuple(wanting), doubt)
 
 
-def _missing(one: HostImages, due: Mapping[str, tuple[str, ...]]) -> list[Row]:
+def _missing(images: HostImages, due: Mapping[str, tuple[str, ...]]) -> list[Row]:
     return [
-        Row(one.host.name, image, None, paddle_version(image), _cuda(image, ImageFacts()), jobs,
+        Row(images.host.name, image, None, paddle_version(image), _cuda(image, ImageFacts()), jobs,
             "not there")
         for image, jobs in due.items()
-        if not any(same_image(record, image) for record in one.images)
+        if not any(same_image(record, image) for record in images.images)
     ]  # fmt: skip
 
 
-def listing(found: Sequence[HostImages], made: Iterable[Row]) -> list[RenderableType]:
+def listing(listings: Sequence[HostImages], rows_: Iterable[Row]) -> list[RenderableType]:
     """Return the table, and a line for each host that could not be asked."""
     view = table("host", "image", "id", "size", "Paddle", "CUDA", "wanted by", right=("size",))
-    for row in made:
+    for row in rows_:
         record = row.record
         wanted = ", ".join(row.jobs)
         view.add_row(
@@ -92,22 +96,24 @@ def listing(found: Sequence[HostImages], made: Iterable[Row]) -> list[Renderable
                 ),
             )
         )
-    broken = [said(joined(": ", (name(one.host.name), one.error))) for one in found if one.error]
+    broken = [
+        said(joined(": ", (name(each.host.name), each.error))) for each in listings if each.error
+    ]
     return [view, *broken]
 
 
 def listing_document(
-    imaging: Imaging, found: Iterable[HostImages], made: Sequence[Row]
+    imaging: Imaging, listings: Iterable[HostImages], rows_: Sequence[Row]
 ) -> dict[str, Any]:
     """Return `image list --json`."""
     return {
         "hosts": [
             {
-                "name": one.host.name,
-                "error": one.error or None,
-                "images": [_row_document(row) for row in made if row.host == one.host.name],
+                "name": each.host.name,
+                "error": each.error or None,
+                "images": [_row_document(row) for row in rows_ if row.host == each.host.name],
             }
-            for one in found
+            for each in listings
         ],
         "pins": [pin_document(pin) for pin in imaging.notes.pins().values()],
     }
@@ -132,10 +138,10 @@ def _row_document(row: Row) -> dict[str, Any]:
 def fetched(done: Iterable[FetchedImage]) -> Table:
     """Return how each fetch ended."""
     view = table("host", "image", "outcome")
-    for one in done:
-        error = one.error
+    for pulled in done:
+        error = pulled.error
         outcome = "there" if error is None else sentences(told(error), error.hint)
-        view.add_row(text(one.fetch.host), text(one.fetch.image), said(outcome))
+        view.add_row(text(pulled.fetch.host), text(pulled.fetch.image), said(outcome))
     return view
 
 
@@ -144,12 +150,12 @@ def fetched_document(done: Iterable[FetchedImage]) -> dict[str, Any]:
     return {
         "images": [
             {
-                "host": one.fetch.host,
-                "image": one.fetch.image,
-                "jobs": list(one.fetch.jobs),
-                "error": one.error.as_json()["error"] if one.error is not None else None,
+                "host": pulled.fetch.host,
+                "image": pulled.fetch.image,
+                "jobs": list(pulled.fetch.jobs),
+                "error": pulled.error.as_json()["error"] if pulled.error is not None else None,
             }
-            for one in done
+            for pulled in done
         ]
     }
 
@@ -166,45 +172,45 @@ def pin_document(pin: Pin) -> dict[str, Any]:
     }
 
 
-def check(found: ImageCheck, faults: Sequence[str]) -> list[RenderableType]:
+def check(image_check: ImageCheck, faults: Sequence[str]) -> list[RenderableType]:
     """Return what Paddle said, and what speaks against it."""
     view = table("", "")
     view.show_header = False
-    for label, value in _said(found).items():
+    for label, value in _said(image_check).items():
         view.add_row(said(label), text(value or "-"))
     judged = [said(fault, "bold") for fault in faults]
-    good = msg("{image} will do on {host}.", image=found.image, host=found.host)
+    good = msg("{image} will do on {host}.", image=image_check.image, host=image_check.host)
     return [view, *(judged or [said(good)])]
 
 
-def _said(found: ImageCheck) -> Mapping[str, str]:
+def _said(image_check: ImageCheck) -> Mapping[str, str]:
     return {
-        "image": found.image,
-        "id": found.id,
-        "Python": found.python,
-        "Paddle": found.paddle,
-        "built for": found.built_for,
-        "CUDA": found.cuda,
-        "cuDNN": found.cudnn,
-        "given": found.given or say("no device"),
-        "computed on": found.device,
+        "image": image_check.image,
+        "id": image_check.id,
+        "Python": image_check.python,
+        "Paddle": image_check.paddle,
+        "built for": image_check.built_for,
+        "CUDA": image_check.cuda,
+        "cuDNN": image_check.cudnn,
+        "given": image_check.given or say("no device"),
+        "computed on": image_check.device,
     }
 
 
-def check_document(found: ImageCheck, faults: Sequence[str]) -> dict[str, Any]:
+def check_document(image_check: ImageCheck, faults: Sequence[str]) -> dict[str, Any]:
     """Return `image check --json`."""
     return {
-        "image": found.image,
-        "host": found.host,
-        "id": found.id or None,
-        "checked_at": iso_utc(found.at),
-        "python": found.python or None,
-        "paddle": found.paddle or None,
-        "built_for": found.built_for or None,
-        "cuda": found.cuda or None,
-        "cudnn": found.cudnn or None,
-        "given": found.given or None,
-        "device": found.device or None,
+        "image": image_check.image,
+        "host": image_check.host,
+        "id": image_check.id or None,
+        "checked_at": iso_utc(image_check.at),
+        "python": image_check.python or None,
+        "paddle": image_check.paddle or None,
+        "built_for": image_check.built_for or None,
+        "cuda": image_check.cuda or None,
+        "cudnn": image_check.cudnn or None,
+        "given": image_check.given or None,
+        "device": image_check.device or None,
         "faults": list(faults),
     }
 
@@ -228,7 +234,7 @@ def copied_document(source: str, done: Iterable[tuple[str, Copied]]) -> dict[str
 
 
 def _cuda(name: str, facts: ImageFacts) -> str:
-    found = cuda_version(name, facts)
-    if found is not None:
-        return ".".join(map(str, found[:2]))
+    cuda = cuda_version(name, facts)
+    if cuda is not None:
+        return ".".join(map(str, cuda[:2]))
     return facts.paddle_cuda if facts.paddle_cuda != "none" else ""

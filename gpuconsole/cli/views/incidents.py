@@ -24,17 +24,19 @@ def listed(incidents: Sequence[Incident], now: float) -> Iterator[RenderableType
     """Draw the incidents as a table, with ids that can be typed."""
     shown = table("ID", "SEVERITY", "STATE", "FOR", "WHERE", "WHAT", right=("FOR",))
     ids = [incident.id for incident in incidents if incident.ended_at is None]
-    for one in incidents:
-        state = one.state(now)
+    for incident in incidents:
+        state = incident.state(now)
         quiet = "" if state is IncidentState.OPEN else "dim"
-        lasted = (one.ended_at if one.ended_at is not None else now) - one.since
+        lasted = (incident.ended_at if incident.ended_at is not None else now) - incident.since
         shown.add_row(
-            text(one.id if one.ended_at is not None else short_id(one.id, ids), quiet),
-            said(one.severity.value, quiet or _STYLES[one.severity]),
+            text(
+                incident.id if incident.ended_at is not None else short_id(incident.id, ids), quiet
+            ),
+            said(incident.severity.value, quiet or _STYLES[incident.severity]),
             said(state.value, quiet),
             text(format_duration(lasted), quiet),
-            text(one.where, quiet),
-            said(one.title, quiet),
+            text(incident.where, quiet),
+            said(incident.title, quiet),
         )
     yield shown
 
@@ -68,8 +70,8 @@ def told(incident: Incident, now: float) -> Iterator[RenderableType]:
     for label, words in lines:
         yield text(set_cell_size(say(label), 12) + say(clean(words)))
     yield said("evidence", "bold")
-    for one in incident.evidence:
-        yield text(f"  {iso_utc(one.at)} {say(one.source)}: {say(clean(one.text))}")
+    for evidence in incident.evidence:
+        yield text(f"  {iso_utc(evidence.at)} {say(evidence.source)}: {say(clean(evidence.text))}")
     if incident.actions:
         yield said("what can be done", "bold")
         for action in incident.actions:

@@ -60,38 +60,38 @@ PARTS = (
 
 
 def report(
-    found: Report, *, explain: bool = False, diffs: bool = False
+    result: Report, *, explain: bool = False, diffs: bool = False
 ) -> Iterator[RenderableType]:
     """Draw an estimate, its verdicts and what would help."""
-    estimate, shown = found.estimate, answer(found)
-    yield headline(found)
+    estimate, shown = result.estimate, answer(result)
+    yield headline(result)
     if basis(shown):
         yield _hanging(basis(shown))
     yield _hanging(method(estimate), "dim")
     yield from troubles(estimate)
-    if len(found.trials) > 1:
+    if len(result.trials) > 1:
         yield said("Tiers that were tried", "bold")
-        for trial in found.trials:
+        for trial in result.trials:
             style = "" if trial.outcome in ("answered", "confirmed") else "dim"
             yield _hanging(ladder.sentence(trial), style)
     if shown.memory is not None:
         yield text("")
         yield _bar(shown)
         yield from _legend(shown)
-    if found.verdicts and shown.memory is not None and not estimate.errors:
+    if result.verdicts and shown.memory is not None and not estimate.errors:
         yield text("")
-        yield verdict_table(found.verdicts)
+        yield verdict_table(result.verdicts)
         if explain:
-            yield from _reasons(found.verdicts)
-    if found.suggestions and not estimate.errors:
+            yield from _reasons(result.verdicts)
+    if result.suggestions and not estimate.errors:
         yield text("")
         yield said("What would help", "bold")
-        for number, one in enumerate(found.suggestions, start=1):
-            yield from suggestion(number, one, diffs=diffs)
-    if found.curve:
-        yield from drawn(found)
-    if found.explanation is not None:
-        yield from _layers(found.explanation)
+        for number, proposal in enumerate(result.suggestions, start=1):
+            yield from suggestion(number, proposal, diffs=diffs)
+    if result.curve:
+        yield from drawn(result)
+    if result.explanation is not None:
+        yield from _layers(result.explanation)
     if explain:
         yield text("")
         yield said("How it was found", "bold")
@@ -109,14 +109,14 @@ def _hanging(words: str, style: str = "") -> RenderableType:
 # --- verdict ------------------------------------------------------------------------------------
 
 
-def headline(found: Report) -> Text:
+def headline(result: Report) -> Text:
     """Say in one line what the best device says, and what the script needs there."""
     from rich.text import Text
 
-    shown = answer(found)
+    shown = answer(result)
     line = Text(_verdict(shown.word).upper(), style=f"bold {_VERDICTS[shown.word][1]}")
-    about = _about(found, shown)
-    if shown.memory is not None and not found.verdicts:
+    about = _about(result, shown)
+    if shown.memory is not None and not result.verdicts:
         return Text(about, style="bold")
     return line.append(f"   {about}", style="bold")
 
@@ -126,13 +126,13 @@ def _verdict(word: str) -> str:
     return f"{_VERDICTS[word][0]} {say(word.replace('-', ' '))}"
 
 
-def _about(found: Report, shown: Answer) -> str:
+def _about(result: Report, shown: Answer) -> str:
     """Return what the headline says of the script, in the user's language."""
-    script, memory = Path(found.estimate.script).name, shown.memory
+    script, memory = Path(result.estimate.script).name, shown.memory
     named = name(script) if script else "this task"
     if shown.word == "will-fail":
         about = msg("{script_text}: the script itself is wrong", script_text=named)
-    elif MAY_FAIL in found.estimate.flags:
+    elif MAY_FAIL in result.estimate.flags:
         about = msg("{script_text}: it may fail, and its memory is unknown", script_text=named)
     elif memory is None:
         about = msg("{script_text}: its memory is unknown", script_text=named)
@@ -204,7 +204,7 @@ def _batch_size(estimate: Estimate) -> str:
 
 
 def troubles(estimate: Estimate) -> Iterator[RenderableType]:
-    """Tell what is wrong in the script, what could not be told, and what would settle it."""
+    """Yield what is wrong in the script, what could not be determined, and what would settle it."""
     for fault in estimate.errors:
         yield said(joined("", ("✗ ", _place(fault.file, fault.line), fault.message)), "red")
         if fault.shapes:
@@ -227,7 +227,7 @@ def _quoted(word: str) -> str:
     """Return a word as a shell takes it, in the plainest way."""
     if "'" not in word:
         return f"'{word}'"
-    return shlex.quote(word) if any(one in word for one in '"$`\\!') else f'"{word}"'
+    return shlex.quote(word) if any(character in word for character in '"$`\\!') else f'"{word}"'
 
 
 def _place(file: str, line: int) -> str:
@@ -387,23 +387,25 @@ def _grouped(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
 # --- what would help ----------------------------------------------------------------------------
 
 
-def suggestion(number: int, one: Suggestion, *, diffs: bool = False) -> Iterator[RenderableType]:
+def suggestion(
+    number: int, proposal: Suggestion, *, diffs: bool = False
+) -> Iterator[RenderableType]:
     """Tell one change that would help; with `diffs` also what it changes in a loop."""
     saves = ""
-    if one.saves_mib > 0:
-        saves = "  " + msg("(saves {size})", size=format_mib(one.saves_mib))
-    yield said(joined("", (f"{number} ", one.text, saves)))
-    if one.costs:
-        yield _hanging(sentences("costs:", one.costs), "dim")
-    if one.args is not None:
-        yield _hanging(msg("arguments: {args}", args=" ".join(one.args)), "dim")
-    if one.by_hand:
-        yield _hanging(one.by_hand, "dim")
-    if one.kind == "batch-size" or diffs:
-        yield from _diff(diff_of(one.edits))
-    elif one.edits:
+    if proposal.saves_mib > 0:
+        saves = "  " + msg("(saves {size})", size=format_mib(proposal.saves_mib))
+    yield said(joined("", (f"{number} ", proposal.text, saves)))
+    if proposal.costs:
+        yield _hanging(sentences("costs:", proposal.costs), "dim")
+    if proposal.args is not None:
+        yield _hanging(msg("arguments: {args}", args=" ".join(proposal.args)), "dim")
+    if proposal.by_hand:
+        yield _hanging(proposal.by_hand, "dim")
+    if proposal.kind == "batch-size" or diffs:
+        yield from _diff(diff_of(proposal.edits))
+    elif proposal.edits:
         words = "the shipped copy has it with --apply {kind}; --diff shows what is changed"
-        yield _hanging(msg(words, kind=one.kind), "dim")
+        yield _hanging(msg(words, kind=proposal.kind), "dim")
 
 
 def changed_copy(edits: Sequence[Edit]) -> Iterator[RenderableType]:

@@ -19,15 +19,15 @@ WIDTH = 62
 HEIGHT = 14
 
 
-def drawn(found: Report) -> Iterator[RenderableType]:
+def drawn(result: Report) -> Iterator[RenderableType]:
     """Plot the peak against the batch size, with a line for each limit within reach."""
     yield text("")
-    own = found.estimate.batch_size
+    own = result.estimate.batch_size
     mark = msg("(this script: {n})", n=f"{own:,}") if own is not None else ""
     yield said(sentences("Peak against batch size", mark), "bold")
-    points = found.curve
+    points = result.curve
     top = max(point.high_mib for point in points) * 1.05
-    limits = _limits(found.verdicts, top)
+    limits = _limits(result.verdicts, top)
     rows: list[list[tuple[str, str]]] = [[(" ", "")] * WIDTH for _ in range(HEIGHT)]
 
     def row_of(size: float) -> int:
@@ -82,13 +82,13 @@ def _nearest(points: Sequence[CurvePoint], batch: float) -> CurvePoint:
 
 def _limits(verdicts: Sequence[Verdict], top: float) -> list[tuple[str, float]]:
     """Return the limits that the plot reaches, with the devices that have them."""
-    found: dict[int, list[str]] = {}
+    by_limit: dict[int, list[str]] = {}
     for verdict in verdicts:
         if verdict.limit_mib is not None and 0 < verdict.limit_mib <= top:
-            names = found.setdefault(round(verdict.limit_mib), [])
+            names = by_limit.setdefault(round(verdict.limit_mib), [])
             if verdict.device not in names:
                 names.append(verdict.device)
     return [
         (", ".join(name for name in names[:2]) + (" …" if len(names) > 2 else ""), float(limit))
-        for limit, names in found.items()
+        for limit, names in by_limit.items()
     ]

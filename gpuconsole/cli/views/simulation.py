@@ -24,63 +24,63 @@ _EDGE_NAMES = ("1m", "5m", "15m", "1h", "3h", "8h", "1d", "2d", "4d", "8d", "mor
 _CELL = 5
 
 
-def report(found: Comparison) -> Iterator[RenderableType]:
+def report(comparison: Comparison) -> Iterator[RenderableType]:
     """Draw everything."""
     yield said("SIMULATION: figures of a model, not of a real lab", "bold reverse")
-    yield said(_setting(found))
+    yield said(_setting(comparison))
     yield text("")
-    yield _figures(found)
-    width = max(len(outcome.policy) for outcome in found.outcomes)
-    yield from _completion(found.outcomes, width)
-    yield from _allocation(found, width)
-    yield from _users(found)
+    yield _figures(comparison)
+    width = max(len(outcome.policy) for outcome in comparison.outcomes)
+    yield from _completion(comparison.outcomes, width)
+    yield from _allocation(comparison, width)
+    yield from _users(comparison)
     yield text("")
     yield said("What was assumed and drawn in this simulation", "bold")
-    for note in found.notes:
+    for note in comparison.notes:
         yield said(joined("", ("  ", note)))
 
 
-def _setting(found: Comparison) -> str:
-    jobs, counted = len(found.workload.jobs), found.metrics[0].jobs
-    days = found.workload.last_arrival / 86_400
+def _setting(comparison: Comparison) -> str:
+    jobs, counted = len(comparison.workload.jobs), comparison.metrics[0].jobs
+    days = comparison.workload.last_arrival / 86_400
     return msg(
         "{n} jobs ({low} counted) over {days} days of {trace} on {lab}, {all} devices;"
         " offered load {load}, seed {seed}",
-        n=f"{jobs:,}", low=f"{counted:,}", days=f"{days:.1f}", trace=found.trace,
-        lab=found.lab.name, all=f"{found.lab.devices:,}",
-        load=f"{found.workload.offered_load:.2f}", seed=found.seed,
+        n=f"{jobs:,}", low=f"{counted:,}", days=f"{days:.1f}", trace=comparison.trace,
+        lab=comparison.lab.name, all=f"{comparison.lab.devices:,}",
+        load=f"{comparison.workload.offered_load:.2f}", seed=comparison.seed,
     )  # fmt: skip
 
 
-def _figures(found: Comparison) -> RenderableType:
-    first = found.metrics[0]
+def _figures(comparison: Comparison) -> RenderableType:
+    first = comparison.metrics[0]
     shown = table("POLICY", "MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "LONGEST",
                   "ALLOCATED", "UTILISED", "MAKESPAN", "FAIRNESS", "UNFINISHED",
                   right=("MEAN JCT", "RATIO", "P50", "P95", "MEAN WAIT", "P99 WAIT", "LONGEST",
                          "ALLOCATED", "UTILISED", "MAKESPAN", "FAIRNESS",
                          "UNFINISHED"))  # fmt: skip
-    for one in found.metrics:
-        ratio = ratios(one, first)["mean_jct_s"]
-        shown.add_row(*map(text, _row(one, ratio)))
+    for metric in comparison.metrics:
+        ratio = ratios(metric, first)["mean_jct_s"]
+        shown.add_row(*map(text, _row(metric, ratio)))
     return shown
 
 
-def _row(one: Metrics, ratio: float | None) -> tuple[str, ...]:
-    fairness = "n/a" if one.fairness_jain is None else f"{one.fairness_jain:.2f}"
+def _row(metrics: Metrics, ratio: float | None) -> tuple[str, ...]:
+    fairness = "n/a" if metrics.fairness_jain is None else f"{metrics.fairness_jain:.2f}"
     return (
-        one.policy,
-        format_duration(one.mean_jct_s),
+        metrics.policy,
+        format_duration(metrics.mean_jct_s),
         "n/a" if ratio is None else f"{ratio:.2f}",
-        format_duration(one.p50_jct_s),
-        format_duration(one.p95_jct_s),
-        format_duration(one.mean_wait_s),
-        format_duration(one.p99_wait_s),
-        format_duration(one.longest_wait_s),
-        f"{one.allocation_rate:.0%}",
-        f"{one.device_utilisation:.0%}",
-        format_duration(one.makespan_s),
+        format_duration(metrics.p50_jct_s),
+        format_duration(metrics.p95_jct_s),
+        format_duration(metrics.mean_wait_s),
+        format_duration(metrics.p99_wait_s),
+        format_duration(metrics.longest_wait_s),
+        f"{metrics.allocation_rate:.0%}",
+        f"{metrics.device_utilisation:.0%}",
+        format_duration(metrics.makespan_s),
         fairness,
-        f"{one.unfinished:,}",
+        f"{metrics.unfinished:,}",
     )
 
 
@@ -91,9 +91,9 @@ def _completion(outcomes: Sequence[Outcome], width: int) -> Iterator[RenderableT
     yield text(" " * width + "".join(f"{name:>{_CELL}}" for name in _EDGE_NAMES))
     for outcome in outcomes:
         counts = [0] * len(_EDGE_NAMES)
-        for one in outcome.ran:
-            if one.job.counted and one.ended_s is not None:
-                took = one.ended_s - one.job.submitted_s
+        for run in outcome.ran:
+            if run.job.counted and run.ended_s is not None:
+                took = run.ended_s - run.job.submitted_s
                 counts[sum(took > edge for edge in _EDGES_S)] += 1
         total, most = max(1, sum(counts)), max(1, *counts)
         bars = "".join(
@@ -102,27 +102,27 @@ def _completion(outcomes: Sequence[Outcome], width: int) -> Iterator[RenderableT
         yield text(f"{outcome.policy:<{width}}{bars}")
 
 
-def _allocation(found: Comparison, width: int) -> Iterator[RenderableType]:
+def _allocation(comparison: Comparison, width: int) -> Iterator[RenderableType]:
     """Draw the share of devices held over time."""
-    days = found.workload.last_arrival / 86_400
+    days = comparison.workload.last_arrival / 86_400
     yield text("")
     over = msg("Devices in use over {n} days, until the last arrival", n=f"{days:.1f}")
     yield said(over, "bold")
-    for outcome in found.outcomes:
+    for outcome in comparison.outcomes:
         line = "".join(map(_bar, curve(outcome, _WIDTH)))
         yield text(f"{outcome.policy:<{width}} │{line}│")
 
 
-def _users(found: Comparison) -> Iterator[RenderableType]:
+def _users(comparison: Comparison) -> Iterator[RenderableType]:
     """Draw who had how much of the devices, and how long their jobs took under each policy."""
-    held = by_user(found.outcomes[-1])
+    held = by_user(comparison.outcomes[-1])
     yield text("")
-    policy = found.outcomes[-1].policy
+    policy = comparison.outcomes[-1].policy
     held_under = msg("Users: device time under {policy}, mean JCT by policy", policy=policy)
     yield said(held_under, "bold")
-    names = [outcome.policy for outcome in found.outcomes]
+    names = [outcome.policy for outcome in comparison.outcomes]
     shown = table("USER", "DEVICE TIME", *names, right=names)
-    means = [_means(outcome) for outcome in found.outcomes]
+    means = [_means(outcome) for outcome in comparison.outcomes]
     for user, share in list(held.items())[:_USERS]:
         bar = f"{'█' * round(20 * share / max(held.values())):<20} {share:.0%}"
         shown.add_row(text(user), text(bar), *(text(format_duration(m.get(user))) for m in means))
@@ -135,10 +135,10 @@ def _users(found: Comparison) -> Iterator[RenderableType]:
 
 def _means(outcome: Outcome) -> dict[str, float]:
     times: dict[str, list[float]] = defaultdict(list)
-    for one in outcome.ran:
-        if one.job.counted and one.ended_s is not None:
-            times[one.job.user].append(one.ended_s - one.job.submitted_s)
-    return {user: sum(found) / len(found) for user, found in times.items()}
+    for run in outcome.ran:
+        if run.job.counted and run.ended_s is not None:
+            times[run.job.user].append(run.ended_s - run.job.submitted_s)
+    return {user: sum(values) / len(values) for user, values in times.items()}
 
 
 def _bar(share: float) -> str:

@@ -44,49 +44,53 @@ def calibrate(host: str | None, device: int | None, image: str | None, reliabili
     async def work(session: Session) -> HostCalibration:
         return await session.calibrate(host, device, image or "", note)
 
-    found = drive(work)
+    result = drive(work)
     if options().as_json:
-        print_document(_document(found))
+        print_document(_document(result))
     else:
-        _show(found)
-    return 0 if found.context_mib is not None else 1
+        _show(result)
+    return 0 if result.context_mib is not None else 1
 
 
-def _document(found: HostCalibration) -> dict[str, Any]:
+def _document(calibration: HostCalibration) -> dict[str, Any]:
     return {
-        "host": found.host,
-        "device": found.device,
-        "uuid": found.uuid,
-        "driver": found.driver,
-        "image": found.image,
-        "paddle": found.paddle,
-        "measured_at": iso_utc(found.at),
-        "method": found.method,
-        "context_mib": found.context_mib,
-        "after_tensor_mib": found.first_mib,
-        "after_matmul_mib": found.matmul_mib,
-        "granularity_mib": found.granularity_mib,
-        "workspace_mib": found.workspace_mib,
+        "host": calibration.host,
+        "device": calibration.device,
+        "uuid": calibration.uuid,
+        "driver": calibration.driver,
+        "image": calibration.image,
+        "paddle": calibration.paddle,
+        "measured_at": iso_utc(calibration.at),
+        "method": calibration.method,
+        "context_mib": calibration.context_mib,
+        "after_tensor_mib": calibration.first_mib,
+        "after_matmul_mib": calibration.matmul_mib,
+        "granularity_mib": calibration.granularity_mib,
+        "workspace_mib": calibration.workspace_mib,
     }
 
 
-def _show(found: HostCalibration) -> None:
-    where = msg("{device} of {host}", device=found.device, host=found.host)
-    tell(where + name(f", Paddle {found.paddle or '?'}, {found.image}"))
-    if found.context_mib is None:
-        tell(found.method)
+def _show(calibration: HostCalibration) -> None:
+    where = msg("{device} of {host}", device=calibration.device, host=calibration.host)
+    tell(where + name(f", Paddle {calibration.paddle or '?'}, {calibration.image}"))
+    if calibration.context_mib is None:
+        tell(calibration.method)
         return
     rows = table("measured", "MiB", "meaning", right=("MiB",))
     for moment, size, meaning in (
-        ("after a tensor", found.first_mib, "the process and its context"),
-        ("after a matrix product", found.matmul_mib, "with the libraries for it"),
-        ("after a convolution", found.context_mib, "with cuDNN: stored as this device's context"),
-        ("growth per small chunk", found.granularity_mib, "how the driver rounds 1.25 MiB"),
-        ("workspace", found.workspace_mib, "what the convolution took besides its tensors"),
+        ("after a tensor", calibration.first_mib, "the process and its context"),
+        ("after a matrix product", calibration.matmul_mib, "with the libraries for it"),
+        (
+            "after a convolution",
+            calibration.context_mib,
+            "with cuDNN: stored as this device's context",
+        ),
+        ("growth per small chunk", calibration.granularity_mib, "how the driver rounds 1.25 MiB"),
+        ("workspace", calibration.workspace_mib, "what the convolution took besides its tensors"),
     ):
         rows.add_row(said(moment), "n/a" if size is None else f"{size:.1f}", said(meaning))
     show(rows)
-    tell(msg("Context: {how_text}.", how_text=found.method))
+    tell(msg("Context: {how_text}.", how_text=calibration.method))
 
 
 def _reliability() -> int:
@@ -94,28 +98,28 @@ def _reliability() -> int:
     from gpuconsole.preflight.accuracy.reliability import reliability
     from gpuconsole.session.estimate.history import recorded
 
-    found = reliability(recorded(state_folder(options().state)).observations)
+    measured = reliability(recorded(state_folder(options().state)).observations)
     if options().as_json:
-        print_document(_reliability_document(found))
+        print_document(_reliability_document(measured))
     else:
-        _show_reliability(found)
+        _show_reliability(measured)
     return 0
 
 
-def _reliability_document(found: Reliability) -> dict[str, Any]:
+def _reliability_document(reliability_: Reliability) -> dict[str, Any]:
     return {
-        "runs": found.judged,
-        "too_few": found.too_few or None,
+        "runs": reliability_.judged,
+        "too_few": reliability_.too_few or None,
         "bins": [
             {
-                "from": one.low,
-                "to": one.high,
-                "runs": one.runs,
-                "ran_out": one.ran_out,
-                "predicted": one.predicted,
-                "observed": one.observed,
+                "from": bin_.low,
+                "to": bin_.high,
+                "runs": bin_.runs,
+                "ran_out": bin_.ran_out,
+                "predicted": bin_.predicted,
+                "observed": bin_.observed,
             }
-            for one in found.bins
+            for bin_ in reliability_.bins
         ],
         "memory": [
             {
@@ -123,33 +127,33 @@ def _reliability_document(found: Reliability) -> dict[str, Any]:
                 "observed_mib": pair.observed_mib,
                 "ran_out": pair.ran_out,
             }
-            for pair in found.pairs
+            for pair in reliability_.pairs
         ],
     }
 
 
-def _show_reliability(found: Reliability) -> None:
+def _show_reliability(reliability_: Reliability) -> None:
     from gpuconsole.preflight.accuracy.reliability import BOTH, OK, OUT, scatter
 
-    if found.too_few:
-        tell(found.too_few)
-    if found.judged:
+    if reliability_.too_few:
+        tell(reliability_.too_few)
+    if reliability_.judged:
         rows = table("chance to run out", "predicted", "ran out", "of runs",
                      right=("predicted", "ran out", "of runs"))  # fmt: skip
-        for one in found.bins:
-            if one.runs:
-                span = say(msg("{low} to {high}", low=f"{one.low:.0%}", high=f"{one.high:.0%}"))
-                share = f"{one.observed:.0%}"
-                counted = say(msg("{n} of {all}", n=one.ran_out, all=one.runs))
-                rows.add_row(span, f"{one.predicted:.1%}", share, counted)
+        for bin_ in reliability_.bins:
+            if bin_.runs:
+                span = say(msg("{low} to {high}", low=f"{bin_.low:.0%}", high=f"{bin_.high:.0%}"))
+                share = f"{bin_.observed:.0%}"
+                counted = say(msg("{n} of {all}", n=bin_.ran_out, all=bin_.runs))
+                rows.add_row(span, f"{bin_.predicted:.1%}", share, counted)
         show(rows)
-    lines = scatter(found.pairs)
+    lines = scatter(reliability_.pairs)
     if lines:
         print()
         tell("memory: predicted across, observed up; on the diagonal both are equal")
         print("\n".join(lines))
-        runs = len(found.pairs)
-        worst = max(found.pairs, key=lambda pair: pair.observed_mib / pair.predicted_mib)
+        runs = len(reliability_.pairs)
+        worst = max(reliability_.pairs, key=lambda pair: pair.observed_mib / pair.predicted_mib)
         tell(
             msg(
                 "{ok} went well  {out} ran out (the truth is more)  {both} both; {n} runs",

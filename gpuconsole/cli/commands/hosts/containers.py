@@ -39,15 +39,15 @@ def containers(hosts: tuple[str, ...], stopped: bool) -> int:
         await session.first_frames(_PICTURE_S, hosts[0] if len(hosts) == 1 else "")
         return await session.containers.listing(hosts, stopped=stopped), session.now()
 
-    found, now = drive(work, own_queue=True)
+    listings, now = drive(work, own_queue=True)
     if options().as_json:
-        print_document({"hosts": [each.as_json() for each in found]})
+        print_document({"hosts": [each.as_json() for each in listings]})
     else:
         from gpuconsole.cli.views import fleet
 
-        show(*fleet.containers(found, now))
-    if hosts and all(each.error for each in found):
+        show(*fleet.containers(listings, now))
+    if hosts and all(each.error for each in listings):
         if options().as_json:
             return UnreachableError.exit_code
-        raise UnreachableError("No host could be asked", found[0].error, found[0].hint)
+        raise UnreachableError("No host could be asked", listings[0].error, listings[0].hint)
     return 0

@@ -37,8 +37,8 @@ def drain(host: str, reason: str) -> int:
 
     before, running = drive(work)
     if options().as_json:
-        kept = reason or (before.reason if before is not None else "")
-        print_document({"host": host, "drained": True, "reason": kept, "running": running})
+        reason_now = reason or (before.reason if before is not None else "")
+        print_document({"host": host, "drained": True, "reason": reason_now, "running": running})
         return 0
     tell(msg("{host} takes no new jobs.", host=host) if before is None else _again(before, reason))
     if running:

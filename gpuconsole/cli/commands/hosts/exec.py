@@ -59,9 +59,9 @@ def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
     async def work(session: Session) -> int | None:
         if as_json:
             return await _document(session, container, words, user)
-        found = await session.containers.find(host, wanted)
+        target = await session.containers.find(host, wanted)
         process = await session.containers.run(
-            found, words, terminal=terminal, typing=interactive,
+            target, words, terminal=terminal, typing=interactive,
             user=user, size=ends.size if terminal else None,
         )  # fmt: skip
         try:
@@ -93,7 +93,7 @@ async def _document(
     """Run a command without a terminal, print what it wrote as one document, and return its exit
     code."""
     ran = await session.containers.run_to_end(container, words, user)
-    stdout, stderr = (kept.decode("utf-8", "replace") for kept in (ran.stdout, ran.stderr))
+    stdout, stderr = (output.decode("utf-8", "replace") for output in (ran.stdout, ran.stderr))
     print_document({"exit_code": ran.exit_code, "stdout": stdout, "stderr": stderr})
     return ran.exit_code
 

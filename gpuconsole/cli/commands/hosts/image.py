@@ -54,16 +54,16 @@ def list_images(hosts: tuple[str, ...]) -> int:
 
     async def work(session: Session) -> tuple[HostImages, ...]:
         await _seen(session, hosts)
-        found = await session.images.listing(hosts)
-        rows = image_views.rows(session.images, found)
+        listings = await session.images.listing(hosts)
+        rows = image_views.rows(session.images, listings)
         if options().as_json:
-            print_document(image_views.listing_document(session.images, found, rows))
+            print_document(image_views.listing_document(session.images, listings, rows))
         else:
-            show(*image_views.listing(found, rows))
-        return found
+            show(*image_views.listing(listings, rows))
+        return listings
 
-    found = drive(work)
-    return 3 if found and all(one.error for one in found) else 0
+    listings = drive(work)
+    return 3 if listings and all(listing.error for listing in listings) else 0
 
 
 @image.command()
@@ -106,7 +106,7 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
         tell("No waiting job needs an image.")
     else:
         show(image_views.fetched(done))
-    return 3 if any(one.error is not None for one in done) else 0
+    return 3 if any(fetch.error is not None for fetch in done) else 0
 
 
 @image.command()
@@ -149,15 +149,15 @@ def pin(name: str, host: str, task: Path | None, remove: bool) -> int:
             return await session.images.pin(name, host)
         from gpuconsole.session.images.task_file_image import write_image
 
-        found = await session.images.resolve(name, host)
-        write_image(task, found.reference)
-        return found
+        resolved = await session.images.resolve(name, host)
+        write_image(task, resolved.reference)
+        return resolved
 
-    found = drive(work)
+    resolved = drive(work)
     if options().as_json:
-        print_document(image_views.pin_document(found))
+        print_document(image_views.pin_document(resolved))
     else:
-        values = {"image": found.image, "reference": found.reference}
+        values = {"image": resolved.image, "reference": resolved.reference}
         if task is None:
             tell(msg("{image} is {reference}", **values))
         else:
@@ -189,11 +189,11 @@ def check(name: str, host: str, no_device: bool) -> int:
         await _seen(session, (host,))
         return await session.images.check(name, host, note, device=not no_device)
 
-    found, faults = drive(work)
+    result, faults = drive(work)
     if options().as_json:
-        print_document(image_views.check_document(found, faults))
+        print_document(image_views.check_document(result, faults))
     else:
-        show(*image_views.check(found, faults))
+        show(*image_views.check(result, faults))
     return 1 if faults else 0
 
 
@@ -296,15 +296,20 @@ def dockerfile_command(
 
     source = script.expanduser().resolve()
     folder = project.expanduser().resolve() if project else source.parent
-    made = dockerfile(source, folder, drive(work, fleet=bool(host)))
-    for sentence in made.notes:
+    generated = dockerfile(source, folder, drive(work, fleet=bool(host)))
+    for sentence in generated.notes:
         note(sentence)
     if output is not None:
-        _write_new(output, made.text)
+        _write_new(output, generated.text)
     if options().as_json:
         file = str(output) if output else None
-        packages, notes = list(made.packages), list(made.notes)
-        document = {"dockerfile": made.text, "packages": packages, "notes": notes, "file": file}
+        packages, notes = list(generated.packages), list(generated.notes)
+        document = {
+            "dockerfile": generated.text,
+            "packages": packages,
+            "notes": notes,
+            "file": file,
+        }
         print_document(document)
     elif output is not None:
         build = f"docker build -f {output} {folder}"
@@ -314,7 +319,7 @@ def dockerfile_command(
             )
         )
     else:
-        print(made.text, end="")
+        print(generated.text, end="")
     return 0
 
 

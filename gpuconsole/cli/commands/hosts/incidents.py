@@ -49,11 +49,15 @@ def _list(everything: bool) -> int:
     async def work(session: Session) -> tuple[tuple[Incident, ...], float]:
         return await session.incidents(), session.now()
 
-    found, now = drive(work)
-    ordered = worst_first(found, now)
-    shown = [one for one in ordered if everything or one.state(now) is not IncidentState.RESOLVED]
+    incidents, now = drive(work)
+    ordered = worst_first(incidents, now)
+    shown = [
+        incident
+        for incident in ordered
+        if everything or incident.state(now) is not IncidentState.RESOLVED
+    ]
     if options().as_json:
-        print_document({"incidents": [one.as_json(now) for one in shown]})
+        print_document({"incidents": [incident.as_json(now) for incident in shown]})
         return 0
     if not shown:
         note("Nothing is wrong.")
@@ -68,13 +72,13 @@ def _one(reference: str) -> int:
     async def work(session: Session) -> tuple[Incident, float]:
         return await session.incident(reference), session.now()
 
-    found, now = drive(work)
+    incident, now = drive(work)
     if options().as_json:
-        print_document({"incident": found.as_json(now)})
+        print_document({"incident": incident.as_json(now)})
         return 0
     from gpuconsole.cli.views import incidents as incident_views
 
-    show(*incident_views.told(found, now))
+    show(*incident_views.told(incident, now))
     return 0
 
 

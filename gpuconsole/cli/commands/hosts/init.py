@@ -41,8 +41,8 @@ def init(output: Path | None, ssh_config: Path, force: bool) -> int:
             "Read-only", "init writes a file, and --read-only forbids it.", "Leave it out."
         )
     target = (output or options().inventory or inventory_path()).expanduser()
-    text, found = _first_inventory(ssh_config)
-    hosts = [host.name for host in parse_inventory(text, str(target)).hosts] if found else []
+    text, parsed = _first_inventory(ssh_config)
+    hosts = [host.name for host in parse_inventory(text, str(target)).hosts] if parsed else []
     write_inventory(text, target, force=force)
     if options().as_json:
         print_document({"inventory": str(target), "hosts": hosts})

@@ -56,5 +56,5 @@ async def _record(session: Session, path: Path, seconds: float | None) -> dict[s
     stop = asyncio.Event()
     with stopping(stop):
         note(msg("Recording into {path}; stop with Ctrl-C.", path=path))
-        made = await record_into(session, path, stop, seconds)
-    return {"file": str(path), "seconds": round(made.seconds, 3), "bytes": made.size}
+        recording = await record_into(session, path, stop, seconds)
+    return {"file": str(path), "seconds": round(recording.seconds, 3), "bytes": recording.size}

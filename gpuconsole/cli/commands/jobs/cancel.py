@@ -26,10 +26,10 @@ def cancel(job: str) -> int:
     """
 
     async def work(session: Session) -> list[Job]:
-        found = session.group(job)
+        group = session.group(job)
         # Of a sweep, what has ended stays; one job that has ended is a mistake worth telling.
-        left = [one for one in found if not one.state.ended] or found
-        return await session.queue.cancel_all(one.id for one in left)
+        left = [each for each in group if not each.state.ended] or group
+        return await session.queue.cancel_all(each.id for each in left)
 
     tell_all(job, drive(work))
     return 0

@@ -35,14 +35,14 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
     async def work(session: Session) -> tuple[tuple[Compared, ...], bool]:
         return await session.compare(jobs), session.simulated_jobs
 
-    found, simulated = drive(work, fleet=False)
+    compared, simulated = drive(work, fleet=False)
     from gpuconsole.core.training.curves import Written, chosen_metric, csv_text, ranked
 
     if metric:
-        names = {name for one in found for name in one.curves.curves}
+        names = {name for each in compared for name in each.curves.curves}
         require_metrics((metric,), names)
-    metric = metric or chosen_metric(found)
-    rows = ranked(found, metric)
+    metric = metric or chosen_metric(compared)
+    rows = ranked(compared, metric)
     if csv_file is not None:
         written = (Written(row.job.id, row.job.task.name, row.curves) for row in rows)
         write_csv(csv_file, csv_text(written, (metric,) if metric else ()))
@@ -58,21 +58,21 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
     return 0
 
 
-def _row(one: Compared, metric: str) -> dict[str, Any]:
+def _row(compared: Compared, metric: str) -> dict[str, Any]:
     from gpuconsole.core.training.curves import figures
 
-    job, found = one.job, figures(one, metric)
+    job, row_figures = compared.job, figures(compared, metric)
     return {
         "job": job.id,
         "name": job.task.name,
         "state": job.state.value,
         "cause": job.cause or None,
-        "parameters": dict(one.parameters),
-        "last": _number(found.last),
-        "best": _number(found.best),
-        "best_at": found.best_at,
-        "step_s": found.step_s,
-        "peak_mib": found.peak_mib,
+        "parameters": dict(compared.parameters),
+        "last": _number(row_figures.last),
+        "best": _number(row_figures.best),
+        "best_at": row_figures.best_at,
+        "step_s": row_figures.step_s,
+        "peak_mib": row_figures.peak_mib,
     }
 
 

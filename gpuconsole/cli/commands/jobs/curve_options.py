@@ -29,14 +29,14 @@ metric_option = click.option(
 )
 
 
-def require_metrics(wanted: Sequence[str], known: Any) -> None:
+def require_metrics(wanted: Sequence[str], known_metrics: Any) -> None:
     """Raise UsageError for a metric that no log reports."""
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in wanted if name not in known_metrics]
     if missing:
         raise UsageError(
             "No such metric",
             msg("{name} is not reported.", name=missing[0]),
-            msg("Reported are: {names}.", names=", ".join(sorted(known)) or "none"),
+            msg("Reported are: {names}.", names=", ".join(sorted(known_metrics)) or "none"),
         )
 
 

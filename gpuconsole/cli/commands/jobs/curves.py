@@ -73,17 +73,19 @@ def curves(
     if csv_file is not None:
         from gpuconsole.core.training.curves import Written, csv_text
 
-        write_csv(csv_file, csv_text([Written(found.id, found.task.name, made)], metrics))
+        write_csv(csv_file, csv_text([Written(job_.id, job_.task.name, job_curves)], metrics))
     if options().as_json:
-        document = made.as_json()
-        kept = [one for one in document["metrics"] if not metrics or one["name"] in metrics]
-        head = {"job": found.id, "name": found.task.name, "simulated": simulated}
-        print_document({**head, **document, "metrics": kept})
-    elif csv_file is None and made:
+        document = job_curves.as_json()
+        metrics_shown = [
+            metric for metric in document["metrics"] if not metrics or metric["name"] in metrics
+        ]
+        head = {"job": job_.id, "name": job_.task.name, "simulated": simulated}
+        print_document({**head, **document, "metrics": metrics_shown})
+    elif csv_file is None and job_curves:
         from gpuconsole.cli.views import curves as curve_views
 
-        show(*curve_views.curves(made, metrics, simulated=simulated))
-    if not made:
+        show(*curve_views.curves(job_curves, metrics, simulated=simulated))
+    if not job_curves:
         note(NOTHING)
         note(FORMS)
-    return 0 if made else 1
+    return 0 if job_curves else 1

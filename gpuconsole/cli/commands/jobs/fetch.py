@@ -49,7 +49,7 @@ def fetch(job: str, folder: Path, listing: bool) -> int:
     job_id, fetched = drive(work)
     left = fetched.left_out
     if options().as_json:
-        named = [{"name": one.name, "reason": one.reason} for one in left.named]
+        named = [{"name": omission.name, "reason": omission.reason} for omission in left.named]
         print_document(
             {
                 "job": job_id,

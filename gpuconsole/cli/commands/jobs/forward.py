@@ -50,10 +50,10 @@ def forward(job: str, port: int | None, local_port: int | None, rank: int) -> in
 
     async def work(session: Session) -> str:
         info = await session.forward(job, port or 0, local_port=local_port or 0, rank=rank)
-        made = session.forwards.at(info.local_port)
+        forward_ = session.forwards.at(info.local_port)
         _print(info, wanted=local_port)
-        await until_interrupted(_until_over(made))
-        return made.cause
+        await until_interrupted(_until_over(forward_))
+        return forward_.cause
 
     if cause := drive(work):
         note(cause)
@@ -62,23 +62,23 @@ def forward(job: str, port: int | None, local_port: int | None, rank: int) -> in
 
 async def _until_over(forward: Forward) -> None:
     """Wait for a forward's end, and tell once why a connection came to nothing."""
-    told = ""
+    reported = ""
     while not forward.ended.is_set():
         trouble = forward.info.trouble
-        if trouble and trouble != told:
+        if trouble and trouble != reported:
             note(trouble)
-        told = trouble
+        reported = trouble
         await asyncio.sleep(_LOOK_S)
 
 
-def _print(made: ForwardInfo, wanted: int | None) -> None:
+def _print(info: ForwardInfo, wanted: int | None) -> None:
     if options().as_json:
         print_document(
-            {"job": made.job, "port": made.port, "local_port": made.local_port, "url": made.url}
+            {"job": info.job, "port": info.port, "local_port": info.local_port, "url": info.url}
         )
     else:
-        print(made.url)
-        if wanted is None and made.local_port != made.port:
-            note(msg("Port {port} is taken here; this one is free.", port=made.port))
+        print(info.url)
+        if wanted is None and info.local_port != info.port:
+            note(msg("Port {port} is taken here; this one is free.", port=info.port))
         note("Ctrl-C closes it.")
     sys.stdout.flush()

@@ -23,10 +23,10 @@ def hold(job: str) -> int:
     """Keep a queued job or sweep from starting; release a held one."""
 
     async def work(session: Session) -> list[Job]:
-        found = session.group(job)
-        queued = [one for one in found if one.state is JobState.QUEUED]
-        held = [one for one in found if one.state is JobState.HELD]
-        return await session.queue.hold_all(one.id for one in queued or held or found[:1])
+        group = session.group(job)
+        queued = [each for each in group if each.state is JobState.QUEUED]
+        held = [each for each in group if each.state is JobState.HELD]
+        return await session.queue.hold_all(each.id for each in queued or held or group[:1])
 
     tell_all(job, drive(work, fleet=False))
     return 0

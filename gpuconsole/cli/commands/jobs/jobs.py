@@ -36,16 +36,16 @@ def jobs(job: str | None, show_all: bool) -> int:
 
     listed, now = drive(work, fleet=False)
     if options().as_json:
-        print_document({"jobs": [one.as_json() for one in listed]})
+        print_document({"jobs": [job_.as_json() for job_ in listed]})
         return 0
     if not listed:
         note("The queue is empty. Queue a script with: gpuconsole submit SCRIPT")
         return 0
     from gpuconsole.cli.views import fleet
 
-    ended = [one for one in listed if one.state.ended]
-    hidden = set() if show_all or job is not None else {one.id for one in ended[:-_RECENT]}
-    show(fleet.jobs([one for one in listed if one.id not in hidden], now))
+    ended = [each for each in listed if each.state.ended]
+    hidden = set() if show_all or job is not None else {each.id for each in ended[:-_RECENT]}
+    show(fleet.jobs([each for each in listed if each.id not in hidden], now))
     if hidden:
         note(msg("{n} older jobs are not shown; see them with --all.", n=len(hidden)))
     return 0

@@ -29,10 +29,10 @@ def priority(job: str, number: int) -> int:
     """
 
     async def work(session: Session) -> list[Job]:
-        found = session.group(job)
+        group = session.group(job)
         waiting = (JobState.QUEUED, JobState.HELD)
-        able = [one for one in found if one.state in waiting] or found[:1]
-        return await session.queue.set_priority_all([one.id for one in able], number)
+        able = [each for each in group if each.state in waiting] or group[:1]
+        return await session.queue.set_priority_all([each.id for each in able], number)
 
     said = msg("priority {n}", n=number)
     tell_all(job, drive(work, fleet=False), f", {say(said)}")

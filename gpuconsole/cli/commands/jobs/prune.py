@@ -25,12 +25,12 @@ def prune() -> int:
         done = await session.prune()
         return {
             host: {
-                "containers": found.containers,
-                "leases": found.leases,
-                "results_kept": found.results_kept,
-                "results_removed": found.results_removed,
+                "containers": pruned.containers,
+                "leases": pruned.leases,
+                "results_kept": pruned.results_kept,
+                "results_removed": pruned.results_removed,
             }
-            for host, found in done.items()
+            for host, pruned in done.items()
         }
 
     hosts = drive(work)

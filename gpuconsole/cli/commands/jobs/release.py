@@ -23,9 +23,9 @@ def release(job: str) -> int:
     """Release a held job, or those of a sweep, into the queue."""
 
     async def work(session: Session) -> list[Job]:
-        found = session.group(job)
-        held = [one for one in found if one.state is JobState.HELD] or found[:1]
-        return await session.queue.release_all(one.id for one in held)
+        group = session.group(job)
+        held = [each for each in group if each.state is JobState.HELD] or group[:1]
+        return await session.queue.release_all(each.id for each in held)
 
     tell_all(job, drive(work, fleet=False))
     return 0

@@ -31,12 +31,12 @@ def retry(job: str, env_file: tuple[Path, ...]) -> int:
     secrets = secrets_in(env_file)
 
     async def lost(session: Session) -> bool:
-        return any(one.state is JobState.UNKNOWN for one in session.group(job))
+        return any(each.state is JobState.UNKNOWN for each in session.group(job))
 
     async def work(session: Session) -> list[Job]:
-        found = session.group(job)
-        bad = [one for one in found if one.state.ended and one.state is not JobState.SUCCEEDED]
-        return [await session.queue.retry(one.id, secrets=secrets) for one in bad or found[:1]]
+        group = session.group(job)
+        bad = [each for each in group if each.state.ended and each.state is not JobState.SUCCEEDED]
+        return [await session.queue.retry(each.id, secrets=secrets) for each in bad or group[:1]]
 
     # Only the inventory tells that a host is gone for good.
     tell_all(job, drive(work, fleet=drive(lost, fleet=False)))

@@ -25,12 +25,12 @@ def wait(job: str) -> int:
     """Wait for the end of a job or a sweep; exit 0 if all succeeded."""
 
     async def work(session: Session) -> list[Job]:
-        found = session.group(job)
-        for one in found:
-            if not one.state.ended and not options().as_json:
-                note(line(one))
-        return list(await asyncio.gather(*(session.wait(one.id) for one in found)))
+        group = session.group(job)
+        for each in group:
+            if not each.state.ended and not options().as_json:
+                note(line(each))
+        return list(await asyncio.gather(*(session.wait(each.id) for each in group)))
 
     ended = drive(work)
     tell_all(job, ended)
-    return 0 if all(one.state is JobState.SUCCEEDED for one in ended) else 1
+    return 0 if all(each.state is JobState.SUCCEEDED for each in ended) else 1

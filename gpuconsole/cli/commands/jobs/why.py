@@ -34,21 +34,21 @@ def why(job: str) -> int:
     """
 
     async def told(session: Session) -> dict[str, Why]:
-        found = session.group(job)
+        group = session.group(job)
         # Only what waits for devices, or is held against one, needs a look at the hosts.
-        looks = any(one.state is JobState.QUEUED or _has_steps(one) for one in found)
-        return {} if looks else session.whys(found)
+        looks = any(each.state is JobState.QUEUED or _has_steps(each) for each in group)
+        return {} if looks else session.whys(group)
 
     async def asked(session: Session) -> dict[str, Why]:
-        found = session.group(job)
-        if any(one.state is JobState.QUEUED for one in found):
+        group = session.group(job)
+        if any(each.state is JobState.QUEUED for each in group):
             await session.look_around(_PICTURE_S)
         else:
             await session.first_frames(_PICTURE_S)
         return session.whys(session.group(job))
 
-    found = drive(told, fleet=False) or drive(asked)
-    documents = {name: each.as_json() for name, each in found.items()}
+    reasons = drive(told, fleet=False) or drive(asked)
+    documents = {name: each.as_json() for name, each in reasons.items()}
     if options().as_json:
         several = [{"id": name, **document} for name, document in documents.items()]
         print_document({"jobs": several} if len(several) > 1 else next(iter(documents.values())))
@@ -75,8 +75,8 @@ def _print_why(document: Mapping[str, Any], mark: str) -> None:
 
 
 def blocker_text(blocker: Mapping[str, Any]) -> str:
-    """Say who stands in the way, whether a device's holder or something else."""
+    """Return the text for what blocks a job: a device's holder or something else."""
     if "text" in blocker:
         return str(blocker["text"])
-    known = {key: str(blocker.get(key, "?")) for key in ("name", "user", "host")}
-    return msg("{name} of {user} on {host}", **known)
+    values = {key: str(blocker.get(key, "?")) for key in ("name", "user", "host")}
+    return msg("{name} of {user} on {host}", **values)

@@ -84,28 +84,28 @@ def list_backups() -> int:
     """List the backups, the latest first."""
     from gpuconsole.state.backup.backups import backups
 
-    found = backups(state_folder(options().state))
+    listed = backups(state_folder(options().state))
     if options().as_json:
         print_document(
             {
                 "backups": [
                     {
-                        "name": one.name,
-                        "made_at": iso_utc(one.made_at),
-                        "before_upgrade": one.before_migration,
-                        "size_bytes": one.size_bytes,
-                        "path": str(one.path),
+                        "name": backup.name,
+                        "made_at": iso_utc(backup.made_at),
+                        "before_upgrade": backup.before_migration,
+                        "size_bytes": backup.size_bytes,
+                        "path": str(backup.path),
                     }
-                    for one in found
+                    for backup in listed
                 ]
             }
         )
         return 0
     rows = table("NAME", "MADE", "SIZE", "WHY", right=("SIZE",))
-    for one in found:
-        why = "before an upgrade" if one.before_migration else "regular"
-        made = iso_utc(one.made_at) or ""
-        rows.add_row(text(one.name), made, format_mib(one.size_bytes / _MIB), said(why))
+    for backup in listed:
+        why = "before an upgrade" if backup.before_migration else "regular"
+        made_at = iso_utc(backup.made_at) or ""
+        rows.add_row(text(backup.name), made_at, format_mib(backup.size_bytes / _MIB), said(why))
     show(rows)
     return 0
 
@@ -194,8 +194,8 @@ def _say_restored(done: Restored) -> None:
     if done.backup is None:
         tell("The queue begins empty.")
     else:
-        made = iso_utc(done.backup.made_at)
-        tell(msg("Restored: {name}, made {when}.", name=done.backup.name, when=made))
+        made_at = iso_utc(done.backup.made_at)
+        tell(msg("Restored: {name}, made {when}.", name=done.backup.name, when=made_at))
     if done.aside:
         tell(msg("The former journal: {path}", path=done.aside[0]))
 

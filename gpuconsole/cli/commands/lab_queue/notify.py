@@ -1,4 +1,4 @@
-"""How the user is told of jobs."""
+"""How the user is notified of jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def notify(try_it: bool) -> int:
 
         wanted = session.settings.notify
         way, failed = await session.send_test_message() if try_it else ("", [])
-        return [named(one) for one in wanted.ways], list(wanted.about), way, failed
+        return [named(way_) for way_ in wanted.ways], list(wanted.about), way, failed
 
     ways, about, way, failed = drive(work, fleet=False)
     if options().as_json:
@@ -41,11 +41,11 @@ def notify(try_it: bool) -> int:
     if not ways:
         note("You are not notified. Name receivers under `notify: {ways: ...}` in your settings.")
         return 0
-    for one in ways:
-        print(one)
+    for way_ in ways:
+        print(way_)
     note(msg("You are notified about: {what}.", what=", ".join(about)))
-    for one in failed:
-        note(joined(": ", ("Failed", one)))
+    for error in failed:
+        note(joined(": ", ("Failed", error)))
     if way:
         note(msg("Sent by {way}.", way=way))
     return 0

@@ -57,23 +57,23 @@ def report(by: str, since: str, until: str, as_csv: bool) -> int:
 
     options().read_only = True
     with _without_garbage():
-        made = offline(options().inventory, options().state, query)
-        if made is None:
-            made = drive(work)
+        usage_report = offline(options().inventory, options().state, query)
+        if usage_report is None:
+            usage_report = drive(work)
     if options().as_json:
-        print_document(made.as_json())
+        print_document(usage_report.as_json())
         return 0
     if as_csv:
         from gpuconsole.session.report.sheet import csv_text
 
-        print(csv_text(made), end="")
+        print(csv_text(usage_report), end="")
         return 0
-    if not made.rows and not made.idle:
+    if not usage_report.rows and not usage_report.idle:
         note("No device was in use in that time.")
         return 0
     from gpuconsole.cli.views import usage
 
-    show(*usage.report(made, time.time()))
+    show(*usage.report(usage_report, time.time()))
     return 0
 
 
@@ -91,13 +91,13 @@ def _query(by: str, since: str, until: str) -> Query:
     from gpuconsole.session.report.model import KEYS, Query
 
     keys = tuple(key.strip() for key in by.split(","))
-    known = tuple(key for word in keys for key in KEYS if key == word)
-    if len(known) != len(keys):
+    valid_keys = tuple(key for word in keys for key in KEYS if key == word)
+    if len(valid_keys) != len(keys):
         raise UsageError(
             "Wrong keys", msg("--by takes each of {keys} once.", keys=", ".join(KEYS)), ""
         )
     now = time.time()
-    return Query(_moment("since", since, now), _moment("until", until, now), known)
+    return Query(_moment("since", since, now), _moment("until", until, now), valid_keys)
 
 
 def _moment(option: str, text: str, now: float) -> float:

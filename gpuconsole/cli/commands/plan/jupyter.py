@@ -66,12 +66,12 @@ def jupyter(what: str | None, local_port: int | None, **said: Any) -> int:
             note(await need_of(session, book))
         job = await session.jupyter(**asked)
         note(msg("Session {name} is {job}.", name=job.task.name, job=job.id))
-        found = await until_interrupted(begun(session, job))
-        if found is None:
+        job_ = await until_interrupted(begun(session, job))
+        if job_ is None:
             await session.cancel(job.id)
             note("It is cancelled.")
             return 1
-        return await _use(session, found, local_port or 0, book)
+        return await _use(session, job_, local_port or 0, book)
 
     return drive(work, dispatching=True)
 
@@ -101,10 +101,10 @@ async def need_of(session: Session, book: Path) -> str:
 async def _come_back(session: Session, reference: str, local_port: int) -> int:
     job = session.job(reference)
     if not job.state.ended:
-        found = await until_interrupted(begun(session, job))
-        if found is None:
+        job_ = await until_interrupted(begun(session, job))
+        if job_ is None:
             return 1
-        job = found
+        job = job_
     return await _use(session, job, local_port)
 
 

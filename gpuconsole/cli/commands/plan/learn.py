@@ -63,11 +63,11 @@ def learn(
         raise ReadOnlyError("Read-only", "`learn` writes the trained weights.", "Drop --read-only.")
     from gpuconsole.cli import training
 
-    found = training.run(
+    result = training.run(
         training.material(lab_file, trace_files, form, until_day), minutes=minutes, seed=seed
     )
     if options().as_json:
-        print_document(found.as_json())
+        print_document(result.as_json())
     else:
-        tell(*found.lines())
-    return 0 if found.trained.verdict.passed else 1
+        tell(*result.lines())
+    return 0 if result.trained.verdict.passed else 1

@@ -111,13 +111,13 @@ def preflight(
             measurement.measure(task, tier, reader, local=local, host=host, yes=yes)
         ask = partial(estimated, task, explain=explain, curve=curve)
         if tier:
-            found = ask(tier=tier)
+            report = ask(tier=tier)
         else:
-            found = measurement.climb(task, ask, reader, offline=offline, yes=yes)
+            report = measurement.climb(task, ask, reader, offline=offline, yes=yes)
     if writable:
         remembered_answers.remember(task, state)
-    _print_report(found, task, explain=explain, diffs=diffs)
-    return _exit_code(found, task)
+    _print_report(report, task, explain=explain, diffs=diffs)
+    return _exit_code(report, task)
 
 
 def _require_tier(tier: str | None, *, local: bool, host: str) -> None:
@@ -136,27 +136,27 @@ def _require_tier(tier: str | None, *, local: bool, host: str) -> None:
         )
 
 
-def _print_report(found: Report, task: Task, *, explain: bool, diffs: bool) -> None:
+def _print_report(report: Report, task: Task, *, explain: bool, diffs: bool) -> None:
     if options().as_json:
         edits = {"edits": [edit.as_json() for edit in task.edits]} if task.edits else {}
-        print_document({**found.as_json(), **edits})
+        print_document({**report.as_json(), **edits})
         return
     from gpuconsole.cli.views import preflight as preflight_views
 
-    show(*preflight_views.report(found, explain=explain, diffs=diffs))
+    show(*preflight_views.report(report, explain=explain, diffs=diffs))
     show(*preflight_views.changed_copy(task.edits))
 
 
-def _exit_code(found: Report, task: Task) -> int:
+def _exit_code(report: Report, task: Task) -> int:
     """Return 0 where a device has room or, with none to judge by, the memory is known; else 1."""
-    if found.verdicts or found.estimate.errors:
-        return 0 if _has_room(found) else 1
+    if report.verdicts or report.estimate.errors:
+        return 0 if _has_room(report) else 1
     if task.backend == "cpu":
         note("No limit was given to judge by; --memory-mib N gives one.")
-        return 0 if found.estimate.memory is not None else 1
+        return 0 if report.estimate.memory is not None else 1
     note("No device was there to be judged; --offline answers for common cards.")
     return 1
 
 
-def _has_room(found: Report) -> bool:
-    return any(verdict.verdict in ("fits", "tight") for verdict in found.verdicts)
+def _has_room(report: Report) -> bool:
+    return any(verdict.verdict in ("fits", "tight") for verdict in report.verdicts)

@@ -90,12 +90,12 @@ def _print(job: Job, session: Session) -> int:
 async def _opened(session: Session, job: Job) -> int:
     """Wait for a new session's place, then use it; Ctrl-C before that takes it back."""
     note(msg("Session {name} is {job}.", name=job.task.name, job=job.id))
-    found = await until_interrupted(begun(session, job))
-    if found is None:
+    job_ = await until_interrupted(begun(session, job))
+    if job_ is None:
         await session.cancel(job.id)
         note("It is cancelled.")
         return 1
-    return await _use(session, found, watch=False)
+    return await _use(session, job_, watch=False)
 
 
 async def _come_back(session: Session, reference: str, *, watch: bool) -> int:
@@ -104,10 +104,10 @@ async def _come_back(session: Session, reference: str, *, watch: bool) -> int:
     job = session.job(reference)
     require_session(job)
     if not job.state.ended:
-        found = await until_interrupted(begun(session, job))
-        if found is None:
+        job_ = await until_interrupted(begun(session, job))
+        if job_ is None:
             return 1
-        job = found
+        job = job_
     return await _use(session, job, watch=watch)
 
 
@@ -139,7 +139,7 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
 
 
 async def _ended(session: Session, job: Job) -> Job:
-    """Return a session whose shell has ended once the queue knows it."""
+    """Return the job of an interactive session after the queue has noted its end."""
     while not job.state.ended:
         await asyncio.sleep(LOOK_S)
         job = session.job(job.id)

@@ -101,15 +101,15 @@ def simulate(
     if trace_file is None and (form != "native" or rates_file is not None):
         raise UsageError("No trace", "--format and --rates tell of a file.", "Add --trace FILE.")
     trace = traces.read_trace(trace_file, form, rates_file)
-    found = traces.run(trace, lab, cut, policies, seed=seed, bar=not options().as_json)
-    _print(found)
+    comparison = traces.run(trace, lab, cut, policies, seed=seed, bar=not options().as_json)
+    _print(comparison)
     return 0
 
 
-def _print(found: Comparison) -> None:
+def _print(comparison: Comparison) -> None:
     if options().as_json:
-        print_document(found.as_json())
+        print_document(comparison.as_json())
     else:
         from gpuconsole.cli.views import simulation
 
-        show(*simulation.report(found))
+        show(*simulation.report(comparison))

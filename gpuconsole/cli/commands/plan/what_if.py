@@ -40,19 +40,19 @@ def what_if(change: tuple[str, ...]) -> int:
     async def asked(session: Session) -> tuple[Comparison, float]:
         return await session.what_if(wanted.text), session.now()
 
-    found, now = drive(asked)
+    comparison, now = drive(asked)
     if options().as_json:
-        print_document(_document(wanted.text, found))
+        print_document(_document(wanted.text, comparison))
         return 0
-    for line in sentences(wanted.text, found):
+    for line in sentences(wanted.text, comparison):
         tell(line)
-    if found.moved:
+    if comparison.moved:
         shown = table("JOB", "NAME", "USER", "STARTS IN", "THEN IN", right=("STARTS IN", "THEN IN"))
-        for moved in found.moved[:_SHOWN]:
+        for moved in comparison.moved[:_SHOWN]:
             shown.add_row(*map(text, _cells(moved, now)))
         show(shown)
-    if len(found.moved) > _SHOWN:
-        more = len(found.moved) - _SHOWN
+    if len(comparison.moved) > _SHOWN:
+        more = len(comparison.moved) - _SHOWN
         note(msg("{n} more jobs move; see them with --json.", n=more))
     return 0
 
@@ -64,20 +64,20 @@ def _cells(moved: Moved, now: float) -> tuple[str, ...]:
     return (moved.job, clean(moved.name), clean(moved.user), *starts)
 
 
-def _document(change: str, found: Comparison) -> dict[str, Any]:
+def _document(change: str, comparison: Comparison) -> dict[str, Any]:
     from gpuconsole.placement.forecast.start_times import HORIZON_S
 
     return {
         "change": change,
-        "waiting": found.waiting,
-        "mean_wait_before_s": found.mean_before_s,
-        "mean_wait_after_s": found.mean_after_s,
-        "guess": found.guess,
-        "devices_seen": found.seen,
-        "labels_of_new_hosts": list(found.labels),
-        "labels_lacking": list(found.lacking),
-        "without_estimate_before": found.untold_before,
-        "without_estimate_after": found.untold_after,
+        "waiting": comparison.waiting,
+        "mean_wait_before_s": comparison.mean_before_s,
+        "mean_wait_after_s": comparison.mean_after_s,
+        "guess": comparison.guess,
+        "devices_seen": comparison.seen,
+        "labels_of_new_hosts": list(comparison.labels),
+        "labels_lacking": list(comparison.lacking),
+        "without_estimate_before": comparison.untold_before,
+        "without_estimate_after": comparison.untold_after,
         "horizon_s": HORIZON_S,
         "moved": [
             {
@@ -87,6 +87,6 @@ def _document(change: str, found: Comparison) -> dict[str, Any]:
                 "start_before": iso_utc(moved.before),
                 "start_after": iso_utc(moved.after),
             }
-            for moved in found.moved
+            for moved in comparison.moved
         ],
     }

@@ -59,9 +59,9 @@ def _script(shell: str) -> str:
     from click.shell_completion import get_completion_class
 
     root = click.get_current_context().find_root()
-    made = get_completion_class(shell)
-    assert made is not None
-    return made(root.command, {}, "gpuconsole", "_GPUCONSOLE_COMPLETE").source()
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    return completion_class(root.command, {}, "gpuconsole", "_GPUCONSOLE_COMPLETE").source()
 
 
 def _installed(shell: str, script: str) -> Path:

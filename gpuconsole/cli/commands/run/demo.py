@@ -108,7 +108,7 @@ class Laboratory:
     slurm: bool = False
     elastic: bool = False
     user: str = ""
-    """Whose sessions they are; "" for the user of this process."""
+    """The user of the sessions; "" for the user of this process."""
 
     def session(self, *, dispatching: bool) -> Session:
         """Return a session on the lab, not entered yet."""
@@ -203,8 +203,8 @@ async def _results(session: Session, job: Job) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") as folder:
         fetched = await session.fetch_results(job.id, Path(folder))
         summary = fetched.folder / "summary.json"
-        found: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
-        return found
+        results: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
+        return results
 
 
 def _document(

@@ -116,14 +116,14 @@ async def _work(
     lead: Lead | None = None,
     path: Path | None = None,
 ) -> dict[str, int]:
-    """Dispatch until `stop`, with `lead` for everybody; return what is told at the end."""
+    """Dispatch until `stop`, with `lead` for everybody; return the figures reported at the end."""
     from gpuconsole.core.events import worded
 
-    told = 0
+    reported = 0
 
     def tell(event: Event) -> None:
-        nonlocal told
-        told += 1
+        nonlocal reported
+        reported += 1
         job = next((job.task.name for job in session.jobs() if job.id == event.subject), "")
         note(joined(": ", (event.severity, name(event.subject), worded(event, job))))
         if session.lost is not None:
@@ -144,7 +144,7 @@ async def _work(
     unsubscribe()
     if session.lost is not None:
         raise session.lost
-    return {"events": told, "jobs": len(session.jobs())}
+    return {"events": reported, "jobs": len(session.jobs())}
 
 
 def _require_lab(lab: bool, path: Path | None, standby: bool, after_s: float | None) -> None:
