@@ -197,7 +197,7 @@ def test_jobs_events_and_incidents_are_as_they_were(tmp_path: Path) -> None:
     ended = replace(job(), state=JobState.SUCCEEDED)
     later = replace(incident(), ended_at=T0 + 70)
     event = Event("job", "ana-resnet", "resnet: succeeded", T0 + 30)
-    first = minute(T0, standing=(job("old", JobState.OOM), job()), known=(incident(),))
+    first = minute(T0, standing=(job("old", JobState.OOM), job()), incidents_before=(incident(),))
     first.jobs.append((T0 + 30, ended))
     first.events.append(event)
     second = minute(T0 + 60, incidents=[(T0 + 70, later)])
@@ -335,7 +335,7 @@ def _every_moment(path: Path) -> Iterator[object]:
 
 
 def test_flipped_bytes_are_an_error_with_place_or_nothing(tmp_path: Path) -> None:
-    first = minute(T0, standing=(job(),), known=(incident(),))
+    first = minute(T0, standing=(job(),), incidents_before=(incident(),))
     whole = recorded(tmp_path / "x.gpurec", first, minute(T0 + 60)).read_bytes()
     path = tmp_path / "y.gpurec"
     dice = random.Random(5)
