@@ -1,4 +1,4 @@
-"""The app: screens, keys, theme, the paint clock, and errors told to people."""
+"""The app: screens, keys, theme, the paint clock, and the display of errors."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ SURVEY_S = 5.0
 THEMES_EVERY_S = 1.0
 """How often the files of the themes are looked at."""
 SWITCH_S = 0.0005
-"""A thread that plans or searches gives way after so long: Python's own 5 ms, waited for at each
-query of the journal while a screen is drawn, would be felt in every key."""
+"""The interpreter's switch interval (s). With Python's default of 5 ms, a thread that plans or
+searches would delay each query of the journal while a screen is drawn, and so every key."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
 AT_ONCE = 128
@@ -85,7 +85,7 @@ class ConsoleApp(TypeAhead):
 
     paused: reactive[bool] = reactive(False, init=False)
     locked: reactive[bool] = reactive(False, init=False)
-    """Read-only by the viewer's own choice; the session's own refusal stands above it."""
+    """Read-only by the viewer's own choice; a read-only session overrides it."""
 
     def __init__(self, session: Session, look: Look | None = None, *, opened: bool = False) -> None:
         self.look = look or Look()
@@ -127,8 +127,8 @@ class ConsoleApp(TypeAhead):
         """What is drawn passes these: Textual's, but for a search for named colours, of which we
         have none, and ours where only ASCII may be seen."""
         plain = (PlainSymbols(),) if self.ink.ascii else ()
-        kept = [each for each in super().get_line_filters() if type(each) is not ANSIToTruecolor]
-        return (*kept, *plain)
+        filters = [each for each in super().get_line_filters() if type(each) is not ANSIToTruecolor]
+        return (*filters, *plain)
 
     def on_mount(self) -> None:
         """Paint first, then open the session."""
@@ -220,9 +220,9 @@ class ConsoleApp(TypeAhead):
             return
         session = self.viewed
         snapshot, jobs, now = session.snapshot(), session.jobs(), session.now()
-        revision, known, second = self._painted
+        revision, seen, second = self._painted
         incidents = session.triage.incidents()
-        news = jobs is not known or incidents is not self.picture.incidents
+        news = jobs is not seen or incidents is not self.picture.incidents
         beat = news or int(now) != second
         if not (force or beat or snapshot.revision != revision):
             return
@@ -278,7 +278,7 @@ class ConsoleApp(TypeAhead):
                 screen.query("*").refresh()
 
     def look_at_themes(self) -> None:
-        """Wear what has changed on disk; what is broken is told and changes nothing."""
+        """Apply themes that changed on disk; broken ones are reported and change nothing."""
         changed, errors = self.wardrobe.look()
         for error in errors:
             self.tell_error(error)
@@ -402,7 +402,7 @@ class ConsoleApp(TypeAhead):
         self.paint(force=True)
 
     def keys_of(self, *areas: str) -> list[Key]:
-        """Return the keys of these areas as they are in force."""
+        """Return the active keys of these areas."""
         return list(self.keychoice.in_area(*areas))
 
     # -- telling ----------------------------------------------------------------------------
@@ -440,13 +440,13 @@ class ConsoleApp(TypeAhead):
         fresh = event.notification
         cause, news = self._cause(fresh), fresh.message in self._causes
         shown = list(self._notifications)
-        for one in shown:
-            same = cause and self._cause(one) == cause
-            if (same or news) and _RANKS[one.severity] > _RANKS[fresh.severity]:
+        for earlier in shown:
+            same = cause and self._cause(earlier) == cause
+            if (same or news) and _RANKS[earlier.severity] > _RANKS[fresh.severity]:
                 event.prevent_default()
                 return
-        for one in shown:
-            self._unnotify(one, refresh=False)
+        for earlier in shown:
+            self._unnotify(earlier, refresh=False)
 
     def _event(self, event: Event) -> None:
         self.travel.note(event)
@@ -475,9 +475,9 @@ class ConsoleApp(TypeAhead):
 
     def _tell_theme_errors(self) -> None:
         if self.look.theme not in self.wardrobe.themes:
-            known = ", ".join(sorted(self.wardrobe.themes))
+            names = ", ".join(sorted(self.wardrobe.themes))
             message = msg(
-                "There is no theme `{name}`; known: {names}.", name=self.look.theme, names=known
+                "There is no theme `{name}`; known: {names}.", name=self.look.theme, names=names
             )
             self.notify(message, title="Theme not found", severity="error", markup=False)
         # A file that cannot be read is why there is no such theme: it is what stays to be read.

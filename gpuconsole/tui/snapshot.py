@@ -20,7 +20,7 @@ from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job, JobState
 
 COLDEST_C = float("-inf")
-"""Colder than any device; stands for no temperature at all."""
+"""Colder than any device; means that there is no temperature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Picture:
     now: float = 0.0
     totals: Totals = Totals()
     owners: Mapping[str, Job] = field(default_factory=dict)
-    """Device UUID to the job whose attempt holds it."""
+    """Device UUID to the job with an attempt that holds it."""
     users: Mapping[str, str] = field(default_factory=dict)
     """Device UUID to the user of that job, for filters."""
     sums: Mapping[str, HostSums] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Picture:
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
-        """What is wrong and nobody has said anything of yet."""
+        """Open incidents without a mark of a user."""
         return tuple(
             incident
             for incident in self.incidents
@@ -183,9 +183,9 @@ class Gallery:
     def look_ahead(self, hosts: Iterable[Host]) -> None:
         """Sum up hosts for the next picture, which then has to do so only where they have changed
         since."""
-        known = self._hosts
+        summed = self._hosts
         for host in hosts:
-            if known.get(host.name) is not host:
+            if summed.get(host.name) is not host:
                 self._ahead[host.name] = host, sums_of(host)
 
     def picture(self, snapshot: FleetSnapshot, jobs: tuple[Job, ...], now: float) -> Picture:
@@ -211,7 +211,7 @@ class Gallery:
         )  # fmt: skip
 
     def _sum_up(self, snapshot: FleetSnapshot) -> None:
-        known, sums, ahead = self._hosts, self._sums, self._ahead
+        summed, sums, ahead = self._hosts, self._sums, self._ahead
         self._hosts, self._sums, self._ahead = {}, {}, {}
         for host in snapshot.hosts:
             name = host.name
@@ -220,7 +220,7 @@ class Gallery:
             if looked_at is not None and looked_at[0] is host:
                 self._sums[name] = looked_at[1]
             else:
-                self._sums[name] = sums[name] if known.get(name) is host else sums_of(host)
+                self._sums[name] = sums[name] if summed.get(name) is host else sums_of(host)
 
 
 def sums_of(host: Host) -> HostSums:
@@ -284,8 +284,8 @@ def sums_of(host: Host) -> HostSums:
 
 
 def plain_sums(host: Host) -> HostSums | None:
-    """Sum up a host that is up, of whose devices all is told and nothing is wrong: nearly every
-    host. None for others."""
+    """Sum up a host that is up, with all figures of its devices reported and without faults: nearly
+    every host. None for others."""
     busy = 0
     power = work = share = 0.0
     hottest = COLDEST_C

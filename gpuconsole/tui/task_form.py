@@ -55,8 +55,8 @@ class FormError(ValueError):
 
 
 def build_task(values: Mapping[str, str], environ: Mapping[str, str]) -> Task:
-    """Return the task that the form describes; a variable without a value is a secret, whose value
-    comes from `environ`, or is "" where there is none."""
+    """Return the task that the form describes; a variable without a value is a secret with its
+    value from `environ`, or "" if there is none."""
     script = values.get("script", "").strip()
     if not script:
         raise FormError("script", "Which script? ctrl+l finds one.")
@@ -99,20 +99,20 @@ def values_of(task: Task) -> dict[str, str]:
             for mount in task.mounts
         ),
     }
-    # What nobody can type nobody can have typed.
+    # Remove characters that cannot be typed.
     return {name: clean(value) for name, value in values.items()}
 
 
 def past(jobs: Iterable[Job], user: str) -> list[Job]:
     """Return the jobs of a user that were submitted from scripts, newest first; of those that were
     typed alike, and of a sweep, only the newest."""
-    found: dict[tuple[object, ...], Job] = {}
+    newest: dict[tuple[object, ...], Job] = {}
     for job in sorted(jobs, key=lambda job: -job.submitted_at):
         if job.user == user and job.task.script:
             typed = (*values_of(job.task).values(), *job.task.edits)
             alike = (job.task.sweep,) if job.task.sweep else typed
-            found.setdefault(alike, job)
-    return list(found.values())
+            newest.setdefault(alike, job)
+    return list(newest.values())
 
 
 class Recall:
@@ -221,16 +221,16 @@ def _pairs(values: Mapping[str, str], field: str, *, bare: bool = False) -> dict
 
 
 def _mounts(values: Mapping[str, str]) -> tuple[Mount, ...]:
-    found = []
+    mounts = []
     for word in _words(values, "mounts"):
         try:
-            one = MountSection.model_validate(word)
+            mount = MountSection.model_validate(word)
         except ValidationError:
             raise FormError(
                 "mounts", msg("`{word}` should be /source:/target.", word=word)
             ) from None
-        found.append(Mount(one.source, one.target, one.read_only))
-    return tuple(found)
+        mounts.append(Mount(mount.source, mount.target, mount.read_only))
+    return tuple(mounts)
 
 
 def _number(

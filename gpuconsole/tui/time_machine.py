@@ -32,7 +32,7 @@ NEAR_NOW_S = 1.0
 MOST_MARKS = 500
 """Events of this session that are marked on the slider."""
 MISSED_S = 15.0
-"""So far from where one wanted to go, one is told why."""
+"""If the moment reached is so far (s) from the one wanted, the reason is shown."""
 
 
 class Travel:
@@ -103,7 +103,7 @@ class Travel:
         if folder is None or self.past is not None:
             return
         names = [host.name for host in self._now.snapshot().hosts]
-        # A recording that cannot be read is told when somebody wants to look at it.
+        # A recording that cannot be read is reported when it is opened.
         with suppress(ConsoleError, OSError):
             self._spans = await asyncio.to_thread(lambda: Shelf(folder, hosts=names).spans)
 
@@ -191,7 +191,7 @@ class Travel:
             self._arrived()
             return
         if self.past is None:
-            # A picture that stands still is what one looks at now.
+            # Now the paused picture is on the screen.
             self._app.paused = False
             self.past = await self._opened(at)
             landed = self.past.now()

@@ -22,7 +22,7 @@ class Key:
     """What the help screen and the documentation say."""
     footer: bool = False
     pair: str = ""
-    """What the footer shows instead of the first key, where one entry stands for several."""
+    """What the footer shows instead of the first key, where one entry represents several."""
     writes: bool = False
     """Changes something outside the console; absent in read-only mode."""
     verb: str = ""

@@ -57,12 +57,12 @@ DIALOGS = ("dialog", "again", "change")
 
 def verbs() -> dict[str, dict[str, list[str]]]:
     """Return what each letter does on screens: letters to verbs to the areas that have them."""
-    found: dict[str, dict[str, list[str]]] = {}
+    verbs_: dict[str, dict[str, list[str]]] = {}
     for key in KEYS:
         for letter in key.letters if key.area not in DIALOGS else ():
-            areas = found.setdefault(letter, {}).setdefault(key.does, [])
+            areas = verbs_.setdefault(letter, {}).setdefault(key.does, [])
             areas.append(AREAS[key.area])
-    return dict(sorted(found.items(), key=lambda each: (each[0].lower(), each[0].isupper())))
+    return dict(sorted(verbs_.items(), key=lambda each: (each[0].lower(), each[0].isupper())))
 
 
 def markdown() -> str:
@@ -80,8 +80,8 @@ def markdown() -> str:
     lines += ["", "## One letter, one verb", ""]
     lines += ["A letter means the same on every screen that has it; in a dialog it is an answer."]
     lines += ["", "| letter | verb | where |", "| --- | --- | --- |"]
-    for letter, found in verbs().items():
-        for verb, areas in found.items():
+    for letter, by_verb in verbs().items():
+        for verb, areas in by_verb.items():
             lines.append(f"| `{letter}` | {verb} | {', '.join(areas)} |")
     for area, title in AREAS.items():
         lines += ["", f"## {title}", "", "| key | does | id |", "| --- | --- | --- |"]

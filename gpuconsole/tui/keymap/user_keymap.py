@@ -23,7 +23,7 @@ TOGETHER = (
     ("app", "go", "time", "triage", "table"),
     ("app", "submit", "form"),
 )
-"""Areas whose keys are listened to at the same time."""
+"""Areas with keys that are active at the same time."""
 _NAMED = frozenset(
     {key.value for key in Keys}
     | {_character_to_key(chr(code)) for code in range(0x21, 0x7F)}
@@ -33,20 +33,20 @@ _MODIFIERS = ("ctrl+", "alt+", "shift+", "super+", "meta+")
 
 
 class KeyChoice:
-    """The keys in force. What cannot be is left as it was, and told in `problems`."""
+    """The active keys. An invalid choice changes nothing and is reported in `problems`."""
 
     def __init__(self, wanted: Mapping[str, str]) -> None:
         self.problems: list[str] = []
         self.keymap: dict[str, str] = {}
         """For Textual: ids to the names of keys."""
-        known = {key.id: key for key in KEYS}
+        keys_by_id = {key.id: key for key in KEYS}
         for id_, keys in wanted.items():
-            if id_ not in known:
-                self.problems.append(f"`{id_}` is no id of a key.{_nearest(id_, known)}")
+            if id_ not in keys_by_id:
+                self.problems.append(f"`{id_}` is no id of a key.{_nearest(id_, keys_by_id)}")
             elif (names := self._names(id_, keys)) is not None:
                 self.keymap[id_] = names
         self._keys = {
-            id_: replace(known[id_], keys=names, pair="") for id_, names in self.keymap.items()
+            id_: replace(keys_by_id[id_], keys=names, pair="") for id_, names in self.keymap.items()
         }
         self._tell_conflicts()
 
@@ -66,7 +66,7 @@ class KeyChoice:
         return ",".join(names)
 
     def _tell_conflicts(self) -> None:
-        told: set[frozenset[str]] = set()
+        reported: set[frozenset[str]] = set()
         for areas in TOGETHER:
             taken: dict[str, Key] = {}
             for key in self.in_area(*areas):
@@ -74,8 +74,8 @@ class KeyChoice:
                     other = taken.setdefault(name, key)
                     pair = frozenset((key.id, other.id))
                     mine = {key.id, other.id} & self.keymap.keys()
-                    if other is not key and mine and pair not in told:
-                        told.add(pair)
+                    if other is not key and mine and pair not in reported:
+                        reported.add(pair)
                         self.problems.append(
                             f"`{name}` is both `{other.id}` and `{key.id}`; only one of them"
                             " answers. Give the other one another key."
@@ -94,8 +94,8 @@ def _bare(name: str) -> str:
 
 
 def _nearest(word: str, choices: Mapping[str, object] | frozenset[str]) -> str:
-    found = get_close_matches(word, list(choices), n=1, cutoff=0.5)
-    return f" Did you mean `{found[0]}`?" if found else ""
+    nearest = get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f" Did you mean `{nearest[0]}`?" if nearest else ""
 
 
 def bindings(*areas: str) -> list[BindingType]:

@@ -296,8 +296,8 @@ def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:
     if screen.FORM:
         # In a form letters type, but what they do elsewhere can be chosen here.
         shared += [replace(key, keys="") for key in console.keys_of("go")]
-    known = {key.action for key in here}
-    elsewhere = [key for key in shared if key.action not in known and _offered(console, key)]
+    actions = {key.action for key in here}
+    elsewhere = [key for key in shared if key.action not in actions and _offered(console, key)]
     return (
         Actions("here", here, console, screen),
         Actions("anywhere", _once(elsewhere), console, screen),

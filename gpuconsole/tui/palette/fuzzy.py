@@ -24,14 +24,14 @@ def score(words: tuple[str, ...], text: str) -> int:
 
 def places(words: tuple[str, ...], text: str) -> frozenset[int]:
     """Return where in the text the letters stand that were matched, for drawing."""
-    found: set[int] = set()
+    positions: set[int] = set()
     for word in words:
         at = _best(word, text)
         if at >= 0:
-            found.update(range(at, at + len(word)))
+            positions.update(range(at, at + len(word)))
         elif _letters(word, text):
-            found.update(_spread(word, text))
-    return frozenset(found)
+            positions.update(_spread(word, text))
+    return frozenset(positions)
 
 
 def _part(word: str, text: str) -> int:
@@ -44,7 +44,8 @@ def _part(word: str, text: str) -> int:
 
 
 def _best(word: str, text: str) -> int:
-    """Where the word stands in the text: whole, else at the beginning of a word, else anywhere."""
+    """Return the position of the word in the text: as a whole word, else at the beginning of a
+    word, else anywhere."""
     first = text.find(word)
     if first < 0:
         return -1
@@ -71,7 +72,7 @@ def _letters(word: str, text: str) -> int:
 
 def _spread(word: str, text: str) -> list[int]:
     """Places of the letters in their order; beginnings of words are taken where they can be."""
-    found: list[int] = []
+    positions: list[int] = []
     at = -1
     for letter in word:
         after = at + 1
@@ -81,8 +82,8 @@ def _spread(word: str, text: str) -> list[int]:
         if at > after:
             begun = text.find(" " + letter, after)
             at = begun + 1 if begun >= 0 and _goes_on(text, at) else at
-        found.append(at)
-    return found
+        positions.append(at)
+    return positions
 
 
 def _goes_on(text: str, at: int) -> bool:

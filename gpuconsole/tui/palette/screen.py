@@ -166,7 +166,7 @@ class Palette(Dialog[None]):
         self.action_do()
 
     def action_do(self) -> None:
-        """Do what the cursor stands on, once what was typed has been looked for."""
+        """Run the item under the cursor, after the search for what was typed."""
         if self._searching:
             self._wanted = True
         else:
@@ -197,16 +197,16 @@ class Palette(Dialog[None]):
         aside(self, partial(self._find, self._query), group="search", exclusive=True)
 
     async def _find(self, query: Query) -> None:
-        before, known = self._matched
+        before, known_items = self._matched
         matched: dict[str, list[Item]] = {}
-        found: list[tuple[int, Source, list[Item], int]] = []
+        groups: list[tuple[int, Source, list[Item], int]] = []
         recent = frozenset(self.console.recent.ids)
         slice_ = _Slice()
         for source in self._sources:
             asked = bool(query.words) or query.group == source.group
             if (query.group and query.group != source.group) or not (asked or source.shown_unasked):
                 continue
-            items = known.get(source.group) if query.narrows(before) else None
+            items = known_items.get(source.group) if query.narrows(before) else None
             if items is None:
                 items = await self._all(source, slice_)
             scored: list[tuple[int, int]] = []
@@ -221,14 +221,14 @@ class Palette(Dialog[None]):
             best = nlargest(MOST_OF_A_GROUP if asked else len(scored), scored)
             if best:
                 top = [items[-number] for _, number in best]
-                found.append((best[0][0], source, top, len(scored)))
+                groups.append((best[0][0], source, top, len(scored)))
         if query.words:
-            found.sort(key=lambda group: -group[0])
-            # What was typed stands somewhere: what only has its letters would be in the way.
-            clear = [group for group in found if group[0] >= PART * len(query.words)]
-            found = clear or found
+            groups.sort(key=lambda group: -group[0])
+            # The text itself occurs: matches of its letters alone would only be in the way.
+            clear = [group for group in groups if group[0] >= PART * len(query.words)]
+            groups = clear or groups
         self._matched = (query, matched)
-        self._show(query, [(source.group, top, count) for _, source, top, count in found])
+        self._show(query, [(source.group, top, count) for _, source, top, count in groups])
 
     async def _all(self, source: Source, slice_: _Slice) -> list[Item]:
         """Everything of a source; listed once, in slices too."""
@@ -294,7 +294,7 @@ class Palette(Dialog[None]):
 
 def _clear(scored: list[tuple[int, int]], enough: int) -> list[tuple[int, int]]:
     """Where some have the words as they were typed, those that only have their letters go."""
-    clear = [one for one in scored if one[0] >= enough]
+    clear = [group for group in scored if group[0] >= enough]
     return clear or scored
 
 
@@ -311,16 +311,16 @@ class _Slice:
             self._began = perf_counter()
 
 
-def _marked(name: str, where: frozenset[int], plain: Style, found: Style) -> list[Piece]:
+def _marked(name: str, where: frozenset[int], plain: Style, lit_style: Style) -> list[Piece]:
     """The name, its matched letters in another style."""
     pieces: list[Piece] = []
     run, lit = "", False
     for at, letter in enumerate(name):
         if (at in where) is not lit:
-            pieces.append((run, found if lit else plain))
+            pieces.append((run, lit_style if lit else plain))
             run, lit = "", not lit
         run += letter
-    return [*pieces, (run, found if lit else plain)]
+    return [*pieces, (run, lit_style if lit else plain)]
 
 
 async def _done(run: Run) -> None:

@@ -16,7 +16,7 @@ from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]
 MOST_PLOTTED = 8
-"""Jobs whose curves are told apart in one plot."""
+"""Most jobs with curves that are distinguishable in one plot."""
 FIGURES = 10
 """Cells of a figure's column."""
 LEAST_PARAMETER, MOST_PARAMETER = 6, 16
@@ -69,34 +69,36 @@ def heading(ink: Ink, columns: Columns) -> list[Piece]:
     return [(words + ink.say("state"), ink.muted)]
 
 
-def row(ink: Ink, one: Compared, metric: str, place: int | None, columns: Columns) -> list[Piece]:
+def row(
+    ink: Ink, compared: Compared, metric: str, place: int | None, columns: Columns
+) -> list[Piece]:
     """Return a job as a line; `place` is that of its curve in the plot."""
-    found = figures(one, metric)
+    job_figures = figures(compared, metric)
     styles = colors(ink)
     mark = " " if place is None else "*+o#x@%&"[place] if ink.ascii else "━"
     pieces: list[Piece] = [
         (fit(mark, _MARK), ink.text if place is None else styles[place % len(styles)])
     ]
     if columns.name:
-        pieces.append((fit(one.job.task.name, columns.name) + " " * _GAP, ink.text))
+        pieces.append((fit(compared.job.task.name, columns.name) + " " * _GAP, ink.text))
     for name, cells in columns.parameters:
-        pieces.append((fit(one.parameters[name] or "-", cells) + " " * _GAP, ink.text))
+        pieces.append((fit(compared.parameters[name] or "-", cells) + " " * _GAP, ink.text))
     write = format_step if metric == STEP_TIME else number
-    told = {
-        "last": write(found.last),
-        "best": write(found.best),
-        "step": format_step(found.step_s),
-        "peak": format_mib(found.peak_mib),
+    words = {
+        "last": write(job_figures.last),
+        "best": write(job_figures.best),
+        "step": format_step(job_figures.step_s),
+        "peak": format_mib(job_figures.peak_mib),
     }
-    figure_words = (fit(told[title], FIGURES, "right") + " " * _GAP for title in columns.figures)
+    figure_words = (fit(words[title], FIGURES, "right") + " " * _GAP for title in columns.figures)
     pieces += [(words, ink.text) for words in figure_words]
-    pieces.append((fit(state_words(ink, one.job), _STATE), ink.muted))
+    pieces.append((fit(state_words(ink, compared.job), _STATE), ink.muted))
     return pieces
 
 
 def plot_lines(ink: Ink, jobs: Sequence[Compared], metric: str, width: int, height: int) -> Lines:
     """Return the metric of the first jobs that report it as curves over each other."""
-    plotted = [one.curves.curves[metric] for one in with_metric(jobs, metric)]
+    plotted = [job.curves.curves[metric] for job in with_metric(jobs, metric)]
     if not plotted:
         return [[(ink.say("No log of these jobs reports anything of training."), ink.muted)]]
     points = [[(point.at, point.value) for point in curve.shown()] for curve in plotted]
@@ -104,5 +106,5 @@ def plot_lines(ink: Ink, jobs: Sequence[Compared], metric: str, width: int, heig
 
 
 def with_metric(jobs: Sequence[Compared], metric: str) -> list[Compared]:
-    """Return the jobs whose curves are drawn: the first that report the metric."""
+    """Return the jobs with curves in the plot: the first that report the metric."""
     return [job for job in jobs if metric in job.curves.curves][:MOST_PLOTTED]

@@ -43,11 +43,11 @@ def trouble_key(host: str) -> str:
 
 
 def ordered(
-    found: Iterable[HostContainers], order: str, chosen: Filter, me: str = ""
+    listings: Iterable[HostContainers], order: str, chosen: Filter, me: str = ""
 ) -> dict[str, HostContainer | HostContainers]:
     """Return what is shown by the keys of its rows: containers that match, in an order of `ORDERS`,
     and every host that could not be asked, or has more than are listed."""
-    hosts = tuple(found)
+    hosts = tuple(listings)
     rows = [each for host in hosts for each in host.containers if chosen.container(each)]
     if order == "name":
         rows.sort(key=lambda each: (each.name, each.host))

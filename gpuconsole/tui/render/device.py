@@ -26,7 +26,7 @@ def sample_lines(ink: Ink, picture: Picture, host: Host, device: Device, width: 
     facts = _facts(ink, device)
     age = device.age_s(picture.now)
     if age is not None:
-        # Only NVML knows slices; what a vendor's tool told may be older than the host's frame.
+        # Only NVML knows slices; figures of a vendor's tool may be older than the host's frame.
         facts[-1] = ("read", ink.say(f"{format_duration(age)} ago"))
     columns = max(1, min(3, width // (_LABEL + _VALUE)))
     # Where there is little room, where the device sits is left to the host's screen.
@@ -148,7 +148,7 @@ def title(host: Host, device: Device) -> str:
 
 
 def scale_of(device: Device, metric: str) -> Scale:
-    """Return what the height of a metric's plot stands for."""
+    """Return the scale of a metric's plot."""
     if metric == "memory_used_mib":
         return Scale(device.memory_total_mib or 1.0, lambda mib: f"{mib / 1024:.0f}G")
     if metric == "temperature_c":
@@ -211,33 +211,35 @@ def slowed(device: Device) -> list[str]:
 
 def faults(device: Device) -> list[str]:
     """Return what is wrong with a device, a sentence each, with what to do."""
-    found = [device.error] if device.error else []
+    sentences = [device.error] if device.error else []
     if device.lost:
-        found.append("The driver no longer sees it: it fell off the bus. Its host needs a restart.")
+        sentences.append(
+            "The driver no longer sees it: it fell off the bus. Its host needs a restart."
+        )
     if device.health:
-        found.append(
+        sentences.append(
             msg(
                 "Its own tool calls it {word}; the tool says more of it.",
                 word=clean(device.health, 60),
             )
         )
     if device.xid:
-        known = xid_of(device.xid)
-        found.append(f"XID {known.number}: {known.words}. {known.advice}")
+        xid = xid_of(device.xid)
+        sentences.append(f"XID {xid.number}: {xid.words}. {xid.advice}")
     if device.ecc_uncorrected:
-        found.append(
+        sentences.append(
             f"{device.ecc_uncorrected} memory errors that could not be corrected: results may be"
             " wrong. Reset the device; replace it if they come back."
         )
     if device.remap_failed:
-        found.append("A bad row of memory found no spare one. The device needs repair.")
+        sentences.append("A bad row of memory found no spare one. The device needs repair.")
     elif device.remap_pending:
-        found.append(
+        sentences.append(
             "A bad row or page of memory is still in use. Reset the device when it is free."
         )
     if device.retired_pages:
-        found.append(
+        sentences.append(
             f"{device.retired_pages} memory pages were retired after errors; a few are usual on an"
             " old card, a growing number is not."
         )
-    return found
+    return sentences

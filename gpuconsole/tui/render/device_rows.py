@@ -59,7 +59,7 @@ def memory_words(device: Device) -> str:
 
 
 def free_words(device: Device) -> str:
-    """Return the memory that nobody holds in whole GiB, or `-` where somebody works."""
+    """Return the free memory in whole GiB, or `-` if the device is in use."""
     free = device.memory_free_mib
     if is_busy(device) or free is None:
         return "-"
@@ -179,8 +179,8 @@ def _power(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -
 
 def _owner(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> list[Piece]:
     name = picture.owner_name(device)
-    known = device.uuid in picture.owners
-    return [(fit(name or "-", width), ink.text if known else ink.muted)]
+    is_ours = device.uuid in picture.owners
+    return [(fit(name or "-", width), ink.text if is_ours else ink.muted)]
 
 
 @dataclass(frozen=True, slots=True)

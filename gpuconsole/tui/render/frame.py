@@ -178,21 +178,21 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
 
 
 def _ends(ink: Ink, left: list[Piece], right: list[Piece], width: int) -> list[Piece]:
-    """Put pieces at both ends; the left gives way when both do not fit."""
+    """Put pieces at both ends; the left is cut when both do not fit."""
     right_width = sum(cell_len(text) for text, _ in right)
     room = max(0, width - right_width)
-    kept: list[Piece] = []
+    pieces: list[Piece] = []
     for text, style in left:
         length = cell_len(text)
         if length > room:
             # A figure cut in two would be misread: what does not fit is left out whole.
             break
-        kept.append((text, style))
+        pieces.append((text, style))
         room -= length
-    while kept and kept[-1][1] is ink.rule:
+    while pieces and pieces[-1][1] is ink.rule:
         # What it sets apart was left out.
-        room += cell_len(kept.pop()[0])
-    return [*kept, (" " * room, ink.text), *right]
+        room += cell_len(pieces.pop()[0])
+    return [*pieces, (" " * room, ink.text), *right]
 
 
 def _percent(value: float | None) -> str:

@@ -218,12 +218,12 @@ Event = tuple[float, str, str, bool]
 
 def event_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
     """Return the newest events first, or a sentence."""
-    found = sorted(_events(ink, picture, host), key=lambda event: -event[0])[:MOST]
-    if not found:
+    events = sorted(_events(ink, picture, host), key=lambda event: -event[0])[:MOST]
+    if not events:
         words = ink.say("Nothing has happened here since the console was opened.")
         return [[(words, ink.muted)]]
     lines: Lines = []
-    for at, kind, what, bad in found:
+    for at, kind, what, bad in events:
         when = f"{moment(at, picture.now)}  "
         parts = wrapped(what, max(8, width - len(when) - _KIND))
         for number, part in enumerate(parts[:_MOST_LINES]):
@@ -240,13 +240,13 @@ def event_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
 
 def _events(ink: Ink, picture: Picture, host: Host) -> Iterator[Event]:
     say = ink.say
-    for one in picture.incidents:
-        if one.host != host.name:
+    for incident in picture.incidents:
+        if incident.host != host.name:
             continue
-        where = "" if one.index is None else f"gpu {one.index}: "
-        yield one.since, one.severity.value, f"{where}{say(one.title)}", True
-        if one.ended_at is not None:
-            yield one.ended_at, "resolved", f"{where}{say(one.title)}", False
+        where = "" if incident.index is None else f"gpu {incident.index}: "
+        yield incident.since, incident.severity.value, f"{where}{say(incident.title)}", True
+        if incident.ended_at is not None:
+            yield incident.ended_at, "resolved", f"{where}{say(incident.title)}", False
     for job in picture.jobs:
         for attempt in job.attempts:
             parts = [part for part in attempt.parts if part.host == host.name]
@@ -268,20 +268,20 @@ SHOWN = 6
 """Images that are named; the largest come first."""
 
 
-def image_lines(ink: Ink, found: HostImages, width: int) -> Lines:
-    """Return a heading and a line for each image, or why they cannot be told."""
+def image_lines(ink: Ink, images: HostImages, width: int) -> Lines:
+    """Return a heading and a line for each image, or why they are unknown."""
     lines: Lines = [[(fit(ink.say("images"), width), ink.title)]]
-    if found.error:
-        return [*lines, *([(line, ink.warn)] for line in wrapped(ink.say(found.error), width))]
-    if not found.images:
+    if images.error:
+        return [*lines, *([(line, ink.warn)] for line in wrapped(ink.say(images.error), width))]
+    if not images.images:
         return [*lines, [(ink.say("none yet"), ink.muted)]]
-    for record in found.images[:SHOWN]:
+    for record in images.images[:SHOWN]:
         name = next(iter(record.names or record.digests), "")
         size = format_mib(record.size_mib)
-        # What tells images apart stands at the end of their names.
+        # Images differ at the end of their names.
         short = name if len(name) < width - len(size) else name.rpartition("/")[2]
         lines.append(
             [(fit(ink.say(short), width - len(size) - 1) + " ", ink.text), (size, ink.muted)]
         )
-    rest = len(found.images) - SHOWN
+    rest = len(images.images) - SHOWN
     return [*lines, [(ink.say(f"and {rest} more"), ink.muted)]] if rest > 0 else lines

@@ -140,7 +140,7 @@ def counts(ink: Ink, incidents: Sequence[Incident], now: float) -> str:
     words = [
         f"{number} {ink.say(severity.value)}"
         for severity in Severity
-        if (number := sum(one.severity is severity for one in open_now))
+        if (number := sum(incident.severity is severity for incident in open_now))
     ]
     return "  ".join(words) or ink.say("nothing open")
 
@@ -158,10 +158,10 @@ def evidence_lines(
 
 def _seen(ink: Ink, incident: Incident, now: float, width: int) -> Lines:
     lines: Lines = []
-    for one in incident.evidence:
-        when, source = moment(one.at, now), fit(ink.say(one.source), 8)
+    for evidence in incident.evidence:
+        when, source = moment(evidence.at, now), fit(ink.say(evidence.source), 8)
         room = max(8, width - len(when) - 11)
-        for at, part in enumerate(wrapped(ink.say(one.text), room)):
+        for at, part in enumerate(wrapped(ink.say(evidence.text), room)):
             head = f"{when} {source} " if at == 0 else " " * (len(when) + 10)
             lines.append([(head, ink.muted), (part, ink.text)])
     return lines
@@ -258,7 +258,7 @@ class Curve:
 
 
 def plot_lines(ink: Ink, curves: Sequence[Curve], width: int) -> Lines:
-    """Return a line a figure: its name, how it moved, its peak and how it stands now."""
+    """Return a line a figure: its name, its course, its peak and its current value."""
     lines: Lines = []
     for curve in curves:
         room = max(8, width - 32)

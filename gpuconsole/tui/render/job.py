@@ -221,11 +221,11 @@ def _held_now(job: Job, snapshot: FleetSnapshot) -> tuple[float | None, float | 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is told beside the log, apart from the job itself."""
+    """What is shown beside the log, apart from the job itself."""
 
     docker: str = ""
     shown: int = 0
-    """The number of the attempt whose log is shown."""
+    """The number of the attempt with the log that is shown."""
     results: Sequence[str] = ()
     """What it left, or what was copied here."""
     named: bool = False
@@ -255,7 +255,11 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
         lines += [[], [(say("devices"), ink.title)], *_device_lines(ink, attempt, going, width)]
     if beside.ports:
         lines += [[], [(say("ports (O closes)"), ink.title)]]
-        lines += [[(part, ink.text)] for one in beside.ports for part in wrapped(say(one), width)]
+        lines += [
+            [(part, ink.text)]
+            for port_text in beside.ports
+            for part in wrapped(say(port_text), width)
+        ]
     if job.attempts:
         several = len(job.attempts) > 1
         title = say("attempts (T shows another log)" if several else "attempts")
@@ -269,10 +273,10 @@ def fact_lines(ink: Ink, going: Going, beside: Beside, width: int) -> Lines:
         lines += bullets(ink, attempt.placement_reasons, width)
     if beside.results or (job.state.ended and attempt is not None):
         lines += [[], [(say("results"), ink.title)]]
-        told = beside.results or (
+        results = beside.results or (
             say(msg("F copies them into {folder}/{id}", folder=FETCHED, id=job.id)),
         )
-        lines += [[(part, ink.text)] for one in told for part in wrapped(say(one), width)]
+        lines += [[(part, ink.text)] for result in results for part in wrapped(say(result), width)]
     if beside.docker:
         lines += [[], [(say("docker (Y copies)"), ink.title)]]
         lines += [[(part, ink.muted)] for part in wrapped(beside.docker, width)]
@@ -289,9 +293,9 @@ def _device_lines(ink: Ink, attempt: Attempt, going: Going, width: int) -> Lines
     lines: Lines = []
     for part in attempt.parts:
         host = going.snapshot.host(part.host)
-        known = {device.uuid: device for device in host.devices} if host else {}
+        devices = {device.uuid: device for device in host.devices} if host else {}
         for uuid, index in zip(part.device_uuids, part.device_indexes, strict=False):
-            device = known.get(uuid)
+            device = devices.get(uuid)
             busy = device.utilization if device else None
             load = "n/a" if busy is None else f"{busy:.0f}%"
             held = format_mib(device.memory_used_mib if device else None)

@@ -60,7 +60,7 @@ def owner_legend(ink: Ink, owners: Owners, counts: Mapping[str, int], width: int
     return pieces
 
 
-def empty_fleet(known: bool, typed: str, *, faults: bool, opened: bool) -> list[str]:
+def empty_fleet(any_hosts: bool, typed: str, *, faults: bool, opened: bool) -> list[str]:
     """Say why no host is shown, and what to do."""
     if typed:
         return [msg("No hosts match `{filter}`.", filter=typed), "", "esc clears the filter."]
@@ -68,7 +68,7 @@ def empty_fleet(known: bool, typed: str, *, faults: bool, opened: bool) -> list[
         return ["No host is in trouble.", "", "! shows all hosts again."]
     if not opened:
         return ["Starting."]
-    if known:
+    if any_hosts:
         return ["Hosts are being read."]
     return [
         "No hosts yet.",
@@ -120,7 +120,7 @@ def _term(word: str, style: Style) -> Piece:
 
 
 def threshold_lines(ink: Ink, settings: LabSettings) -> list[list[Piece]]:
-    """Return the thresholds in force."""
+    """Return the active thresholds."""
     say = ink.say
     metrics = ", ".join(say(metric.name) for metric in METRICS)
     limits = settings.triage.limits

@@ -12,11 +12,11 @@ from gpuconsole.tui.style.styles import Ink
 _BAD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL)\b|\b\w*(?:Error|Exception)\b|Traceback \(|\berror:")
 _DOUBTFUL = re.compile(r"\bWARN(?:ING)?\b|\b\w*Warning\b|\bwarning:")
 _LOOKED_AT = 400
-"""Characters of a line by which it is told to be an error."""
+"""Characters of a line that are searched for signs of an error."""
 
 
 def marked(
-    ink: Ink, words: str, line: str, ground: Style, found: re.Pattern[str] | None
+    ink: Ink, words: str, line: str, ground: Style, pattern: re.Pattern[str] | None
 ) -> list[Piece]:
     """Return a line, or the words of it that are in sight, as pieces on a ground."""
     base = ink.text
@@ -29,7 +29,7 @@ def marked(
         base = base + Style(bgcolor=ground.bgcolor)
     pieces: list[Piece] = []
     position = 0
-    for match in found.finditer(words) if found is not None else ():
+    for match in pattern.finditer(words) if pattern is not None else ():
         pieces += [(words[position : match.start()], base), (match.group(), ink.match)]
         position = match.end()
     return [*pieces, (words[position:], base)]

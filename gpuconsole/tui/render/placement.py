@@ -77,7 +77,7 @@ def _refusal(say: Callable[[str], str], model: str, reason: str, hosts: Sequence
 
 
 def _within(sentence: str) -> str:
-    """A sentence as it stands after a colon; names and abbreviations keep their capitals."""
+    """A sentence in the form for use after a colon; names and abbreviations keep their capitals."""
     word = sentence.split(" ", 1)[0]
     return sentence if word[1:] != word[1:].lower() else sentence[:1].lower() + sentence[1:]
 

@@ -320,7 +320,7 @@ def stacked_bar(ink: Ink, shown: Answer, width: int) -> list[Piece]:
 
 
 def _scale_mib(shown: Answer) -> float:
-    """Return how many MiB the whole bar stands for."""
+    """Return how many MiB the whole bar represents."""
     high = 0.0 if shown.memory is None else shown.memory.high_mib
     return max(shown.limit_mib or 0.0, high, 1.0) * 1.04
 

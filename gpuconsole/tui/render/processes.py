@@ -14,7 +14,8 @@ from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]
 _WIDE = 74
-"""From so many cells on a container has a column of its own; else it stands where no job does."""
+"""From so many cells on a container has a column of its own; else it is shown in place of a missing
+job."""
 
 
 def jobs_by_container(jobs: Sequence[Job]) -> Mapping[str, Job]:
@@ -43,7 +44,7 @@ def process_heading(ink: Ink, width: int, *, with_gpu: bool = False) -> list[Pie
 def process_line(
     ink: Ink, process: DeviceProcess, job: Job | None, width: int, *, gpu: int | None = None
 ) -> list[Piece]:
-    """Return one process. Whoever is not of this queue is drawn the same: nobody is left out."""
+    """Return one process. Those that do not belong to this queue are drawn the same."""
     number = "" if gpu is None else fit(str(gpu), 3, "right") + " "
     head: list[Piece] = [
         (number, ink.strong),

@@ -1,4 +1,4 @@
-"""The queue as rows: order, place, wait, start, and why a job stands where it does."""
+"""The queue as rows: order, place, wait, start, and why a job is where it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuconsole.tui.style.styles import Ink
 
 
 class Why(Protocol):
-    """Why a job stands where it does, as the session answers."""
+    """The session's explanation of a job's position in the queue."""
 
     @property
     def reason(self) -> str: ...

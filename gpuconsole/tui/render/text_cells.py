@@ -32,7 +32,7 @@ def fit(text: str, width: int, align: Align = "left") -> str:
     length = cell_len(plain)
     if length > width:
         head = set_cell_size(plain, width - 1)
-        # Half of a wide character is a blank: it stands better behind than before.
+        # Half of a wide character is a blank: it is placed behind, not before.
         return head + "…" if plain.startswith(head) else head[:-1] + "… "
     padding = " " * (width - length)
     return padding + plain if align == "right" else plain + padding

@@ -23,7 +23,7 @@ MOST = 16
 
 
 def topology_lines(ink: Ink, host: Host, width: int) -> Lines:
-    """Return the matrix, or a sentence where nothing was told."""
+    """Return the matrix, or a sentence if no topology was reported."""
     devices = host.devices[: max(1, min(MOST, (width - 12) // CELL))]
     if not any(device.peers for device in devices):
         nodes = _numa_lines(ink, host, width)
@@ -52,8 +52,8 @@ def _heading(ink: Ink, devices: tuple[Device, ...]) -> list[Piece]:
     return [(" " * 7 + numbers + fit("NUMA", CELL, "right"), ink.muted)]
 
 
-def _cell(ink: Ink, one: Device, other: Device, kind: str) -> Piece:
-    if one is other:
+def _cell(ink: Ink, first: Device, other: Device, kind: str) -> Piece:
+    if first is other:
         return (fit("." if ink.ascii else "·", CELL, "right"), ink.rule)
     return (fit(kind or "n/a", CELL, "right"), _style(ink, _word(kind)))
 

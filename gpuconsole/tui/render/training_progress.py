@@ -1,4 +1,4 @@
-"""How fast a job goes, from when its log told how far it is."""
+"""The speed of a job's training, from the times at which its log reported progress."""
 
 from __future__ import annotations
 

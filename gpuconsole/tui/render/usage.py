@@ -63,16 +63,16 @@ def heading(ink: Ink, by: Sequence[Key], columns: Sequence[Column], width: int) 
 
 
 def row(
-    ink: Ink, made: UsageReport, shown: Row | None, columns: Sequence[Column], width: int
+    ink: Ink, usage: UsageReport, shown: Row | None, columns: Sequence[Column], width: int
 ) -> list[Piece]:
     """Return a group as a line; None is the total."""
     if shown is None:
-        name, sums, style = ink.say("total"), made.total, ink.strong
+        name, sums, style = ink.say("total"), usage.total, ink.strong
     else:
-        by = made.query.by
+        by = usage.query.by
         words = (word_of(key, word) for key, word in zip(by, shown.words, strict=True))
         name, sums, style = "  ".join(map(ink.say, words)), shown.sums, ink.text
-    figures = cells(sums, made.currency)
+    figures = cells(sums, usage.currency)
     pieces: list[Piece] = [(fit(name, _name_width(columns, width)), style)]
     for column in columns:
         wasteful = column.place == _WASTED and _mostly_wasted(sums)
@@ -95,9 +95,9 @@ def idle_lines(ink: Ink, idle: Sequence[IdleLease], now: float, width: int) -> L
     return lines
 
 
-def note_lines(ink: Ink, made: UsageReport) -> Lines:
+def note_lines(ink: Ink, usage: UsageReport) -> Lines:
     """Return of which time and jobs a report is, and which share of it was measured."""
-    return [[(ink.say(line), ink.muted)] for line in notes(made)]
+    return [[(ink.say(line), ink.muted)] for line in notes(usage)]
 
 
 def _mostly_wasted(sums: Sums) -> bool:

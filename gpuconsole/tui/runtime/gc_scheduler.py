@@ -1,9 +1,9 @@
-"""When garbage is looked for: while nobody types, not whenever it happens to be due.
+"""When garbage is collected: while the user is idle, not whenever Python's thresholds are reached.
 
-Nearly everything goes by itself as soon as nobody refers to it any more; what refers to itself in
-a circle, such as a connection that failed, has to be looked for. A thousand hosts bring ten
-thousand new records a second, none of them such a circle: Python would walk over them all ten
-times a minute, up to a fifth of a second each time, while a key waits.
+Nearly all objects are freed as soon as their last reference goes; reference cycles, such as those
+of a failed connection, need a collection. A thousand hosts bring ten thousand new records a second,
+none of them part of a cycle: Python would walk over them all ten times a minute, up to a fifth of a
+second each time, while a key waits.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ LOOK_S = 1.0
 RECENT_EVERY_S = 60.0
 ALL_EVERY_S = 3600.0
 RESTED_S, LONG_RESTED_S = 4.0, 60.0
-"""Nobody may have typed for so long, before what is recent, or all there is, is looked through."""
+"""Seconds without a key before a collection of recent objects, and before one of all objects."""
 OVERDUE = 10.0
-"""Who types without a pause is held up once for all that, after so many times as long."""
+"""A collection that is overdue by this factor runs although the user types."""
 MOST_MADE = 200_000
-"""So many new things that did not go by themselves are searched at once, whoever types."""
+"""With more new objects than this that were not freed a collection runs at once, even if the user
+types."""
 GROWN = 2
-"""Once so many times as much is taken to stay as after the last whole search, all is searched at
-the next rest."""
+"""Once the permanent generation has grown by this factor since the last whole search, all objects
+are searched at the next rest."""
 
 
 class Search(Enum):
@@ -44,27 +45,27 @@ class Rounds:
 
     recent: float
     whole: float
-    kept: int = 0
-    """How much was taken to stay after the last whole search."""
+    frozen: int = 0
+    """Objects in the permanent generation after the last whole search."""
 
     @classmethod
-    def since(cls, now: float, kept: int = 0) -> Rounds:
+    def since(cls, now: float, frozen: int = 0) -> Rounds:
         """Begin now."""
-        return cls(now, now, kept)
+        return cls(now, now, frozen)
 
-    def due(self, now: float, typed: float, made: int = 0, kept: int = 0) -> Search | None:
+    def due(self, now: float, typed: float, allocated: int = 0, frozen: int = 0) -> Search | None:
         """Return what to search now, if anything.
 
-        `typed` is when the last key was pressed, `made` how many things came to be since the last
-        search and are still there, `kept` how many are taken to stay.
+        `typed` is when the last key was pressed, `allocated` how many objects were created since the
+        the last search and not freed, `frozen` how many are in the permanent generation.
         """
         rested, passed = now - typed, now - self.whole
-        wanted = passed >= ALL_EVERY_S or kept > GROWN * self.kept > 0
+        wanted = passed >= ALL_EVERY_S or frozen > GROWN * self.frozen > 0
         if passed >= OVERDUE * ALL_EVERY_S or (wanted and rested >= LONG_RESTED_S):
             self.whole = self.recent = now
             return Search.ALL
         passed = now - self.recent
-        overdue = passed >= OVERDUE * RECENT_EVERY_S or made > MOST_MADE
+        overdue = passed >= OVERDUE * RECENT_EVERY_S or allocated > MOST_MADE
         if overdue or (passed >= RECENT_EVERY_S and rested >= RESTED_S):
             self.recent = now
             return Search.RECENT
@@ -72,23 +73,23 @@ class Rounds:
 
 
 async def collect(typed: Callable[[], float]) -> None:
-    """Look for garbage at its times until cancelled; `typed` tells when a key was last pressed, by
-    `time.monotonic`."""
+    """Collect garbage when it is due, until cancelled; `typed` returns when a key was last pressed,
+    by `time.monotonic`."""
     gc.disable()
     try:
         await asyncio.sleep(SETTLED_S)
         gc.freeze()
-        # Python counts them one by one: as long as a search takes, so only beside one.
-        kept = gc.get_freeze_count()
-        rounds = Rounds.since(time.monotonic(), kept)
+        # Python counts the frozen objects one by one, which takes as long as a search.
+        frozen = gc.get_freeze_count()
+        rounds = Rounds.since(time.monotonic(), frozen)
         while True:
             await asyncio.sleep(LOOK_S)
-            search = rounds.due(time.monotonic(), typed(), gc.get_count()[0], kept)
+            search = rounds.due(time.monotonic(), typed(), gc.get_count()[0], frozen)
             if search is not None:
                 look_through(search)
-                kept = gc.get_freeze_count()
+                frozen = gc.get_freeze_count()
             if search is Search.ALL:
-                rounds.kept = kept
+                rounds.frozen = frozen
     finally:
         gc.unfreeze()
         gc.enable()

@@ -43,6 +43,6 @@ async def import_aside() -> None:
 
 def _made(mode: str) -> Screen[Any]:
     module, name = _MODES[mode]
-    made = getattr(import_module(f"{_TUI}.{module}"), name)()
-    assert isinstance(made, Screen)
-    return made
+    screen = getattr(import_module(f"{_TUI}.{module}"), name)()
+    assert isinstance(screen, Screen)
+    return screen

@@ -44,9 +44,9 @@ def _plain(text: str) -> str:
 
 
 TOGETHER_S = 0.5
-"""What hosts do within so long is told together."""
+"""Changes of hosts within so many seconds are coalesced into one notification."""
 MOST_ALONE = 3
-"""So many are told one by one."""
+"""Up to so many changes are notified one by one."""
 MOST_NAMED = 5
 _SEVERAL = {" is up.": "are up", " sleeps.": "sleep"}
 """How the sentence about one host ends, and what is said of several."""
@@ -90,5 +90,5 @@ def _together(word: str, events: list[Event]) -> Event:
     if count > MOST_NAMED:
         names = sentences(names, msg("and {n} more", n=count - MOST_NAMED))
     changed = "{n} hosts changed: {names}."
-    told = "{n} hosts are down: {names}." if word == "error" else changed
-    return Event("host", "", msg(told, n=count, names=names), last.at, last.severity)
+    text = "{n} hosts are down: {names}." if word == "error" else changed
+    return Event("host", "", msg(text, n=count, names=names), last.at, last.severity)

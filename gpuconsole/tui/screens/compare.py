@@ -60,7 +60,7 @@ class CompareScreen(ConsoleScreen):
 
     def action_metric(self) -> None:
         """Compare by the next metric."""
-        names = list(dict.fromkeys(name for one in self._found for name in one.curves.main()))
+        names = list(dict.fromkeys(name for job in self._found for name in job.curves.main()))
         if names:
             at = names.index(self._metric) if self._metric in names else -1
             self._metric = names[(at + 1) % len(names)]
@@ -106,9 +106,9 @@ class CompareScreen(ConsoleScreen):
         self.ask_session(lambda: self.session.compare(self._asked), self._take, group="compare",
                          exclusive=True)  # fmt: skip
 
-    def _take(self, found: tuple[Compared, ...]) -> None:
-        self._found = found
-        self._metric = self._metric or chosen_metric(found)
+    def _take(self, compared: tuple[Compared, ...]) -> None:
+        self._found = compared
+        self._metric = self._metric or chosen_metric(compared)
         self._draw_found()
 
     def _draw_found(self) -> None:
@@ -117,7 +117,7 @@ class CompareScreen(ConsoleScreen):
         ink, rows = self.ink, self.query_one(Rows)
         plot = self.query_one("#compare-plot", SizedPanel)
         order = ranked(self._found, self._metric)
-        self._rows = {one.job.id: one for one in order}
+        self._rows = {compared.job.id: compared for compared in order}
         self._columns = columns_for(order, rows.inner_width)
         rows.put(tuple(self._rows), self._row, heading(ink, self._columns))
         name_box(rows, Name(self._named), msg("{n} jobs", n=len(order)))
@@ -125,7 +125,7 @@ class CompareScreen(ConsoleScreen):
         plot.put(plot_lines(ink, order, self._metric, plot.inner_width, plot.size.height))
 
     def _row(self, key: str, number: int) -> list[Piece]:
-        one = self._rows[key]
+        compared = self._rows[key]
         plotted = with_metric(list(self._rows.values()), self._metric)
-        place = plotted.index(one) if one in plotted else None
-        return row(self.ink, one, self._metric, place, self._columns)
+        place = plotted.index(compared) if compared in plotted else None
+        return row(self.ink, compared, self._metric, place, self._columns)

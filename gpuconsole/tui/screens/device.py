@@ -172,36 +172,36 @@ class DeviceScreen(ConsoleScreen):
             self.draw(self.picture)
 
     def _draw_plots(self, device: Device) -> None:
-        one = self.metric or ("" if self._roomy else "utilization")
-        self.set_class(bool(one), "-one-plot")
+        only = self.metric or ("" if self._roomy else "utilization")
+        self.set_class(bool(only), "-only-plot")
         job = self.picture.owners.get(device.uuid)
         for metric, name in PLOTS.items():
             plot = self.query_one(f"#plot-{metric}", Plot)
-            plot.display = one in ("", metric)
+            plot.display = only in ("", metric)
             if plot.display:
                 series = self.session.history.device(device.uuid, metric, SPANS[self.span])
                 title = msg(
                     "{metric_word}, last {span_word}", metric_word=name, span_word=self.span
                 )
-                plot.entitle(title, "t span  m metric" if one else "")
+                plot.entitle(title, "t span  m metric" if only else "")
                 marks = marks_of(device, metric, job, self.session.settings.memory_threshold)
                 plot.show(series, scale_of(device, metric), marks)
 
     def _draw_processes(self, host: Host, device: Device) -> None:
         rows = self.query_one(Rows)
         ink, by_container = self.ink, jobs_by_container(self.picture.jobs)
-        known = {str(process.pid): process for process in device.processes}
-        keys = tuple(known)
+        processes = {str(process.pid): process for process in device.processes}
+        keys = tuple(processes)
         if keys != self._processes:
             self._processes = keys
         width = rows.inner_width
 
         def line(key: str, number: int) -> list[Piece]:
-            process = known[key]
+            process = processes[key]
             return process_line(ink, process, by_container.get(process.container_id), width)
 
         rows.put(self._processes, line, process_heading(ink, width))
-        count = len(known)
+        count = len(processes)
         words = f"{count} process" if count == 1 else f"{count} processes"
         words = words if count else "no process holds memory"
         keys_shown = "" if self.console.read_only or not count else "K signal  c stop container"

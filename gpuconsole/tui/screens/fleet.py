@@ -37,7 +37,7 @@ LEAST_LOWER, MOST_LOWER = 12, 26
 """Lines of that pane: it takes only what the map leaves."""
 PLOTTED_S = 900.0
 ASK_AGAIN_S = 5.0
-"""How long an answer about free devices stands before it is asked for again."""
+"""How long (s) an answer about free devices is valid."""
 
 
 class FleetScreen(ConsoleScreen):
@@ -148,9 +148,9 @@ class FleetScreen(ConsoleScreen):
     def action_group(self) -> None:
         """Group by the next label that the hosts have, by model, or not."""
         fleet_map = self.query_one(FleetMap)
-        known = groupings(self.picture.snapshot.hosts)
-        at = known.index(fleet_map.group) if fleet_map.group in known else -1
-        fleet_map.group = known[(at + 1) % len(known)]
+        choices = groupings(self.picture.snapshot.hosts)
+        at = choices.index(fleet_map.group) if fleet_map.group in choices else -1
+        fleet_map.group = choices[(at + 1) % len(choices)]
         self._draw_titles()
 
     def action_order(self) -> None:
@@ -389,8 +389,8 @@ class FleetScreen(ConsoleScreen):
         picture = self.picture
         seen = (host, device, picture.owners, self.ink)
         when = (int(picture.now), panel.inner_width)
-        known, then = self._inspected
-        if when == then and all(new is old for new, old in zip(seen, known, strict=True)):
+        drawn, then = self._inspected
+        if when == then and all(new is old for new, old in zip(seen, drawn, strict=True)):
             return
         self._inspected = seen, when
         panel.entitle(Name(host.name), "i hides")

@@ -31,7 +31,7 @@ from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
 
 PANES = ("work", "facts", "topology", "history")
-"""What stands below the devices; a wide terminal shows the facts beside each of the others, a
+"""What is shown below the devices; a wide terminal shows the facts beside each of the others, a
 large one everything."""
 LARGE = 180
 SPAN_S = 900.0
@@ -164,7 +164,7 @@ class HostScreen(ConsoleScreen):
             self.tell(msg("Copied {name}.", name=device.uuid))
 
     def watch_pane(self) -> None:
-        """Another pane stands below the devices."""
+        """Show another pane below the devices."""
         for name in PANES:
             self.set_class(name == self.pane, f"-pane-{name}")
         self.call_after_refresh(self._draw_panels)
@@ -201,13 +201,13 @@ class HostScreen(ConsoleScreen):
         facts = self._panel("host-facts", "host")
         width = facts.inner_width
         about = [] if device is None else [[], *device_lines(ink, picture, device, width)]
-        known = self._images
-        kept = (
+        images = self._images
+        image_part = (
             []
-            if known is None or known.host.name != host.name
-            else [[], *image_lines(ink, known, width)]
+            if images is None or images.host.name != host.name
+            else [[], *image_lines(ink, images, width)]
         )
-        facts.put([*state_lines(ink, picture, host, width), *about, *kept])
+        facts.put([*state_lines(ink, picture, host, width), *about, *image_part])
         load = self._panel("host-processes", "processes")
         load.put(host_process_lines(ink, host, picture.jobs, load.inner_width))
         news = self._panel("host-events", "events")

@@ -97,7 +97,7 @@ class TriageScreen(ListScreen):
         self._draw_lower()
 
     def crumbs(self) -> str:
-        """What is looked at, and the filter in force."""
+        """What is shown, and the active filter."""
         incident = self._chosen
         say = self.ink.say
         place = f"{say('Triage')} > {incident.where}" if incident is not None else say("Triage")
@@ -227,32 +227,36 @@ class TriageScreen(ListScreen):
         back = frozenset(
             incident.id for incident in picture.incidents if picture.recovering(incident)
         )
-        made = (picture.incidents, picture.jobs, self._filter, self._resolved, minute, back)
+        state = (picture.incidents, picture.jobs, self._filter, self._resolved, minute, back)
         if (
-            len(made) == len(self._made)
+            len(state) == len(self._made)
             and all(
-                new is old or new == old for new, old in zip(made[2:], self._made[2:], strict=True)
+                new is old or new == old for new, old in zip(state[2:], self._made[2:], strict=True)
             )
-            and made[0] is self._made[0]
-            and made[1] is self._made[1]
+            and state[0] is self._made[0]
+            and state[1] is self._made[1]
         ):
             return
-        self._made = made
+        self._made = state
         ordered = worst_first(picture.incidents, picture.now)
-        over = [one for one in ordered if one.state(picture.now) is IncidentState.RESOLVED]
+        over = [
+            incident
+            for incident in ordered
+            if incident.state(picture.now) is IncidentState.RESOLVED
+        ]
         self._over = len(over)
-        shown = [one for one in ordered if self._resolved or one not in over]
-        shown = [one for one in shown if matches(self._filter, one, picture.now)]
-        wanted = {job for one in shown for job in one.jobs}
+        shown = [incident for incident in ordered if self._resolved or incident not in over]
+        shown = [incident for incident in shown if matches(self._filter, incident, picture.now)]
+        wanted = {job for incident in shown for job in incident.jobs}
         self._jobs = {job.id: job for job in picture.jobs if job.id in wanted}
         hosts = {host.name: host for host in picture.snapshot.hosts}
         self._rows = {
-            _key(one): Row(
-                one,
-                who_is_hit(one, self._jobs, hosts.get(one.host)),
-                recovering=picture.recovering(one),
+            _key(incident): Row(
+                incident,
+                who_is_hit(incident, self._jobs, hosts.get(incident.host)),
+                recovering=picture.recovering(incident),
             )
-            for one in shown
+            for incident in shown
         }
         ids = tuple(self._rows)
         self._ids = self._ids if ids == self._ids else ids
@@ -317,11 +321,11 @@ class TriageScreen(ListScreen):
                 )
             )  # fmt: skip
         if actions.display and actions.size.width:
-            found = self._actions()
-            self._action = max(0, min(self._action, len(found) - 1))
+            possible = self._actions()
+            self._action = max(0, min(self._action, len(possible) - 1))
             actions.put(
                 action_lines(
-                    self.ink, found, self._action, actions.inner_width,
+                    self.ink, possible, self._action, actions.inner_width,
                     read_only=self.console.read_only, here=actions.has_focus,
                 )
             )  # fmt: skip
@@ -343,8 +347,8 @@ class TriageScreen(ListScreen):
     def _curves(self, incident: Incident) -> tuple[list[Curve], float]:
         """Return the figures of the incident's device, and over how many seconds they go."""
         history, uuid = self.session.history, incident.uuid
-        known = history.device(uuid, "utilization", PLOTTED_S)
-        reach = known.end - known.times[0] if known.times else 0.0
+        series = history.device(uuid, "utilization", PLOTTED_S)
+        reach = series.end - series.times[0] if series.times else 0.0
         span = min(PLOTTED_S, max(LEAST_PLOTTED_S, reach))
         host = self.picture.snapshot.host(incident.host)
         device = (
@@ -369,11 +373,11 @@ class TriageScreen(ListScreen):
     def _meant(self) -> list[Incident]:
         """Return the marked incidents, or the chosen one."""
         marked = self.query_one(Rows).marked
-        found = [row.incident for key, row in self._rows.items() if key in marked]
+        marked_incidents = [row.incident for key, row in self._rows.items() if key in marked]
         chosen = self._chosen
-        if not found and chosen is None:
+        if not marked_incidents and chosen is None:
             self.tell("There is no incident to choose.")
-        return found or ([chosen] if chosen is not None else [])
+        return marked_incidents or ([chosen] if chosen is not None else [])
 
     def _actions(self) -> tuple[Action, ...]:
         incident = self._chosen

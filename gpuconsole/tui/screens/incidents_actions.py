@@ -101,8 +101,8 @@ def _done(screen: ConsoleScreen, incident: Incident, action: Action) -> None:
         if job is not None:
             retry_oom.retry(screen, (job,))
     elif action.kind == "end-process":
-        told = partial(session.processes.signal, incident.host, int(target), "TERM")
-        _ask(screen, told, msg("SIGTERM was sent to process {pid}.", pid=target))
+        act = partial(session.processes.signal, incident.host, int(target), "TERM")
+        _ask(screen, act, msg("SIGTERM was sent to process {pid}.", pid=target))
     elif action.kind == "stop-container":
         stopped = partial(session.processes.stop_container, incident.host, target)
         _ask(screen, stopped, msg("Container {id} is being stopped.", id=target[:12]))

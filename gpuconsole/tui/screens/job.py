@@ -1,4 +1,4 @@
-"""Job: what it does, why it stands there, its memory against the prediction, and its log."""
+"""Job: what it does, why it is in this state, its memory against the prediction, and its log."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class JobScreen(LogScreen):
         self._docker_of: tuple[str, Attempt | None] = ("", None)
         self._curves = Curves()
         self._curves_of: tuple[str, int] = ("", 0)
-        """The job and the attempt whose curves these are."""
+        """The job and the attempt of these curves."""
         self._reading = False
         self._plotted = ""
         """What the key has chosen to plot; "" where it has not."""
@@ -100,10 +100,10 @@ class JobScreen(LogScreen):
     @property
     def job(self) -> Job | None:
         """The job shown: the one opened last, else the newest."""
-        found = self.picture.job(self.console.job_id)
-        if found is None and self.picture.jobs:
-            found = in_order(self.picture.jobs)[0]
-        return found
+        job = self.picture.job(self.console.job_id)
+        if job is None and self.picture.jobs:
+            job = in_order(self.picture.jobs)[0]
+        return job
 
     def draw(self, picture: Picture) -> None:
         """Draw the job as it is now, and follow its log."""
@@ -152,8 +152,8 @@ class JobScreen(LogScreen):
                 absent.add("job.rank")
             if len(job.attempts) < 2:
                 absent.add("job.attempt")
-        found = super().keys()
-        return [key for key in found if key.id not in absent]
+        keys_ = super().keys()
+        return [key for key in keys_ if key.id not in absent]
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class JobScreen(LogScreen):
 
     async def _take_curves(self, job_id: str, attempt: int) -> None:
         try:
-            found = await self.session.curves(job_id, attempt)
+            curves = await self.session.curves(job_id, attempt)
         except ConsoleError:
             # The log's own box says that it cannot be read.
             return
@@ -298,12 +298,12 @@ class JobScreen(LogScreen):
             self._reading = False
         job = self.job
         if job is not None and job.id == job_id and self.ready:
-            self._curves = found
+            self._curves = curves
             self._curves_of = (job_id, attempt)
             self._draw_plots(job)
 
     def _draw_plots(self, job: Job) -> None:
-        """Draw what is plotted now, where it stands at this size."""
+        """Draw the current plots, where this size has them."""
         attempt = self.shown_attempt(job)
         shown = (job.id, attempt.number if attempt else 0)
         if shown != self._curves_of:
@@ -399,9 +399,9 @@ class JobScreen(LogScreen):
         facts.entitle("facts", "( ) scroll  i hides")
         attempt = self.shown_attempt(job)
         number, named = attempt.number if attempt else 0, not self.has_class("-short")
-        urls = [one.info for one in self.session.forwards.open_now()]
-        urls = [one for one in urls if one.job in (job.id, forwarded(job))]
-        ports = [msg("{url} is port {port}", url=one.url, port=one.port) for one in urls]
+        urls = [forward.info for forward in self.session.forwards.open_now()]
+        urls = [url for url in urls if url.job in (job.id, forwarded(job))]
+        ports = [msg("{url} is port {port}", url=url.url, port=url.port) for url in urls]
         beside = Beside(self._docker, number, self._results.get(job.id, ()), named, ports)
         facts.put(fact_lines(self.ink, self._going, beside, facts.inner_width))
 
@@ -427,8 +427,8 @@ class JobScreen(LogScreen):
 def _listed(folder: Path) -> tuple[str, ...]:
     """Return the files of a folder with their sizes, largest first."""
     try:
-        found = (path for path in folder.rglob("*") if not path.is_symlink() and path.is_file())
-        sizes = {path: path.stat().st_size for path in found}
+        paths = (path for path in folder.rglob("*") if not path.is_symlink() and path.is_file())
+        sizes = {path: path.stat().st_size for path in paths}
     except OSError as error:
         return (msg("{folder} cannot be read: {why}.", folder=folder, why=error.strerror),)
     files = sorted(sizes, key=lambda path: -sizes[path])
@@ -441,7 +441,9 @@ def _listed(folder: Path) -> tuple[str, ...]:
 
 def _left_out(left: LeftOut) -> tuple[str, ...]:
     """Return what could not be fetched and why, and how much more that is."""
-    named = [f"left out: {one.name} {one.reason}" for one in left.named[:MOST_RESULTS]]
+    named = [
+        f"left out: {omission.name} {omission.reason}" for omission in left.named[:MOST_RESULTS]
+    ]
     more = left.count - len(named)
     return (*named, *([f"and {more} more"] if more else []))
 
@@ -449,5 +451,5 @@ def _left_out(left: LeftOut) -> tuple[str, ...]:
 def _few(named: Sequence[str]) -> tuple[str, ...]:
     """Return the first names, and how many more there are."""
     more = len(named) - MOST_RESULTS
-    found = (*named[:MOST_RESULTS], *([f"and {more} more"] if more > 0 else []))
-    return found or ("no files",)
+    names = (*named[:MOST_RESULTS], *([f"and {more} more"] if more > 0 else []))
+    return names or ("no files",)

@@ -202,7 +202,7 @@ def _ask(
         )
         screen.app.push_screen(AskScreen(question, consequence, must_be=word), answered)
     else:
-        # To cancel a cancellation is what nobody understands.
+        # A button "Cancel" would be ambiguous for a cancellation.
         no = "No" if yes.startswith("Cancel") else "Cancel"
         screen.app.push_screen(ConfirmScreen(question, consequence, yes, no), answered)
 
@@ -267,7 +267,7 @@ def _devices(job: Job) -> int:
 
 
 def _containers(jobs: Sequence[Job], what: str) -> str:
-    """Say whose containers get what: the places of one job, or the names of several."""
+    """Return what is done to which containers: the places of one job, or the names of several."""
     if len(jobs) > 1:
         names = ", ".join(clean(job.task.name) for job in jobs[:6])
         more = f" and {len(jobs) - 6} more" if len(jobs) > 6 else ""

@@ -21,7 +21,7 @@ from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.searched_log import SearchedLogScreen
 
 ALL = -1
-"""The rank that stands for all ranks merged."""
+"""The number that means all ranks merged."""
 
 
 class LogScreen(SearchedLogScreen):
@@ -30,7 +30,7 @@ class LogScreen(SearchedLogScreen):
     def __init__(self) -> None:
         super().__init__()
         self._followed: tuple[str, int, int] = ("", 0, 0)
-        """Job, attempt and rank whose log is shown."""
+        """Job, attempt and rank of the log that is shown."""
         self._chosen_attempt = 0
         """The attempt asked for; 0 means the latest."""
         self._rank = ALL
@@ -43,7 +43,7 @@ class LogScreen(SearchedLogScreen):
         raise NotImplementedError
 
     def shown_attempt(self, job: Job) -> Attempt | None:
-        """Return the attempt whose log is shown."""
+        """Return the attempt with the log that is shown."""
         chosen = [attempt for attempt in job.attempts if attempt.number == self._chosen_attempt]
         return chosen[0] if chosen else job.attempt
 
@@ -60,8 +60,8 @@ class LogScreen(SearchedLogScreen):
                 self.log_lines.source.note(warning)
             return
         self._followed = wanted
-        found = self._log_of(job, attempt) if attempt is not None else None
-        log = NotedLog(found) if found is not None else None
+        job_log = self._log_of(job, attempt) if attempt is not None else None
+        log = NotedLog(job_log) if job_log is not None else None
         self.log_lines.look_at(log)
         self.search_for(self.log_lines.search.words if self.log_lines.search else "")
         if log is not None:
@@ -149,7 +149,7 @@ class LogScreen(SearchedLogScreen):
     # -- drawing ----------------------------------------------------------------------------
 
     def draw_log_title(self) -> None:
-        """Say whose log it is, and what the search has found."""
+        """Show which log it is, and the matches of the search."""
         lines, job, say = self.log_lines, self.job, self.ink.say
         title = say("log")
         attempt = self.shown_attempt(job) if job is not None else None

@@ -57,8 +57,8 @@ class ListScreen(ConsoleScreen):
         if self._filter_text:
             say = self.ink.say
             some = f"{len(self._ids)} {self.THINGS} match"
-            found = say(f"1 {self.THINGS[:-1]} matches" if len(self._ids) == 1 else some)
-            self.query_one(FilterBar).note(found + say("   esc clears"))
+            matches_text = say(f"1 {self.THINGS[:-1]} matches" if len(self._ids) == 1 else some)
+            self.query_one(FilterBar).note(matches_text + say("   esc clears"))
 
     @on(FilterBar.Left)
     def _filter_left(self) -> None:

@@ -98,7 +98,7 @@ class QueueScreen(ListScreen):
             self._look_ahead()
 
     def crumbs(self) -> str:
-        """The order and the filter in force."""
+        """The order and the active filter."""
         say = self.ink.say
         order = say(msg("by {label_text}", label_text=self._sort)) + "   "
         order = "" if self._sort == "queue" else order
@@ -204,7 +204,7 @@ class QueueScreen(ListScreen):
         """Compare the marked jobs, or the sweep of the chosen one, by what their logs report."""
         marked, job = self._marked, self._chosen
         if len(marked) > 1:
-            self._compare(msg("{n} jobs", n=len(marked)), [one.id for one in marked])
+            self._compare(msg("{n} jobs", n=len(marked)), [job.id for job in marked])
         elif job is not None and job.task.sweep:
             self._compare(job.task.sweep, [job.task.sweep])
         else:
@@ -254,8 +254,8 @@ class QueueScreen(ListScreen):
         if len(self._listed) == len(made_of) and all(map(_same, made_of, self._listed)):
             return
         self._listed = made_of
-        found = [job for job in picture.jobs if self._filter.job(job)]
-        self._jobs = {job.id: job for job in sorted_by(self._sort, found, expected)}
+        jobs = [job for job in picture.jobs if self._filter.job(job)]
+        self._jobs = {job.id: job for job in sorted_by(self._sort, jobs, expected)}
         ids = tuple(self._jobs)
         if ids != self._ids:
             self._ids = ids
@@ -363,28 +363,28 @@ class QueueScreen(ListScreen):
     def _why(self, job: Job) -> Why | None:
         if not self._told(job):
             self._ask(job)
-        known = self._whys.get(job.id)
-        return None if known is None else known[2]
+        known_why = self._whys.get(job.id)
+        return None if known_why is None else known_why[2]
 
     def _told(self, job: Job) -> bool:
         """Whether the answer for a job is still good."""
-        known = self._whys.get(job.id)
-        return known is not None and known[0] is job and 0 <= self.picture.now - known[1] < WHY_S
+        answer = self._whys.get(job.id)
+        return answer is not None and answer[0] is job and 0 <= self.picture.now - answer[1] < WHY_S
 
     def _ask(self, job: Job) -> None:
         """Ask for a job, and with it for all others in sight: the rows of a page cost one look at
         the journal, not one each."""
         seen = (self._jobs[job_id] for job_id in self.query_one(Rows).in_sight)
-        rows = (one for one in seen if one.state is JobState.QUEUED and not self._told(one))
+        rows = (row for row in seen if row.state is JobState.QUEUED and not self._told(row))
         try:
-            found = self.session.whys({one.id: one for one in (job, *rows)}.values())
+            reasons = self.session.whys({each.id: each for each in (job, *rows)}.values())
         except ConsoleError:
-            # The journal cannot be read now; what was told before stays.
+            # The journal cannot be read now; earlier answers stay.
             return
         if len(self._whys) > MOST_WHYS:
             self._whys.clear()
         now = self.picture.now
-        self._whys |= {one: (self._jobs[one], now, why) for one, why in found.items()}
+        self._whys |= {id_: (self._jobs[id_], now, why) for id_, why in reasons.items()}
 
     @property
     def _chosen(self) -> Job | None:
@@ -417,8 +417,8 @@ class QueueScreen(ListScreen):
         return self._marked or ((job,) if job is not None else ())
 
 
-def _same(one: object, other: object) -> bool:
-    return one is other
+def _same(first: object, other: object) -> bool:
+    return first is other
 
 
 def _unseen(devices: int) -> str:

@@ -38,7 +38,7 @@ class SearchedLogScreen(ConsoleScreen):
         """Called when there are more lines."""
 
     def draw_log_title(self) -> None:
-        """Say whose log it is, and what the search has found."""
+        """Show which log it is, and the matches of the search."""
         raise NotImplementedError
 
     def found_words(self) -> str:
@@ -74,12 +74,12 @@ class SearchedLogScreen(ConsoleScreen):
         """Search what there is, then what comes."""
         lines = self.log_lines
         while True:
-            found = len(search.matches)
+            count = len(search.matches)
             while await search.go_on(log):
                 if self._way and search.matches and lines.step(self._way):
                     self._way = 0
                 self._tell_found(search, log)
-            if found != len(search.matches):
+            if count != len(search.matches):
                 if lines.only:
                     lines.grown()
                 self._tell_found(search, log)

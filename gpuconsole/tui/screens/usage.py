@@ -112,28 +112,28 @@ class UsageScreen(ConsoleScreen):
         self.ask_session(lambda: self.session.usage_report(query), self._take, group="report",
                          exclusive=True)  # fmt: skip
 
-    def _take(self, made: UsageReport) -> None:
-        self._report = made
-        self._rows = {f"{number}": shown for number, shown in enumerate(made.rows)}
-        self._keys = (*self._rows, *([_TOTAL] if len(made.rows) > 1 else []))
+    def _take(self, usage: UsageReport) -> None:
+        self._report = usage
+        self._rows = {f"{number}": shown for number, shown in enumerate(usage.rows)}
+        self._keys = (*self._rows, *([_TOTAL] if len(usage.rows) > 1 else []))
         self._draw_report()
 
     def _draw_report(self) -> None:
-        made = self._report
-        if made is None or not self.ready:
+        usage = self._report
+        if usage is None or not self.ready:
             return
         ink, rows = self.ink, self.query_one(Rows)
         idle, notes = self.query_one("#usage-idle", Panel), self.query_one("#usage-notes", Panel)
-        idle.display = bool(made.idle)
-        idle.styles.height = min(len(made.idle), MOST_IDLE + 1) + 2
-        if made.idle:
-            idle.entitle(idle_sentence(made.idle))
-            idle.put(idle_lines(ink, made.idle, self.session.now(), idle.inner_width))
+        idle.display = bool(usage.idle)
+        idle.styles.height = min(len(usage.idle), MOST_IDLE + 1) + 2
+        if usage.idle:
+            idle.entitle(idle_sentence(usage.idle))
+            idle.put(idle_lines(ink, usage.idle, self.session.now(), idle.inner_width))
         self._columns = columns_for(rows.inner_width)
-        rows.put(self._keys, self._row, heading(ink, made.query.by, self._columns,
+        rows.put(self._keys, self._row, heading(ink, usage.query.by, self._columns,
                                                 rows.inner_width))  # fmt: skip
-        name_box(rows, "usage" if made.rows else "nothing was held in that time", self._span)
-        lines = note_lines(ink, made)
+        name_box(rows, "usage" if usage.rows else "nothing was held in that time", self._span)
+        lines = note_lines(ink, usage)
         notes.styles.height = len(lines) + 2
         notes.put(lines)
 

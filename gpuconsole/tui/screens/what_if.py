@@ -85,11 +85,11 @@ class WhatIfScreen(Dialog[None]):
         async def asked() -> None:
             session = cast("ConsoleApp", self.app).session
             try:
-                found = await session.foresight.what_if(change)
+                comparison = await session.foresight.what_if(change)
             except ConsoleError as error:
                 self._say_wrong(error)
                 return
-            self._say("\n".join(lines(change, found, session.now(), ink_of(self).say)))
+            self._say("\n".join(lines(change, comparison, session.now(), ink_of(self).say)))
 
         aside(self, asked, group="what-if", exclusive=True)
 
@@ -103,18 +103,18 @@ class WhatIfScreen(Dialog[None]):
 
 
 def lines(
-    change: Change, found: Comparison, now: float, say: Callable[[str], str] = str
+    change: Change, comparison: Comparison, now: float, say: Callable[[str], str] = str
 ) -> list[str]:
     """Return the answer: sentences, then the jobs that move most."""
-    told = [clean(say(sentence)) for sentence in sentences(change.text, found)]
-    if found.moved:
+    texts = [clean(say(sentence)) for sentence in sentences(change.text, comparison)]
+    if comparison.moved:
         names = [(say("job"), 22), (say("user"), 8), (say("starts in"), 11)]
         heading = " ".join(fit(name, width) for name, width in names)
-        told += ["", f"{heading} {say('then in')}"]
-        told += [_moved_line(moved, now, say) for moved in found.moved[:_SHOWN]]
-    if len(found.moved) > _SHOWN:
-        told.append(say(f"and {len(found.moved) - _SHOWN} more"))
-    return told
+        texts += ["", f"{heading} {say('then in')}"]
+        texts += [_moved_line(moved, now, say) for moved in comparison.moved[:_SHOWN]]
+    if len(comparison.moved) > _SHOWN:
+        texts.append(say(f"and {len(comparison.moved) - _SHOWN} more"))
+    return texts
 
 
 def _moved_line(moved: Moved, now: float, say: Callable[[str], str]) -> str:

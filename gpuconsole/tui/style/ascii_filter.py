@@ -1,4 +1,4 @@
-"""Plain ASCII on the terminal, whoever draws: one filter over everything that is shown.
+"""Plain ASCII on the terminal, whatever draws: one filter over everything that is shown.
 
 Borders, scroll bars, trees and cut texts are Textual's; a filter at the end is the one place that
 sees them all. Letters of any script are what a host or a person wrote, and stay as they are.

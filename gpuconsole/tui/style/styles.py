@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Symbols = Literal["block", "ascii"]
 ENGLISH = Language()
 FREE = 16
-"""The code of a device that nobody uses, above the steps of the ramp and the kinds of trouble."""
+"""The code of an unused device, above the steps of the ramp and the kinds of trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Glyphs:
     right: str
     limit: str
     beyond: str
-    """What is above the limit, told without colors too."""
+    """Marks what is above the limit, also without colours."""
     dot: str
     free: str
-    """A device that nobody uses."""
+    """An unused device."""
     lit: str
     """A device that answers a question."""
     conditions: Mapping[Condition, str]
@@ -91,7 +91,7 @@ ASCII = Glyphs(
 
 
 STEPPED = replace(BLOCK, heat="·▁▂▃▄▅▆▇█")
-"""Blocks of nine heights, for terminals whose colours are too few for nine steps."""
+"""Blocks of nine heights, for terminals with too few colours for nine steps."""
 
 
 def few_colors(system: str | None, *, no_color: bool) -> bool:
@@ -119,7 +119,8 @@ class Ink:
         self.say = self.language.say
         self.label = self.language.label
         self.few_colors = few_colors
-        """Nine colours cannot be told apart here: a step of the ramp must be seen by its glyph."""
+        """Nine colours are indistinguishable here: a step of the ramp must be visible in its
+        glyph."""
         self.glyphs = ASCII if self.ascii else STEPPED if few_colors else BLOCK
 
         def style(name: str, *, bold: bool = False) -> Style:
@@ -149,7 +150,7 @@ class Ink:
             # Sixteen colours would make four of nine: the glyph tells, in a colour that is read.
             self.heat = (self.muted, *(self.text,) * (len(theme.heat) - 1))
         self.free = style("success", bold=True)
-        """What is free stands out from all that is in use."""
+        """Makes free devices conspicuous among those in use."""
         shades = {**dict(enumerate(theme.heat)), FREE: colors["success"]}
         self.heat_pairs = {
             (left, right): Style(color=shades[left], bgcolor=shades[right])

@@ -105,8 +105,8 @@ class Wardrobe:
     def look(self) -> tuple[frozenset[str], list[DocumentError]]:
         """Read what is new or has changed: names of themes that are other now, and errors.
 
-        Later folders win. A broken file keeps what it said before, and is told once. So does one
-        that is gone: an editor that replaces a file lets it vanish for a moment.
+        Later folders win. A broken file keeps its previous content, and is reported once. So does
+        one that is gone: an editor that replaces a file lets it vanish for a moment.
         """
         errors: list[DocumentError] = []
         fresh = False

@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 _EDITING: Mapping[str, str] = {
-    key: one.action
-    for one in Input.BINDINGS
-    if isinstance(one, Binding)
-    for key in one.key.split(",")
+    key: binding.action
+    for binding in Input.BINDINGS
+    if isinstance(binding, Binding)
+    for key in binding.key.split(",")
 }
 """What Input itself does at a key. What it inherits, such as scrolling at `down`, it leaves to the
 form around it."""
@@ -24,8 +24,8 @@ class Field(Input):
 
     Textual acts on a bound key, such as backspace, only once it has climbed to the app, while
     letters go into the field directly: of what is typed in one burst, the letters after a backspace
-    came before it. Tab moves on at once for the same reason: what is typed behind it is for the
-    next field.
+    came before it. Tab moves the focus at once for the same reason: what is typed behind it is for
+    the next field.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -59,7 +59,7 @@ class FleetMap(ScrollView, can_focus=True):
 
     @dataclass
     class CursorMoved(Message):
-        """The cursor stands on another host or device."""
+        """The cursor moved to another host or device."""
 
         host: Host | None
         device: Device | None
@@ -96,7 +96,7 @@ class FleetMap(ScrollView, can_focus=True):
     # -- what it is given -------------------------------------------------------------------
 
     def show(self, picture: Picture) -> None:
-        """Draw a new picture, only the rows whose host or owner changed."""
+        """Draw a new picture, only the rows with a host or owner that changed."""
         old, self._picture = self._picture, picture
         self._seen = None
         before, self._shown = self._shown, self._choice.of(picture)
@@ -200,18 +200,18 @@ class FleetMap(ScrollView, can_focus=True):
         placed, top = self._placed(), self.scroll_offset.y
         bottom = min(len(placed.rows), top + self.size.height - placed.heading)
         step = placed.cell_width + placed.gap
-        found: list[Place] = []
+        places: list[Place] = []
         for number in range(top, bottom):
             row, y = placed.rows[number], number - top + placed.heading
             if row.heading:
                 continue
             if placed.density >= Density.HOST_LINE or step <= _LABEL_WIDTH:
-                found.append(Place(Offset(0, y), partial(self._stand_on_row, number)))
+                places.append(Place(Offset(0, y), partial(self._stand_on_row, number)))
                 continue
             for column, host in enumerate(row.hosts):
                 at = Offset(placed.gutter + placed.gap + column * step, y)
-                found.append(Place(at, partial(self._stand, host, 0)))
-        return found
+                places.append(Place(at, partial(self._stand, host, 0)))
+        return places
 
     def on_click(self, event: events.Click) -> None:
         """Stand on the host or device that was clicked; a second click opens it."""
@@ -250,19 +250,19 @@ class FleetMap(ScrollView, can_focus=True):
         row = y + self.scroll_offset.y - placed.heading
         if row >= len(placed.rows):
             return Strip.blank(width, ink.text)
-        known = self._strips.get(row)
-        if known is None or known.cell_length != width:
+        cached = self._strips.get(row)
+        if cached is None or cached.cell_length != width:
             here = placed.row(*self._at) == row
             pieces = draw_row(
                 self._view(placed, width), placed.rows[row], self._at if here else None
             )
             drawn = placed.rows[row]
             if placed.heading or drawn.heading or placed.cells(drawn) > width:
-                known = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
+                cached = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
             else:
-                known = whole_strip(pieces, width)
-            self._strips[row] = known
-        return known
+                cached = whole_strip(pieces, width)
+            self._strips[row] = cached
+        return cached
 
     def _view(self, placed: Layout, width: int) -> MapView:
         """Return what all rows of a paint share."""
@@ -308,11 +308,11 @@ class FleetMap(ScrollView, can_focus=True):
         self.restyle()
 
     def watch_density(self) -> None:
-        """Every row stands elsewhere."""
+        """Recompute the layout when the density changes."""
         self._renew()
 
     def watch_group(self) -> None:
-        """Every row stands elsewhere."""
+        """Recompute the layout when the grouping changes."""
         self._renew()
 
     def watch_faults_only(self) -> None:
@@ -360,7 +360,7 @@ class FleetMap(ScrollView, can_focus=True):
         self.post_message(self.Shrunk(len(self._shown)))
 
     def _find_cursor(self) -> None:
-        """Put the cursor back on its host by name, or on what now stands in its place."""
+        """Put the cursor back on its host by name, or on what is now in its place."""
         name, uuid = self._cursor
         for at, item in enumerate(self._shown):
             if item.host.name == name:

@@ -119,7 +119,7 @@ class Form(VerticalScroll, can_focus=False):
         self.query_one("#form-note", Static).update(note)
 
     def begin(self, name: str = "script") -> None:
-        """Type into a field, the first unless told otherwise."""
+        """Focus a field, by default the first."""
         self._input(name).focus()
 
     def action_next(self) -> None:

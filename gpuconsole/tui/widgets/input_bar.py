@@ -152,7 +152,7 @@ class FilterBar(Horizontal):
 
 
 def _parsed(text: str, me: str) -> Filter:
-    """The part before a mistake: what is right already stays in force while one types on."""
+    """Parse the part before a mistake: the valid part stays active while the user types."""
     try:
         return parse(text, me)
     except FilterError:

@@ -16,7 +16,8 @@ MOST = len(LETTERS) ** 2
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cell, and what stands there. Of a widget its cells, of a screen those of the terminal."""
+    """A cell and what is there. For a widget cells are its own, for a screen those of the
+    terminal."""
 
     at: Offset
     go: Callable[[], object]
@@ -32,15 +33,15 @@ class Jumpable(Protocol):
 
 def places_of(screen: Screen[Any]) -> list[Place]:
     """Return the places of a screen from top to bottom: rows in sight, and what takes the focus."""
-    found: list[Place] = []
+    places: list[Place] = []
     for widget in screen.focus_chain:
         corner = widget.content_region.offset
         inner = list(widget.jump_places()) if isinstance(widget, Jumpable) else []
-        found += [Place(corner + each.at, _both(widget.focus, each.go)) for each in inner]
+        places += [Place(corner + each.at, _both(widget.focus, each.go)) for each in inner]
         if not inner:
-            found.append(Place(corner, widget.focus))
-    found = [place for place in found if screen.region.contains_point(place.at)]
-    return sorted(found, key=lambda place: (place.at.y, place.at.x))[:MOST]
+            places.append(Place(corner, widget.focus))
+    places = [place for place in places if screen.region.contains_point(place.at)]
+    return sorted(places, key=lambda place: (place.at.y, place.at.x))[:MOST]
 
 
 def labels(count: int) -> Iterator[str]:

@@ -48,7 +48,7 @@ class LogLines(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message, bubble=True):
-        """One stands on another line."""
+        """The current line changed."""
 
         def can_replace(self, message: Message) -> bool:
             """Only the last one counts."""
@@ -126,7 +126,7 @@ class LogLines(ScrollView, can_focus=True):
 
     @property
     def top(self) -> Spot:
-        """What stands at the top."""
+        """The position at the top."""
         return Spot(round(self.scroll_y), self._part)
 
     @property
@@ -153,12 +153,12 @@ class LogLines(ScrollView, can_focus=True):
         seen = self._seen()
         start = self.here if self.here >= 0 else self._line(seen[0].row) if seen else 0
         if way > 0:
-            found = self.search.after(start + (self.here >= 0))
+            match = self.search.after(start + (self.here >= 0))
         else:
-            found = self.search.before(start)
-        if found is None:
+            match = self.search.before(start)
+        if match is None:
             return False
-        self.go_to(found)
+        self.go_to(match)
         return True
 
     def go_to(self, line: int) -> None:
@@ -321,17 +321,17 @@ class LogLines(ScrollView, can_focus=True):
         """Return the row of a line; with only matches that of the first match from there on."""
         if not self.only or self.search is None:
             return line
-        found = self.search.after(line)
-        return self.search.place(found) - 1 if found is not None else 0
+        match = self.search.after(line)
+        return self.search.place(match) - 1 if match is not None else 0
 
     def _text(self, line: int) -> str:
-        known = self._known.get(line)
-        if known is None:
+        text = self._known.get(line)
+        if text is None:
             if len(self._known) > MOST_KEPT:
                 self._forget()
-            known = self.source.text(line) if self.source is not None else ""
-            self._known[line] = known
-        return known
+            text = self.source.text(line) if self.source is not None else ""
+            self._known[line] = text
+        return text
 
     def _forget(self) -> None:
         self._known.clear()
@@ -358,7 +358,7 @@ class LogLines(ScrollView, can_focus=True):
         return seen[:height]
 
     def _up(self, spot: Spot, rows: int) -> Spot:
-        """Return what stands so many rows of the widget above a spot; a negative number too."""
+        """Return the position so many rows of the widget above a spot; `rows` may be negative."""
         rows = abs(rows)
         row, part = spot
         if not self.wrap:
@@ -370,7 +370,7 @@ class LogLines(ScrollView, can_focus=True):
         return Spot(row, max(0, part))
 
     def _down(self, spot: Spot, rows: int) -> Spot:
-        """Return what stands so many rows of the widget below a spot."""
+        """Return the position so many rows of the widget below a spot."""
         row, part = spot
         if not self.wrap:
             return Spot(min(max(0, self.rows - 1), row + rows))
@@ -380,7 +380,7 @@ class LogLines(ScrollView, can_focus=True):
         return Spot(row, part)
 
     def _end(self) -> Spot:
-        """Return the top at which the last row stands at the bottom."""
+        """Return the top position at which the last row is at the bottom."""
         if not self.rows:
             return Spot(0)
         last = self.rows - 1

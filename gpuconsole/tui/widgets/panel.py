@@ -105,7 +105,8 @@ class Panel(ScrollView, can_focus=False):
 
 
 class SizedPanel(Panel):
-    """A box whose lines depend on its height too: the screen hears when it has another size."""
+    """A box with lines that depend on its height too: the screen is notified when its size
+    changes."""
 
     class Sized(Message):
         """Its room has changed: what it shows is to be drawn again."""

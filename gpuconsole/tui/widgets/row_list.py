@@ -31,7 +31,7 @@ class Rows(ScrollView, can_focus=True):
 
     @dataclass
     class Reached(Message):
-        """The cursor stands on another row."""
+        """The cursor moved to another row."""
 
         key: str
 
@@ -53,7 +53,7 @@ class Rows(ScrollView, can_focus=True):
         self.marked: frozenset[str] = frozenset()
         self._places: dict[str, int] = {}
         self._at = 0
-        self._height = 0  # cells, when the size was last told
+        self._height = 0  # cells, at the last resize
         self._draw: Draw = lambda key, number: []
         self._heading: list[Piece] = []
         self._known: dict[int, list[Piece]] = {}
@@ -160,11 +160,11 @@ class Rows(ScrollView, can_focus=True):
         row = y - 1 + self.scroll_offset.y
         if row >= len(self.keys):
             return Strip.blank(width, ink.text)
-        known = self._strips.get(row)
-        if known is None or known.cell_length != width:
+        cached = self._strips.get(row)
+        if cached is None or cached.cell_length != width:
             pieces = self._known[row] = self._draw(self.keys[row], row)
-            known = self._strips[row] = self._line(ink, row, pieces, width)
-        return known
+            cached = self._strips[row] = self._line(ink, row, pieces, width)
+        return cached
 
     def _line(self, ink: Ink, row: int, pieces: list[Piece], width: int) -> Strip:
         here, marked = row == self._at, self.keys[row] in self.marked

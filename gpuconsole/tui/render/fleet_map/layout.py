@@ -1,4 +1,4 @@
-"""Where each host stands on the map, for every density and grouping. Pure arithmetic."""
+"""The position of each host on the map, for every density and grouping. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def groupings(hosts: Sequence[Host]) -> tuple[str, ...]:
 
 
 def group_of(host: Host, by: str) -> str:
-    """Return the group in which a host stands."""
+    """Return the group of a host."""
     if by in host.labels or by != BY_MODEL:
         return host.labels.get(by, "")
     return " + ".join(dict.fromkeys(short_model(device.model) for device in host.devices))

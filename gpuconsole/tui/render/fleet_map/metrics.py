@@ -49,7 +49,7 @@ _NOMINAL = 0.97
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How a device is judged. `level` gives 0-8, None when it cannot be told."""
+    """How a device is judged. `level` returns 0-8, None if unknown."""
 
     name: str
     title: str
@@ -66,7 +66,7 @@ class Metric:
     full: Callable[[Device], float | None]
     """The figure at which the sparkline is full."""
     frees: bool = False
-    """Whether a device that nobody uses is shown as free, not as a step of the ramp."""
+    """Whether an unused device is shown as free, not as a step of the ramp."""
 
 
 def _free(device: Device) -> int | None:
@@ -212,7 +212,7 @@ def _coded(step: int | None) -> int:
 
 
 def is_free(device: Device) -> bool:
-    """Whether nobody uses a device that is as it should be."""
+    """Return True for an unused device without a fault."""
     return not (is_busy(device) or (device.mig and device.divided) or is_faulty(device))
 
 
@@ -221,13 +221,13 @@ class Cells:
 
     def __init__(self, ink: Ink, owners: Owners) -> None:
         self._ink, self._owners = ink, owners
-        known: dict[int, Piece] = dict(enumerate(zip(ink.glyphs.heat, ink.heat, strict=True)))
-        known[UNTOLD] = (".", ink.muted)
-        known[FREE] = (ink.glyphs.free, ink.free)
-        known[LIT] = (ink.glyphs.lit, ink.match)
+        pieces: dict[int, Piece] = dict(enumerate(zip(ink.glyphs.heat, ink.heat, strict=True)))
+        pieces[UNTOLD] = (".", ink.muted)
+        pieces[FREE] = (ink.glyphs.free, ink.free)
+        pieces[LIT] = (ink.glyphs.lit, ink.match)
         for state, code in _TROUBLE.items():
-            known[code] = (ink.glyphs.conditions[state], ink.conditions[state])
-        self.one: Mapping[int, Piece] = _Made(known, self._owned)
+            pieces[code] = (ink.glyphs.conditions[state], ink.conditions[state])
+        self.one: Mapping[int, Piece] = _Made(pieces, self._owned)
         """Glyph and style of a code."""
         self.two: Mapping[tuple[int, int], Piece] = _Made({}, self._pair)
         """One glyph for the codes of two devices: trouble of either, else both halves."""
@@ -252,8 +252,8 @@ class Cells:
 class _Made(dict[Code, Piece]):
     """Pieces by their codes, each made when it is first asked for."""
 
-    def __init__(self, known: Mapping[Code, Piece], make: Callable[[Code], Piece]) -> None:
-        super().__init__(known)
+    def __init__(self, pieces: Mapping[Code, Piece], make: Callable[[Code], Piece]) -> None:
+        super().__init__(pieces)
         self._make = make
 
     def __missing__(self, code: Code) -> Piece:

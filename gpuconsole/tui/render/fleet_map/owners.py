@@ -20,19 +20,19 @@ class Owners:
         self._letters: list[str] = []
 
     def slot(self, user: str) -> int:
-        """Return the number of a user; NOBODY for none."""
-        known = self._slots.get(user)
-        if known is None:
-            known = self._slots[user] = len(self._letters)
+        """Return the number of a user; `NOBODY` for ""."""
+        slot = self._slots.get(user)
+        if slot is None:
+            slot = self._slots[user] = len(self._letters)
             self._letters.append(self._free_letter(user))
-        return known
+        return slot
 
     def letter(self, slot: int) -> str:
         """Return the letter of a slot."""
         return self._letters[slot]
 
     def most(self, users: Iterable[str]) -> int:
-        """Return the slot of the user who is named most often; NOBODY where nobody is."""
+        """Return the slot of the user who is named most often; `NOBODY` if none is."""
         counts = Counter(user for user in users if user)
         return self.slot(counts.most_common(1)[0][0]) if counts else NOBODY
 

@@ -42,7 +42,7 @@ class MapView:
 
 
 def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Piece]:
-    """Return one row; `cursor` is (host, device) when it stands on this row.
+    """Return one row; `cursor` is (host, device) when it is on this row.
 
     A row of cells is `Layout.cells` wide, and filled up to the map's width.
     """

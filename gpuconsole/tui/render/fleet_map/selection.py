@@ -82,8 +82,8 @@ class Choice:
 
 
 def changed_places(was: tuple[Shown, ...], now: tuple[Shown, ...]) -> list[int] | None:
-    """Return the places whose host has changed; None where other hosts stand there, or hosts with
-    more devices or fewer."""
+    """Return the places with a host that changed; None if they are occupied by other hosts, or by
+    hosts with another number of devices."""
     if len(was) != len(now):
         return None
     changed: list[int] = []

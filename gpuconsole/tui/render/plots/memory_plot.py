@@ -32,7 +32,7 @@ class Bounds:
 
 
 def until(series: Series, end: float) -> Series:
-    """Return what a series told up to a moment, as one that ends there."""
+    """Return a series cut at a moment."""
     count = sum(at <= end for at in series.times)
     return replace(
         series, end=end, times=series.times[:count], values=series.values[:count],
@@ -52,7 +52,7 @@ def memory_lines(ink: Ink, series: Series, bounds: Bounds, width: int, height: i
     top *= 1.08
     rows, room = max(1, height - 1), max(4, width - LABELS)
     across = _across(bounds if near else replace(bounds, limit=None), top, rows)
-    columns = [None if one is None else one[2] for one in downsample(series, room)]
+    columns = [None if column is None else column[2] for column in downsample(series, room)]
     lines = [
         _row(ink, columns, across.get(row), rows - 1 - row, rows, top, bounds.predicted)
         for row in range(rows)
@@ -62,13 +62,13 @@ def memory_lines(ink: Ink, series: Series, bounds: Bounds, width: int, height: i
 
 def _across(bounds: Bounds, top: float, rows: int) -> dict[int, tuple[str, float]]:
     """Return the rows with a line across: what it is, and its size."""
-    found: dict[int, tuple[str, float]] = {}
+    limits: dict[int, tuple[str, float]] = {}
     for name, size in (("limit", bounds.limit), ("predicted", bounds.predicted)):
         if size:
             row = min(rows - 1, max(0, rows - 1 - int(size / top * rows)))
-            both = row in found
-            found[row] = ("limit" if both else name, size)
-    return found
+            both = row in limits
+            limits[row] = ("limit" if both else name, size)
+    return limits
 
 
 def _row(

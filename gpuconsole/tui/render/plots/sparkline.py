@@ -59,13 +59,13 @@ class Sparks:
     ) -> Piece:  # fmt: skip
         """Return the sparkline of a device's last minutes in `width` cells."""
         key, turn = (device.uuid, metric, width), int(now / (SPAN_S / (2 * width)))
-        known = self._drawn.get(key)
-        if known is None or known[0] != turn:
+        cached = self._drawn.get(key)
+        if cached is None or cached[0] != turn:
             dots = levels(self._past(device.uuid, metric, SPAN_S), full, 2 * width)
             if len(self._drawn) > _MOST:
                 self._drawn.clear()
-            known = self._drawn[key] = turn, drawn(dots, ascii_only=ink.ascii)
-        return known[1], ink.running
+            cached = self._drawn[key] = turn, drawn(dots, ascii_only=ink.ascii)
+        return cached[1], ink.running
 
 
 _MOST = 4096

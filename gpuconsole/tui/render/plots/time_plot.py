@@ -17,7 +17,7 @@ from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]
 LABELS = 6
-"""Cells at the left for what a line stands for, with the axis."""
+"""Cells at the left for the label of a line, with the axis."""
 _EIGHTHS = "▁▂▃▄▅▆▇█"
 _ASCII = ".:#"
 
@@ -34,7 +34,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the plot's height stands for, and how figures are written."""
+    """What the plot's height means, and how figures are written."""
 
     top: float
     words: Callable[[float], str]
@@ -59,7 +59,7 @@ def plot_lines(
 
 
 def _eighths(column: Column | None, top: float, rows: int) -> int | None:
-    """Return how many eighths of a cell a column is high; None where nothing was told."""
+    """Return how many eighths of a cell a column is high; None if nothing was reported."""
     if column is None:
         return None
     filled = round(max(0.0, column[1]) / top * rows * 8) if top else 0
@@ -117,15 +117,15 @@ def _label(ink: Ink, row: int, rows: int, scale: Scale) -> Piece:
 def _foot(ink: Ink, series: Series, scale: Scale, room: int) -> list[Piece]:
     """Say over what time, and the figures now, on average and at most."""
     span = format_duration(series.end - series.start)
-    told = [value for value in series.values if value is not None]
+    values = [value for value in series.values if value is not None]
     latest, peak = series.latest, series.peak
     say = ink.say
     parts = [say(f"now {scale.words(latest)}" if latest is not None else "now n/a")]
     if peak is not None:
         at = datetime.fromtimestamp(peak[0]).strftime("%H:%M:%S")
         parts.append(say(f"  peak {scale.words(peak[1])} at {at}"))
-    if told:
-        parts.append(say(f"  mean {scale.words(sum(told) / len(told))}"))
+    if values:
+        parts.append(say(f"  mean {scale.words(sum(values) / len(values))}"))
     left = f"{' ' * LABELS}-{span}  "
     words = ""
     for part in parts:

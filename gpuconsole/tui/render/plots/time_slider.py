@@ -22,7 +22,7 @@ USUAL_S = 900.0
 LOOK_BACK = ", < @ look back"
 """The keys by which one leaves now."""
 BRIEF_S = 600.0
-"""Below this the ends are told to the second."""
+"""Below this (s) the ends are shown to the second."""
 _RANKS: dict[Severity, int] = {"information": 1, "warning": 2, "error": 3}
 
 
@@ -37,7 +37,7 @@ class TimeView:
     spans: Sequence[Span] = ()
     marks: Sequence[Event] = ()
     speed: float = 0.0
-    """How fast time passes; 0 where it stands."""
+    """How fast time passes; 0 while paused."""
     fixed: bool = False
     """Whether it is a file, shown from end to end."""
     live: bool = False
@@ -48,9 +48,9 @@ class TimeView:
         """The times at both ends of the slider."""
         if self.fixed:
             return self.first, max(self.last, self.first + 1.0)
-        known = min(USUAL_S, self.last - self.first)
-        needed = max((self.last - self.at) * 1.1, known)
-        length = next((one for one in WINDOWS_S if one >= needed), needed)
+        covered = min(USUAL_S, self.last - self.first)
+        needed = max((self.last - self.at) * 1.1, covered)
+        length = next((window for window in WINDOWS_S if window >= needed), needed)
         return self.last - length, self.last
 
 

@@ -44,12 +44,12 @@ def colors(ink: Ink) -> Sequence[Style]:
 
 def curve_lines(ink: Ink, curves: Curves, metric: str, width: int, height: int) -> Lines:
     """Return the plot of a metric in `height` lines, the last of which says what it came to."""
-    found = drawn_with(curves, metric)
-    if not found:
+    drawn = drawn_with(curves, metric)
+    if not drawn:
         return [[(ink.say("The log has reported nothing of it yet."), ink.muted)]]
-    points = [[(point.at, point.value) for point in curve.shown()] for curve in found]
+    points = [[(point.at, point.value) for point in curve.shown()] for curve in drawn]
     lines = plot_rows(ink, points, width, height - 1, seconds=metric == STEP_TIME)
-    return [*lines, _foot(ink, curves, found, width)]
+    return [*lines, _foot(ink, curves, drawn, width)]
 
 
 def plot_rows(
@@ -83,18 +83,18 @@ def _row(ink: Ink, drawn: Plot, row: int) -> list[Piece]:
     return pieces
 
 
-def _foot(ink: Ink, curves: Curves, found: Sequence[Curve], width: int) -> list[Piece]:
+def _foot(ink: Ink, curves: Curves, drawn: Sequence[Curve], width: int) -> list[Piece]:
     """Say where the run is, and of each curve its last and its best."""
     styles, room = colors(ink), width
     pieces: list[Piece] = []
-    for place, curve in enumerate(found):
+    for place, curve in enumerate(drawn):
         style = ink.bad if curve.no_number is not None else styles[place % len(styles)]
         for words in _said(ink, curve):
             if cell_len(words) > room:
                 break
             pieces.append((words, style))
             room -= cell_len(words)
-    last = found[0].last
+    last = drawn[0].last
     if last is not None:
         unit = (
             msg("step {n}", n=f"{last.at:g}")

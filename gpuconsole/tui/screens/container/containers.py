@@ -1,4 +1,4 @@
-"""Containers: those of every host, whoever made them; asked for only while somebody looks."""
+"""Containers of every host, not only the console's own; queried only while the screen is open."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ class ContainersScreen(ListScreen):
     async def _look_at(self, host: str) -> None:
         while True:
             if self.is_current or host not in self._found:
-                found = await self.session.containers.of(host, stopped=self._stopped)
-                if found != self._found.get(host):
-                    self._found[host] = found
+                listing = await self.session.containers.of(host, stopped=self._stopped)
+                if listing != self._found.get(host):
+                    self._found[host] = listing
                     self._answered()
             await asyncio.sleep(ASK_EVERY_S)
 
@@ -171,8 +171,8 @@ class ContainersScreen(ListScreen):
     def draw(self, picture: Picture) -> None:
         """Draw what is known by now."""
         rows = self.query_one(Rows)
-        known = [self._found[host] for host in self._asked if host in self._found]
-        self._rows = ordered(known, self._order, self._filter)
+        listings = [self._found[host] for host in self._asked if host in self._found]
+        self._rows = ordered(listings, self._order, self._filter)
         keys = tuple(self._rows)
         if keys != self._ids:
             self._ids = keys
@@ -199,11 +199,11 @@ class ContainersScreen(ListScreen):
 
     def _current(self) -> HostContainer | None:
         """Return the container under the cursor, or say what is there instead."""
-        found = self._rows.get(self.query_one(Rows).current)
-        if isinstance(found, HostContainer):
-            return found
-        if found is not None and found.error:
-            self.console.tell_error(ConsoleError(found.host, found.error, found.hint))
+        row = self._rows.get(self.query_one(Rows).current)
+        if isinstance(row, HostContainer):
+            return row
+        if row is not None and row.error:
+            self.console.tell_error(ConsoleError(row.host, row.error, row.hint))
         else:
             self.tell("There is no container under the cursor.")
         return None

@@ -78,7 +78,7 @@ class ContainerLogScreen(SearchedLogScreen):
         super().restyle()
 
     def draw_log_title(self) -> None:
-        """Say whose log it is, and what the search has found."""
+        """Show which log it is, and the matches of the search."""
         lines, say = self.log_lines, self.ink.say
         named = say(self._named or msg("log of {name}", name=self._container.key))
         title = named + self.found_words()

@@ -113,7 +113,7 @@ def signal_largest(screen: ConsoleScreen, host: Host | None, device: Device | No
     if host is None or device is None or not device.processes:
         screen.tell("No process is on the device under the cursor.")
         return
-    largest = max(device.processes, key=lambda one: one.memory_mib or 0.0)
+    largest = max(device.processes, key=lambda process: process.memory_mib or 0.0)
     job = jobs_by_container(screen.picture.jobs).get(largest.container_id)
     signal_process(screen, host.name, largest, job)
 

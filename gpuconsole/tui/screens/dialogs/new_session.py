@@ -15,7 +15,7 @@ from gpuconsole.tui.widgets.panel import name_box
 
 
 class NewSessionScreen(Dialog[str | None]):
-    """Ask for a kind of session; gives `SESSION`, `JUPYTER` or None."""
+    """Ask for a kind of session; returns `SESSION`, `JUPYTER` or None."""
 
     BINDINGS = bindings("dialog")
     AUTO_FOCUS = f"#{SESSION}"

@@ -110,27 +110,27 @@ class PortsScreen(Dialog[None]):
 
     def _show(self) -> None:
         """List what is open, of every job, where that has changed."""
-        found = tuple(one.info for one in self._session.forwards.open_now())
-        if found == self._listed:
+        forwards = tuple(forward.info for forward in self._session.forwards.open_now())
+        if forwards == self._listed:
             return
-        before, self._listed = self._listed, found
-        trouble = next((one.trouble for one in found if one.trouble), "")
-        if trouble and trouble not in {one.trouble for one in before or ()}:
+        before, self._listed = self._listed, forwards
+        trouble = next((forward.trouble for forward in forwards if forward.trouble), "")
+        if trouble and trouble not in {forward.trouble for forward in before or ()}:
             self._tell(trouble)
-        aside(self, partial(self._listing, found), group="listing", exclusive=True)
+        aside(self, partial(self._listing, forwards), group="listing", exclusive=True)
 
-    async def _listing(self, found: tuple[ForwardInfo, ...]) -> None:
+    async def _listing(self, forwards: tuple[ForwardInfo, ...]) -> None:
         ink = ink_of(self)
         box = self.query_one("#forwards", Vertical)
         focused = self.focused.id if self.focused is not None else None
         await box.remove_children()
-        for one in found:
+        for forward in forwards:
             words = msg(
                 "{url}  port {port} of {name}, open: {n}",
-                url=one.url, port=one.port, name=clean(one.name), n=one.connections,
+                url=forward.url, port=forward.port, name=clean(forward.name), n=forward.connections,
             )  # fmt: skip
             line = Static(ink.say(words), markup=False)
-            button = Button(ink.say("Close"), id=f"close-{one.local_port}", compact=True)
+            button = Button(ink.say("Close"), id=f"close-{forward.local_port}", compact=True)
             await box.mount(line, button)
             if focused == button.id:
                 button.focus()

@@ -42,16 +42,16 @@ class AgainScreen(Dialog[Answer]):
     def compose(self) -> ComposeResult:
         """What is offered, and three buttons."""
         offer, say = self._offer, ink_of(self).say
-        told = [
+        parts = [
             f"It ran out of memory with batch size {offer.was}.",
             msg("Batch size {n} is {why}.", n=offer.batch, why=say(offer.why)),
         ]
         if offer.costs:
-            told.append(msg("It costs: {text}.", text=say(offer.costs).rstrip(".。")))
+            parts.append(msg("It costs: {text}.", text=say(offer.costs).rstrip(".。")))
         if offer.task.edits != offer.job.task.edits:
-            told.append("It is changed in the shipped copy; your file stays as it is.")
-        told.append("As it was, it will most likely run out again.")
-        words = " ".join(map(say, told))
+            parts.append("It is changed in the shipped copy; your file stays as it is.")
+        parts.append("As it was, it will most likely run out again.")
+        words = " ".join(map(say, parts))
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(words), markup=False, id="dialog-text")
             with Horizontal(id="dialog-buttons"):

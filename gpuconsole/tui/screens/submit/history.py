@@ -40,14 +40,14 @@ class RecallingScreen(MeasuringScreen):
     def action_recall(self, way: int) -> None:
         """Fill the form as it was for an older submission (`way` 1), or a newer one."""
         form = self.query_one(Form)
-        found = [job.task for job in self.past_jobs()]
+        tasks = [job.task for job in self.past_jobs()]
         typed = not self._recall.holds(form.values)
-        values = self._recall.step(found, form.values, way)
+        values = self._recall.step(tasks, form.values, way)
         if values is None:
-            self.tell("You submitted nothing before that." if found else "No job of yours yet.")
+            self.tell("You submitted nothing before that." if tasks else "No job of yours yet.")
             return
         form.begin()
-        self.recalled(found[self._recall.at - 1] if self._recall.at else None, typed=typed)
+        self.recalled(tasks[self._recall.at - 1] if self._recall.at else None, typed=typed)
         form.fill(values)
         form.recalling = self._recall.at > 0
         self._entitle()

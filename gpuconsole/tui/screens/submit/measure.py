@@ -82,23 +82,23 @@ class MeasuringScreen(ConsoleScreen):
         asked = report is None
         user = Watching(self.tell_progress, self._agree if asked else refuses)
         try:
-            found = await self.session.estimates.climb(task, user, report=report, insist=asked)
+            climbed = await self.session.estimates.climb(task, user, report=report, insist=asked)
         except ConsoleError as error:
             self.console.tell_error(error)
         else:
-            self._end(task, found, asked)
+            self._end(task, climbed, asked)
         finally:
             self.told_all()
 
-    def _end(self, task: Task, found: Report, asked: bool) -> None:
-        trials = [trial for trial in found.trials if trial.tier in CLIMBED]
+    def _end(self, task: Task, report: Report, asked: bool) -> None:
+        trials = [trial for trial in report.trials if trial.tier in CLIMBED]
         if any(trial.outcome == "answered" for trial in trials):
             self.tell("Measured: the estimate is from real Paddle now.")
         elif any(trial.outcome == "confirmed" for trial in trials):
             self.tell("Measured: the script fails where reading finds a fault.")
         elif asked and trials:
             self.tell(msg("Not measured: {why}", why=self.ink.say(clean(trials[-1].why, 300))))
-        self.climbed(task, found)
+        self.climbed(task, report)
 
     async def _agree(self, run: Run) -> bool:
         """Ask whether the script may run on this machine; for a host the key was the consent."""

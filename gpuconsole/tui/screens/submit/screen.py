@@ -102,7 +102,7 @@ class Draft:
     typed_copy: Copy = field(default_factory=Copy)
     """That of the form as it was typed, while one is recalled."""
     awaited: tuple[Task, int] | None = None
-    """The suggestion whose key was pressed before there was an answer, and for which task."""
+    """The suggestion with a key that was pressed before there was an answer, and its task."""
 
 
 def recalled_copy(task: Task) -> Copy:
@@ -112,9 +112,9 @@ def recalled_copy(task: Task) -> Copy:
         return Copy()
     values = values_of(task)
     before = "" if of_batch(task.edits) else values["batch"]
-    made = Copy(task.edits, values["script"], values["batch"])
-    made.undo.append(((), before, values["args"]))
-    return made
+    copy = Copy(task.edits, values["script"], values["batch"])
+    copy.undo.append(((), before, values["args"]))
+    return copy
 
 
 class SubmitScreen(RecallingScreen):
@@ -186,8 +186,8 @@ class SubmitScreen(RecallingScreen):
         if report is None or not report.estimate.asks:
             absent.add("submit.answer")
         pair = f"F2-{SUGGESTION_KEYS[able - 1]}" if able > 1 else "F2"
-        found = [key for key in ConsoleScreen.keys(self) if key.id not in absent]
-        return [replace(key, pair=pair) if key.id == "submit.first" else key for key in found]
+        keys_ = [key for key in ConsoleScreen.keys(self) if key.id not in absent]
+        return [replace(key, pair=pair) if key.id == "submit.first" else key for key in keys_]
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -512,8 +512,8 @@ class SubmitScreen(RecallingScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
-        told = self.measuring or "F5 again  F8 measures"
-        panel.entitle(f"{ink.say('preflight')}{ink.say(self._freshness())}", told)
+        hint = self.measuring or "F5 again  F8 measures"
+        panel.entitle(f"{ink.say('preflight')}{ink.say(self._freshness())}", hint)
         panel.set_class(self._draft.slow, "-stale")
         if answer.error is not None:
             error, say = answer.error, ink.say
@@ -539,8 +539,8 @@ class SubmitScreen(RecallingScreen):
         if not panel.display or not panel.size.width:
             return
         ink, width, answer = self.ink, panel.inner_width, self._draft.answer
-        told = "pgup pgdn scroll" if self._draft.pane == "placement" else "F6 focuses"
-        panel.entitle(ink.say("placement"), told)
+        hint = "pgup pgdn scroll" if self._draft.pane == "placement" else "F6 focuses"
+        panel.entitle(ink.say("placement"), hint)
         if answer.decision is None:
             panel.put([[(ink.say("Where it would run, and why."), ink.muted)]])
             return
