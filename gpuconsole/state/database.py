@@ -255,7 +255,7 @@ class Database:
 def _keep_private(path: Path) -> None:
     """Make the journal's file readable for this user alone, also if it was open to others.
 
-    SQLite gives its auxiliary files the permissions of the journal. An existing journal is never
+    SQLite's auxiliary files get the permissions of the journal. An existing journal is never
     opened here: closing it would drop SQLite's locks of this process on it.
     """
     try:

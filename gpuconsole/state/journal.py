@@ -443,7 +443,7 @@ class Journal:
     def role(self) -> Role:
         """Return which process dispatches; none once the journal is lost."""
         if self.lost is not None:
-            return dispatcher_lease.NOBODY
+            return dispatcher_lease.NO_DISPATCHER
         return dispatcher_lease.read_role(
             self._database.query("SELECT * FROM dispatcher WHERE id = 1")[0]
         )

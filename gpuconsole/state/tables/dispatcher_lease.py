@@ -49,7 +49,7 @@ class Role:
         return self.host != this_machine() or process_exists(self.pid)
 
 
-NOBODY = Role(0, "", 0, "", 0.0)
+NO_DISPATCHER = Role(0, "", 0, "", 0.0)
 
 
 def this_machine() -> str:

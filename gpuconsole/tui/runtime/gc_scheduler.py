@@ -56,7 +56,7 @@ class Rounds:
     def due(self, now: float, typed: float, allocated: int = 0, frozen: int = 0) -> Search | None:
         """Return what to search now, if anything.
 
-        `typed` is when the last key was pressed, `allocated` how many objects were created since the
+        `typed` is when the last key was pressed, `allocated` how many objects were created since
         the last search and not freed, `frozen` how many are in the permanent generation.
         """
         rested, passed = now - typed, now - self.whole

@@ -20,12 +20,12 @@ form around it."""
 
 
 class Field(Input):
-    """An `Input` whose editing keys act at once.
+    """An `Input` with editing keys that act at once.
 
-    Textual acts on a bound key, such as backspace, only once it has climbed to the app, while
-    letters go into the field directly: of what is typed in one burst, the letters after a backspace
-    came before it. Tab moves the focus at once for the same reason: what is typed behind it is for
-    the next field.
+    Textual acts on a bound key, such as backspace, only once it has bubbled up to the app, while
+    letters go into the field directly: of a burst of keys, the letters after a backspace would be
+    inserted before it acts. Tab moves the focus at once for the same reason: what is typed after it
+    is for the next field.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -26,7 +26,7 @@ from gpuconsole.core.devices.health_levels import (
 )
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.history import DeviceMetric
-from gpuconsole.tui.render.fleet_map.owners import NOBODY, Owners
+from gpuconsole.tui.render.fleet_map.owners import NO_USER, Owners
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import FREE, Ink
@@ -171,7 +171,7 @@ def device_codes(
             codes.append(FREE)
         elif by_owner:
             slot = owners.slot(picture.user_name(device))
-            codes.append(0 if slot == NOBODY else OWNER + slot)
+            codes.append(0 if slot == NO_USER else OWNER + slot)
         else:
             step = step_of(device)
             codes.append(UNTOLD if step is None else step)
@@ -200,7 +200,7 @@ def host_code(
         return _coded(heat_level(sums.hottest_c))
     if metric.name == "owner":
         slot = owners.most(picture.user_name(device) for device in host.devices)
-        return 0 if slot == NOBODY else OWNER + slot
+        return 0 if slot == NO_USER else OWNER + slot
     steps = [step for device in host.devices if (step := metric.level(device)) is not None]
     if metric.name == "free":
         return max(steps, default=UNTOLD)
