@@ -101,7 +101,7 @@ class QuotaSection(Section):
     """The most that a user or an account may have. `*` is each one without a quota of its own."""
 
     user: Text = ""
-    """Whose; `*` for each user."""
+    """The user; `*` for each user."""
     account: Text = ""
     """Or which account's; `*` for each account."""
     devices: int | None = Field(None, ge=0, le=100_000)
@@ -197,7 +197,7 @@ class Thresholds(Section):
     idle_power: float = Field(25.0, gt=0, le=100)
     """Percent of its power limit below which a device that says it is fully used only waits."""
     low_utilization: float = Field(25.0, ge=0, le=100)
-    """Percent of utilisation that is low for a device whose memory is full."""
+    """Percent of utilisation that is low for a device with full memory."""
     low_memory: float = Field(80.0, gt=0, le=100)
     """Percent of memory that counts as full for that."""
     low_for: Seconds = Field(600.0, ge=0, le=7 * 86400)
@@ -305,7 +305,7 @@ class KubernetesSection(Section):
     """Labels, and taints of the same key, of nodes that may be taken away at any time: only jobs
     that keep checkpoints go there."""
     memory_request: SizeMib = 8192.0
-    """Host memory that is set aside for a job whose task names no limit."""
+    """Host memory that is reserved for a job without a limit in its task."""
 
 
 class LimitsSection(Section):
@@ -331,8 +331,8 @@ class MetricsSection(Section):
     """What is read of training in logs of jobs, beside the forms that are known."""
 
     patterns: tuple[Annotated[Text, AfterValidator(_template)], ...] = Field((), max_length=16)
-    """Own forms of lines: `{name}` stands for a number, `*` for anything:
-    `after {step} updates * energy {energy}`. `{epoch}`, `{step}` and `{steps}` are counters."""
+    """Own forms of lines: `{name}` matches a number, `*` anything: `after {step} updates * energy
+    {energy}`. `{epoch}`, `{step}` and `{steps}` are counters."""
 
 
 _MAILBOX = r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}$"
@@ -361,8 +361,8 @@ class WaySection(Section):
     @property
     def address(self) -> tuple[Kind, str] | None:
         """Its web address and what takes it; None for mail and desktop."""
-        found = ((kind, getattr(self, kind)) for kind in KINDS)
-        return next(((kind, url) for kind, url in found if url), None)
+        addresses = ((kind, getattr(self, kind)) for kind in KINDS)
+        return next(((kind, url) for kind, url in addresses if url), None)
 
     @model_validator(mode="after")
     def _one_receiver(self) -> WaySection:
@@ -395,8 +395,8 @@ class RightsSection(Section):
     accounts: dict[str, tuple[Text, ...]] = Field(default_factory=dict)
     """Accounts that only these users and groups may name."""
     measure_on_device: tuple[Text, ...] | None = None
-    """Users and groups whose scripts may be measured on an idle device, beside the operators; left
-    out, everybody's."""
+    """Users and groups with the right to measure their scripts on an idle device, beside the
+    operators; left out, everybody."""
     gangs: tuple[Text, ...] | None = None
     """Users and groups that may submit jobs over several hosts, beside the operators: with
     `gang_network: host` their containers are in the hosts' own network. Left out, everybody."""
@@ -458,8 +458,8 @@ class AllowedSection(Section):
         return entries
 
     run_as: Literal["account", "user"] = "account"
-    """Under whom containers run on hosts: the service's account there, or the job's user, which
-    takes a service whose account there is root."""
+    """The user of containers on hosts: the service's account there, or the job's user, for which
+    the service's account there must be root."""
     ids: dict[str, Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$")]] = Field(
         default_factory=dict
     )
@@ -482,15 +482,16 @@ class LabSettings(Section):
     memory_threshold: float = Field(MEMORY_THRESHOLD, gt=0, le=1)
     """Largest share of a device's memory that an estimate may fill; a task may ask for less."""
     measure: Measure = "auto"
-    """Whether a script whose memory cannot be read is run in a sandbox to measure it: `auto` at
-    once on a host that has the image, `ask` once the user agrees, `never`. Of the user's, the lab's
-    and the task's choice the strictest counts."""
+    """Whether a script is run in a sandbox to measure its memory if that cannot be read from it:
+    `auto` at once on a host that has the image, `ask` once the user agrees, `never`. Of the user's,
+    the lab's and the task's choice the strictest counts."""
     measure_limit: Seconds = Field(300.0, gt=0, le=86400)
     """Longest time that measuring may hold up a job before it is queued."""
     measure_on_device: bool = False
     """Whether a script that no other tier could tell may take an idle device for up to a minute."""
     unknown_memory: Literal["alone", "refuse"] = "alone"
-    """What becomes of a job whose memory no tier can tell: `alone` on a device, or `refuse`."""
+    """What happens to a job of unknown memory: it runs `alone` on a device, or the lab will
+    `refuse` it."""
     network: NetworkPolicy = "none"
     """Network of job containers: none, the lab's own network, or everything."""
     lab_network: Text = "gpuconsole-lab"

@@ -28,7 +28,7 @@ TRACE_LINES = 100
 """Of a traceback, its last."""
 LOG = logging.getLogger("gpuconsole")
 OTHERS = {"asyncssh": logging.INFO, "urllib3": logging.DEBUG, "aiohttp": logging.INFO}
-"""Libraries whose records are kept, from this level on: connections and calls, no content."""
+"""Libraries with records that are kept, from this level on: connections and calls, no content."""
 _NAMED = re.compile(r"""(?<![\w.-])([\w.-]+)["']?\s{0,3}[=:]\s{0,3}""")
 _VALUE = re.compile(r"""("[^"]*"?|'[^']*'?|[^\s,;&]+)""")
 _BEARER = re.compile(r"\b(Bearer|Basic|token)\s{1,3}[\w.~+/=-]{8,}", re.I)

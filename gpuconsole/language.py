@@ -78,16 +78,16 @@ class Language:
             return text
         if isinstance(text, Message):
             return self._said(text)
-        made = recalled(text)
-        if isinstance(made, Message):
-            return self._said(made)
-        known = self._known.get(text)
-        if known is None:
-            known = self._found(text)
+        message = recalled(text)
+        if isinstance(message, Message):
+            return self._said(message)
+        translated = self._known.get(text)
+        if translated is None:
+            translated = self._found(text)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[text] = known
-        return known
+            self._known[text] = translated
+        return translated
 
     def label(self, text: str) -> str:
         """Return what a key is called."""
@@ -125,8 +125,8 @@ class Language:
         if whole is not None or len(text) > _LONGEST:
             return text if whole is None else whole
         parts = [self._sentence(part) for part in _SENTENCES.split(text)]
-        known = [part for part in parts if part is not None]
-        return _joined(known) if len(known) == len(parts) else text
+        translated = [part for part in parts if part is not None]
+        return _joined(translated) if len(translated) == len(parts) else text
 
     def _sentence(self, text: str) -> str | None:
         exact = self._texts.get(text)
@@ -135,14 +135,14 @@ class Language:
         if len(text) > _LONGEST or not any(letter.isdigit() for letter in text):
             return None
         for shape in self._shapes.get(text[0], self._shapes[""]):
-            found = _pattern(shape.text).fullmatch(text)
-            if found is not None:
-                return _PLACE.sub(partial(_filled, found), shape.other)
+            match = _pattern(shape.text).fullmatch(text)
+            if match is not None:
+                return _PLACE.sub(partial(_filled, match), shape.other)
         return None
 
 
-def _filled(found: re.Match[str], place: re.Match[str]) -> str:
-    return found[place[1]]
+def _filled(match: re.Match[str], place: re.Match[str]) -> str:
+    return match[place[1]]
 
 
 def language(code: str) -> Language:

@@ -78,12 +78,12 @@ async def converse(
     ends: Ends | None = None,
     leave: bytes = LEAVE,
 ) -> bool:
-    """Join this machine's ends to a process until it ends; returns True where the keys that leave
-    were pressed.
+    """Join this machine's ends to a process until it ends; returns True if the keys that leave were
+    pressed.
 
     With `terminal` every key goes to the process, Ctrl-C too, and it learns of the window's size.
     Without `typing` it gets no input. Errors of the process are raised with the terminal restored;
-    BrokenPipeError where nobody reads its output any more. The caller closes the process.
+    BrokenPipeError if its output was closed. The caller closes the process.
     """
     ends = ends or Ends()
     with contextlib.ExitStack() as held:
@@ -144,7 +144,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 class _Typed:
-    """Reads a file of any kind beside the event loop, and can be told to stop waiting."""
+    """Reads a file of any kind beside the event loop; the wait can be cancelled."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -200,7 +200,7 @@ def _resizing(process: Process, ends: Ends) -> Iterator[None]:
     """Tell the process the size of the terminal now, and whenever it changes."""
     loop = asyncio.get_running_loop()
     telling: set[asyncio.Task[None]] = set()
-    known = None
+    size = None
 
     async def tell() -> None:
         # A size that does not arrive is no reason to end a conversation.
@@ -208,9 +208,9 @@ def _resizing(process: Process, ends: Ends) -> Iterator[None]:
             await process.resize(*ends.size)
 
     def changed() -> None:
-        nonlocal known
-        if ends.size != known:
-            known = ends.size
+        nonlocal size
+        if ends.size != size:
+            size = ends.size
             task = asyncio.ensure_future(tell())
             telling.add(task)
             task.add_done_callback(telling.discard)
@@ -234,7 +234,8 @@ def _resizing(process: Process, ends: Ends) -> Iterator[None]:
 def _handling(
     numbers: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Handle signals that nobody handles yet; who has handlers ends in good order by them."""
+    """Handle signals without a handler; existing handlers are kept, as they end the program in good
+    order."""
     taken = []
     if threading.current_thread() is threading.main_thread():
         taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]

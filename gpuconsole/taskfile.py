@@ -1,7 +1,7 @@
 """The task file: what a user wants to run, as YAML.
 
-`resource_policy` and `scheduler` may stand at the top level or under `task`. Paths are relative to
-the task file. Values given by the caller win over the file; what nobody sets, the lab decides.
+`resource_policy` and `scheduler` may be at the top level or under `task`. Paths are relative to the
+task file. Values of the caller win over the file; the lab decides what is not set.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ async def within(
 
     `asyncio.wait_for` of Python 3.10 and 3.11 loses a cancellation that comes in the same turn of
     the event loop as the result, and the task that was cancelled runs on. This one never does:
-    the result is lost instead, and `lost` is called with it to close what it stands for.
+    the result is lost instead, and `lost` is called with it to close what it represents.
     """
     task = asyncio.ensure_future(doing)
     try:

@@ -26,11 +26,11 @@ def answer(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     for most in _LONGEST:
         left_out: dict[str, int] = {}
-        found = _fitted(document, most, "", left_out)
+        fitted = _fitted(document, most, "", left_out)
         if left_out:
-            found["left_out"] = left_out
-        if len(json.dumps(found, ensure_ascii=False)) <= MOST_LETTERS:
-            return dict(found)
+            fitted["left_out"] = left_out
+        if len(json.dumps(fitted, ensure_ascii=False)) <= MOST_LETTERS:
+            return dict(fitted)
     return {"left_out": {"all": 1}}
 
 
@@ -64,6 +64,6 @@ def _count(place: str, missing: int, left_out: dict[str, int]) -> None:
 
 def sentence(error: ConsoleError) -> str:
     """Return what went wrong and the next step, as lines of plain text."""
-    told = f"{error.title}: {error.message}" if error.message else error.title
-    lines = [*told.splitlines(), *error.hint.splitlines()]
+    text = f"{error.title}: {error.message}" if error.message else error.title
+    lines = [*text.splitlines(), *error.hint.splitlines()]
     return "\n".join(clean(line, MOST_TEXT) for line in lines[:40])

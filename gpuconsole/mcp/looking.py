@@ -40,7 +40,7 @@ class Looking:
 
     @tool
     async def fleet(self) -> dict[str, Any]:
-        """Show every host in one line: whether it is up, its GPUs, and how many nobody uses."""
+        """Show every host in one line: whether it is up, its GPUs, and how many are unused."""
         session = self.desk.session
         snapshot = await session.status(PICTURE_S)
         return {
@@ -204,7 +204,7 @@ class Looking:
         devices: Annotated[int, Field(ge=1, le=1024)] = 1,
         nvlink: Annotated[bool, Field(description="Only devices joined by NVLink")] = False,
     ) -> dict[str, Any]:
-        """Say where so many devices with so much free memory stand now that nobody holds.
+        """Say where so many unused devices with so much free memory are now.
 
         Places with the least left over come first. Where nothing fits, the nearest host is named
         with what its devices lack.

@@ -38,7 +38,7 @@ from gpuconsole.session.session import Session
 MOST_BYTES = 1 << 20
 """Bytes of one message of the client."""
 _TOO_LONG = '{"too long"'
-"""What stands for a message that is longer: no JSON, as which it is refused."""
+"""Replaces a message that is too long: it is not valid JSON, and refused as such."""
 _LOOK = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _END = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
@@ -51,7 +51,7 @@ instructions."""
 
 def tools_of(session: Session, *, writes: bool) -> MCPServer[Any]:
     """Return a session's tools; those that change something only with `writes`."""
-    made: MCPServer[Any] = MCPServer("gpuconsole", log_level="ERROR")
+    server: MCPServer[Any] = MCPServer("gpuconsole", log_level="ERROR")
     desk = Desk(session)
     look = Looking(desk)
     for each in (
@@ -59,13 +59,13 @@ def tools_of(session: Session, *, writes: bool) -> MCPServer[Any]:
         look.preflight, look.where_fits, look.what_if, look.history, look.device_history,
         look.incidents, look.audit,
     ):  # fmt: skip
-        made.add_tool(each, annotations=_LOOK)
+        server.add_tool(each, annotations=_LOOK)
     if writes:
         act = Acting(desk)
         for change in (act.submit, act.hold, act.release):
-            made.add_tool(change, annotations=_CHANGE)
-        made.add_tool(act.cancel, annotations=_END)
-    return made
+            server.add_tool(change, annotations=_CHANGE)
+        server.add_tool(act.cancel, annotations=_END)
+    return server
 
 
 def server_of(session: Session, *, writes: bool) -> Server[Any]:
@@ -127,7 +127,8 @@ def _said(error: ToolError, name: str) -> str:
     """Return an error as text, without what the SDK sets before it."""
     if isinstance(error.__cause__, ValidationError):
         wrong = [
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.__cause__.errors()
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.__cause__.errors()
         ]
         lines = [f"Wrong arguments of {name}:", *wrong[:20]]
     else:

@@ -54,7 +54,7 @@ def _jobs(
 
 def _task_words(command: click.Command) -> click.Command:
     """Give a command what `gpuconsole submit` takes to describe a task."""
-    command.params[:0] = [one for one in submit_command.submit.params if one.name in _TASK]
+    command.params[:0] = [param for param in submit_command.submit.params if param.name in _TASK]
     return command
 
 
@@ -149,7 +149,7 @@ def why(cell: Cell, /, job: str) -> None:
     """Explain the state of a job, and what would help."""
     said = cell.desk.lab().why(job).as_json()
     lines = [text(f"{said['state']}: {said['reason']}", "bold")]
-    lines += [text(f"  held up by {blocker_text(one)}") for one in said["blockers"]]
+    lines += [text(f"  held up by {blocker_text(blocker)}") for blocker in said["blockers"]]
     if said["estimated_start"]:
         lines.append(text(f"  estimated start {said['estimated_start']}"))
     lines += [text(f"  → {option}") for option in said["options"]]
@@ -220,9 +220,9 @@ def _estimate(
     if submitting:
         # Without a lab there is nothing to estimate for.
         cell.desk.lab()
-    found = cell.desk.preflight(task)
+    report = cell.desk.preflight(task)
     simulated = not cell.desk.homeless and cell.desk.lab().simulated
-    cell.screen.show(report_view(found, simulated))
+    cell.screen.show(report_view(report, simulated))
     if not submitting:
         if not cell.desk.homeless and not cell.desk.lab().read_only:
             cell.screen.offer("Submit", lambda: _queued(cell, task, force))
@@ -235,7 +235,7 @@ def _estimate(
 
 
 def _queued(cell: Cell, task: Task, force: bool) -> View:
-    """Queue a task whose answer is on the page, and say how to follow it."""
+    """Queue a task with its answer on the page, and say how to follow it."""
     job = cell.desk.lab().submit(task, force=force)
     follows = msg("`{line}` follows it.", line=f"%gpuconsole follow {job.id}")
     return plain_view([text(fleet.job(job)), text(follows)])

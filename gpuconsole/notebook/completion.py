@@ -16,8 +16,8 @@ def words_for(command: click.Command, room: Any, before: str, word: str) -> list
     said = before.split()[1:]
     if word and said and said[-1] == word:
         said.pop()
-    found = ShellComplete(command, {"obj": room}, str(command.name), "").get_completions(said, word)
-    return [item.value for item in found if item.type == "plain"]
+    items = ShellComplete(command, {"obj": room}, str(command.name), "").get_completions(said, word)
+    return [item.value for item in items if item.type == "plain"]
 
 
 def job_words(desk: Desk, beginning: str) -> list[CompletionItem]:

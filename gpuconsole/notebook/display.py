@@ -64,7 +64,7 @@ class _Page:
 
 
 class _Lines:
-    """A terminal: the log as it comes, and a line whenever the job stands elsewhere."""
+    """A terminal: the log as it comes, and a line whenever the job's state changes."""
 
     def __init__(self) -> None:
         self._state: JobState | None = None

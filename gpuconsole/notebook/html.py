@@ -78,7 +78,7 @@ def _table(table: Table) -> Markup:
     ]
     cells = zip(*(column.cells for column in table.columns), strict=True)
     rows = [
-        tag("tr", *(tag("td", *_cell(one), style=side) for one, side in pairs))
+        tag("tr", *(tag("td", *_cell(cell), style=side) for cell, side in pairs))
         for pairs in (zip(row, sides, strict=True) for row in cells)
     ]
     body = (tag("thead", tag("tr", *head)), tag("tbody", *rows))

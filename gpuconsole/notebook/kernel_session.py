@@ -93,7 +93,7 @@ class Desk:
     def script_of(self, source: str, name: str) -> Path:
         """Write a cell's source as a script in a folder of its own, and return its path.
 
-        Its first line stands for the magic's, so that lines count as the notebook counts them.
+        Its first line replaces that of the magic, so that line numbers are those of the notebook.
         """
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="gpuconsole-cell-")

@@ -37,7 +37,7 @@ class Magic:
     """The magic of one kernel, for a line and for a cell."""
 
     def __init__(self, shell: Any) -> None:
-        """Take the shell whose front end shows the answers."""
+        """`shell` is the shell with the front end that shows the answers."""
         self.desk = Desk()
         self._screen = Screen(shell)
 
@@ -115,5 +115,5 @@ def _complete(shell: Any, event: Any) -> list[str]:
 
 
 def _loaded(shell: Any) -> Magic | None:
-    found = shell.find_line_magic(_NAME)
-    return found if isinstance(found, Magic) else None
+    magic = shell.find_line_magic(_NAME)
+    return magic if isinstance(magic, Magic) else None

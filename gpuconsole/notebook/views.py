@@ -53,36 +53,36 @@ class View:
 
 def plain_view(parts: Iterable[RenderableType]) -> View:
     """Return the view of what a command draws."""
-    kept = tuple(parts)
-    return View(kept, _page(*map(drawn, kept)))
+    shown = tuple(parts)
+    return View(shown, _page(*map(drawn, shown)))
 
 
-def report_view(found: Report, simulated: bool) -> View:
+def report_view(report_: Report, simulated: bool) -> View:
     """Return preflight's answer: verdict, parts, unknowns, devices, what would help."""
-    estimate, answered = found.estimate, answer(found)
-    shown = [drawn(preflight.headline(found))]
+    estimate, answered = report_.estimate, answer(report_)
+    shown = [drawn(preflight.headline(report_))]
     if basis := preflight.basis(answered):
         shown.append(drawn(text(basis)))
     shown.append(drawn(text(preflight.method(estimate), "dim")))
     shown += map(drawn, preflight.troubles(estimate))
     if answered.memory is not None:
         shown.append(_bar(answered, answered.memory))
-        if found.verdicts and not estimate.errors:
-            shown.append(drawn(preflight.verdict_table(found.verdicts)))
-    if found.suggestions and not estimate.errors:
+        if report_.verdicts and not estimate.errors:
+            shown.append(drawn(preflight.verdict_table(report_.verdicts)))
+    if report_.suggestions and not estimate.errors:
         shown.append(drawn(text("What would help", "bold")))
-        for number, one in enumerate(found.suggestions, start=1):
-            shown += map(drawn, preflight.suggestion(number, one))
+        for number, proposal in enumerate(report_.suggestions, start=1):
+            shown += map(drawn, preflight.suggestion(number, proposal))
     if estimate.notes:
         notes = [tag("li", note) for note in estimate.notes]
         shown.append(tag("details", tag("summary", "How it was found"), tag("ul", *notes)))
     mark = [text("SIMULATED", "bold reverse")] if simulated else []
-    parts = (*mark, *preflight.report(found))
+    parts = (*mark, *preflight.report(report_))
     return View(parts, _page(*map(drawn, mark), *shown))
 
 
 def job_view(job: Job, tail: Sequence[str], simulated: bool) -> View:
-    """Return how a job that is followed stands, with the end of its log."""
+    """Return the state of a job that is followed, with the end of its log."""
     state = job.state.value
     mark = "SIMULATED  " if simulated else ""
     head = text(mark + fleet.job(job), f"bold {_MARKS.get(state, '')}".strip())

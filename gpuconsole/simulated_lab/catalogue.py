@@ -110,7 +110,7 @@ _FLAKY_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class DeviceSite:
-    """Where a device stands and what it is for; nothing here changes with time."""
+    """The place and the role of a device; nothing here changes with time."""
 
     uuid: str
     index: int
@@ -197,7 +197,7 @@ def _device_uuids(kind: Kind, chance: random.Random) -> list[str]:
     """Return the devices' names: NVML has one for each, the other tools give an address only."""
     plain = [str(uuid.UUID(int=chance.getrandbits(128), version=4)) for _ in range(kind.count)]
     if not kind.card.by_tool:
-        return [f"{kind.card.prefix}-{one}" for one in plain]
+        return [f"{kind.card.prefix}-{identity}" for identity in plain]
     buses = [_bus(index).replace(":", "-") for index in range(kind.count)]
     return [f"{kind.card.prefix}-{plain[0][:8]}-{bus}" for bus in buses]
 
@@ -218,13 +218,13 @@ def _peers(kind: Kind, ids: list[str], index: int) -> tuple[PeerLink, ...]:
     )
 
 
-def _link(kind: Kind, one: int, two: int) -> str:
+def _link(kind: Kind, first: int, two: int) -> str:
     """Return the link of two devices in the words of `nvidia-smi topo -m`."""
     if kind.links == "all":
         return "NV12"
-    if kind.links == "pairs" and one // 2 == two // 2:
+    if kind.links == "pairs" and first // 2 == two // 2:
         return "NV4"
     # Ascend's own links join four devices; the console's words have no other name for a fast link.
-    if kind.links == "quads" and one // 4 == two // 4:
+    if kind.links == "quads" and first // 4 == two // 4:
         return "NV1"
-    return "PHB" if _numa(one, kind.count) == _numa(two, kind.count) else "SYS"
+    return "PHB" if _numa(first, kind.count) == _numa(two, kind.count) else "SYS"

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"
 """The estimate's upper bound per device, which the dispatcher hands to a container."""
 NEED_ENV = "GPUCONSOLE_SIMULATED_NEED_MIB"
-"""What a job really takes per device, for a job whose estimate is to be wrong."""
+"""What a job really takes per device (MiB), for a job with an estimate that is meant to be
+wrong."""
 NEED_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_NEED_PER_SAMPLE_MIB"
 """What each sample of its batch takes beside that."""
 DEFAULT_NEED_MIB = 6144.0
@@ -47,7 +48,7 @@ _MAX_STEPS = 20_000
 _NOTEBOOK = f"--ServerApp.port={JUPYTER_PORT}"
 _SHELL_STEPS = 30 * 86400
 _SHELL_MIB = 600.0
-"""What a session holds in which nobody has started anything."""
+"""What an idle session holds, before anything is started in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,9 +146,9 @@ class SimulatedEngine:
     async def create(self, spec: ContainerSpec) -> str:
         """Create the container; the same name again returns the same id."""
         self._reach()
-        known = self._find(spec.name)
-        if known is not None:
-            return known.id
+        existing = self._find(spec.name)
+        if existing is not None:
+            return existing.id
         host = self._host
         host.containers_made += 1
         container = SimulatedContainer(
@@ -163,79 +163,80 @@ class SimulatedEngine:
     async def put(self, container: str, bundle: Path, target: str) -> None:
         """Read the bundle as unpacking would; the script is compiled, never run."""
         self._reach()
-        found = self._require(container)
+        simulated = self._require(container)
         if target == PROJECT:
-            found.fault = script_fault(bundle, found.spec.command, found.spec.working_dir)
+            spec = simulated.spec
+            simulated.fault = script_fault(bundle, spec.command, spec.working_dir)
 
     async def start(self, container: str) -> None:
         """Start the container; one that has started is left alone."""
         self._reach()
-        found = self._require(container)
-        if found.started is None:
-            self.begin(found)
+        target = self._require(container)
+        if target.started is None:
+            self.begin(target)
 
-    def begin(self, found: SimulatedContainer) -> None:
+    def begin(self, simulated: SimulatedContainer) -> None:
         """Let a container run from now on."""
-        uuids = found.spec.device_uuids
+        uuids = simulated.spec.device_uuids
         cards = [device.card for device in self._host.site.devices if device.uuid in uuids]
-        found.plan = plan_for(
-            found.spec,
-            label=found.id[:12],
+        simulated.plan = plan_for(
+            simulated.spec,
+            label=simulated.id[:12],
             speed=min((card.speed for card in cards), default=0.2),
             available_mib=[self._host.available_mib(uuid) for uuid in uuids],
-            fault=found.fault,
+            fault=simulated.fault,
         )
-        found.started = self._host.time.now()
-        self._host.ran[found.spec.labels.get(_JOB, "")] = found
+        simulated.started = self._host.time.now()
+        self._host.ran[simulated.spec.labels.get(_JOB, "")] = simulated
 
     async def logs(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
         """Give the container's output from its beginning."""
-        found, shown, time = self._require(container), 0, self._host.time
+        target, shown, time = self._require(container), 0, self._host.time
         while True:
             self._reach()
             now = time.now()
-            lines = found.log(shown, now)
+            lines = target.log(shown, now)
             if lines:
                 shown += len(lines)
                 yield "".join(f"{line}\n" for line in lines).encode()
-            gone = found.id not in self._host.containers
-            if not follow or gone or found.state_at(now) == "exited":
+            gone = target.id not in self._host.containers
+            if not follow or gone or target.state_at(now) == "exited":
                 return
             await time.sleep(_FOLLOW_S * time.speed)
 
     async def log_tail(self, container: str, size: int) -> LogTail:
         """Return the end of the container's output."""
-        found = self._require(container)
-        data = "".join(f"{line}\n" for line in found.log(0, self._host.time.now())).encode()
+        target = self._require(container)
+        data = "".join(f"{line}\n" for line in target.log(0, self._host.time.now())).encode()
         return LogTail(data[-size:], whole=len(data) <= size)
 
     async def connect(self, container: str, target: str) -> SimulatedPort | SimulatedLook:
         """Connect to a port, every one of which answers HTTP with a page, or to a session."""
         self._reach()
-        found = self._require(container)
-        if found.state_at(self._host.time.now()) != "running":
+        simulated = self._require(container)
+        if simulated.state_at(self._host.time.now()) != "running":
             raise EngineError(
                 "Container does not run",
                 msg("{container} on {name}.", container=container, name=self._host.site.name),
             )
-        name = found.spec.labels.get(LABEL_PREFIX + "name", "")
-        if target == SOCKET and found.plan is not None and found.plan.shell:
-            if found.terminal is None:
+        name = simulated.spec.labels.get(LABEL_PREFIX + "name", "")
+        if target == SOCKET and simulated.plan is not None and simulated.plan.shell:
+            if simulated.terminal is None:
 
                 def end() -> None:
-                    found.stopped = self._host.time.now()
+                    simulated.stopped = self._host.time.now()
 
-                found.terminal = SimulatedTerminal(self._host.site.name, end)
-            return found.terminal.looked_at()
+                simulated.terminal = SimulatedTerminal(self._host.site.name, end)
+            return simulated.terminal.looked_at()
         return SimulatedPort(f"Port {target} of {name}, in the simulated lab.\n")
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a container by id or name."""
         self._reach()
-        found = self._find(container)
-        if found is None and self._host.runs(container):
+        target = self._find(container)
+        if target is None and self._host.runs(container):
             return ContainerStatus(container, "", "running")
-        return None if found is None else found.status(self._host.time.now())
+        return None if target is None else target.status(self._host.time.now())
 
     async def own(self, journal: str) -> tuple[ContainerStatus, ...]:
         """List the containers that carry this journal's label."""
@@ -251,30 +252,30 @@ class SimulatedEngine:
         """Return the names of the containers that run."""
         self._reach()
         now = self._host.time.now()
-        known = self._host.containers.values()
-        return tuple(one.spec.name for one in known if one.state_at(now) == "running")
+        containers = self._host.containers.values()
+        return tuple(each.spec.name for each in containers if each.state_at(now) == "running")
 
     async def stop(self, container: str, grace_s: float) -> None:
         """End the container; it obeys SIGTERM, so the grace time is not needed."""
         self._reach()
-        found = self._find(container)
-        if found is not None and found.stopped is None:
-            found.stopped = self._host.time.now()
-        if found is None:
+        target = self._find(container)
+        if target is not None and target.stopped is None:
+            target.stopped = self._host.time.now()
+        if target is None:
             self._host.end(lambda load: load.container_id == container)
 
     async def remove(self, container: str) -> None:
         """Remove the container; one that is gone is no error."""
         self._reach()
-        found = self._find(container)
-        if found is not None:
-            del self._host.containers[found.id]
+        target = self._find(container)
+        if target is not None:
+            del self._host.containers[target.id]
 
     async def read_files(self, container: str, folder: str) -> Mapping[str, bytes]:
         """Return what the job's reporter would have written; a simulated script writes nothing."""
         self._reach()
-        found = self._find(container)
-        return {} if found is None else found.reports(self._host.time.now())
+        target = self._find(container)
+        return {} if target is None else target.reports(self._host.time.now())
 
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         """Give the job's results folder as a tar stream."""
@@ -359,19 +360,19 @@ class SimulatedEngine:
             raise unreachable(host)
 
     def _find(self, container: str) -> SimulatedContainer | None:
-        known = self._host.containers
-        return known.get(container) or next(
-            (found for found in known.values() if found.spec.name == container), None
+        containers = self._host.containers
+        return containers.get(container) or next(
+            (each for each in containers.values() if each.spec.name == container), None
         )
 
     def _require(self, container: str) -> SimulatedContainer:
-        found = self._find(container)
-        if found is None:
+        target = self._find(container)
+        if target is None:
             raise EngineError(
                 "There is no such container",
                 msg("{container} on {name}.", container=container, name=self._host.site.name),
             )
-        return found
+        return target
 
 
 def unreachable(host: SimulatedHost) -> UnreachableError:

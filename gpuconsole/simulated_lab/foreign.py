@@ -77,11 +77,11 @@ class SimulatedForeign:
         """Give a container's output, or its last lines."""
         time, shown, first = self._host.time, 0, True
         while True:
-            found = self._find(container)
+            target = self._find(container)
             lines = (
-                found.log(shown, time.now())
-                if isinstance(found, SimulatedContainer)
-                else found.lines(shown, time.now())
+                target.log(shown, time.now())
+                if isinstance(target, SimulatedContainer)
+                else target.lines(shown, time.now())
             )
             shown += len(lines)
             if first and tail is not None:
@@ -90,7 +90,7 @@ class SimulatedForeign:
             if lines:
                 yield "".join(f"{line}\n" for line in lines).encode()
             if not follow or (
-                isinstance(found, SimulatedContainer) and found.state_at(time.now()) == "exited"
+                isinstance(target, SimulatedContainer) and target.state_at(time.now()) == "exited"
             ):
                 return
             await time.sleep(FOLLOW_S * time.speed)
@@ -110,15 +110,15 @@ class SimulatedForeign:
         return SimulatedCommand(tuple(words), terminal=terminal)
 
     def _others(self) -> tuple[Foreign, ...]:
-        found: dict[str, Foreign] = {}
+        processes: dict[str, Foreign] = {}
         for device, load in self._host.loads_of_others():
             mark = (
                 load.container_id
                 or hashlib.sha256(f"{self._host.site.name}/{load.pid}".encode()).hexdigest()
             )
             name = f"{load.user}-{_word(load.command)}-{load.pid % 1000}"
-            found[mark] = Foreign(mark, name, load, (device,))
-        return tuple(found.values())
+            processes[mark] = Foreign(mark, name, load, (device,))
+        return tuple(processes.values())
 
     def _find(self, container: str) -> SimulatedContainer | Foreign:
         for own in self._host.containers.values():

@@ -132,7 +132,7 @@ class SimulatedHost:
         ]
 
     def live_leases(self) -> dict[tuple[str, str], Lease]:
-        """Return the leases that stand, without those whose borrowed time is over."""
+        """Return the live leases, without those past the end of their borrowed time."""
         over = [
             key
             for key, lease in self.leases.items()
@@ -171,7 +171,7 @@ class SimulatedHost:
     def _loads(self, device: SimulatedDevice, lab_now: float) -> list[Load]:
         uuid = device.site.uuid
         lease = next((lease for lease in self.leases.values() if lease.uuid == uuid), None)
-        # Nobody outside the queue starts on a device that is leased.
+        # Nothing outside the queue starts on a device that is leased.
         leased_since = None if lease is None else self.time.lab(lease.since)
         loads = [self._cut(load) for load in device.others(lab_now, leased_since)]
         for container in self.containers.values():
@@ -182,7 +182,7 @@ class SimulatedHost:
         return loads
 
     def _cut(self, load: Load) -> Load:
-        """Return a load as far as nobody ended it before its time."""
+        """Return a load, cut if it was ended early."""
         ended = self._ended.get(load.pid)
         return (
             load
@@ -263,12 +263,12 @@ class SimulatedDevice:
 
     def _running(self, loads: Sequence[Load], now: float) -> tuple[DeviceProcess, ...]:
         figures = [(load, load.memory_at(now)) for load in loads if load.start <= now < load.end]
-        known = self._processes
-        if len(known) == len(figures) and all(
+        processes = self._processes
+        if len(processes) == len(figures) and all(
             process.pid == load.pid and process.memory_mib == memory
-            for process, (load, memory) in zip(known, figures, strict=True)
+            for process, (load, memory) in zip(processes, figures, strict=True)
         ):
-            return known
+            return processes
         self._processes = tuple(
             DeviceProcess(load.pid, load.user, memory, load.command, load.container_id)
             for load, memory in figures

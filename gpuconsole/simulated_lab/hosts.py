@@ -52,8 +52,8 @@ class SimulatedHosts:
 
     def default_image(self, host: str) -> str:
         """Return an image made for the devices of a host; "" for the usual one."""
-        found = self._by_name.get(host)
-        return IMAGES.get(found.site.kind.card.backend, "") if found is not None else ""
+        simulated = self._by_name.get(host)
+        return IMAGES.get(simulated.site.kind.card.backend, "") if simulated is not None else ""
 
     async def start(self) -> None:
         """Nothing to connect: the lab is there from its opening."""
@@ -66,30 +66,30 @@ class SimulatedHosts:
         now, old = self.time.clock(), self._snapshot
         hosts = tuple(host.frame(now) for host in self._hosts)
         if len(old.hosts) != len(hosts) or any(
-            new is not known for new, known in zip(hosts, old.hosts, strict=True)
+            new is not before for new, before in zip(hosts, old.hosts, strict=True)
         ):
             self._snapshot = FleetSnapshot(old.revision + 1, now, hosts, simulated=True)
         return self._snapshot
 
     async def engine(self, host: str) -> Engine:
         """Return the engine of a host; UnreachableError while it is out of sight."""
-        found = self._by_name.get(host)
-        if found is None:
+        simulated = self._by_name.get(host)
+        if simulated is None:
             raise UsageError(
                 "There is no such host",
                 msg("The simulated lab has no host named {host}.", host=host),
                 msg("It has {names}.", names=", ".join(list(self._by_name)[:6])),
             )
-        if found.state_at(self.time.now()) is HostState.DOWN:
-            raise unreachable(found)
-        return SimulatedEngine(found)
+        if simulated.state_at(self.time.now()) is HostState.DOWN:
+            raise unreachable(simulated)
+        return SimulatedEngine(simulated)
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
         """End a process: simulated ones obey every signal."""
-        found = self._by_name[host]
-        if found.state_at(self.time.now()) is HostState.DOWN:
-            raise unreachable(found)
-        if not found.end(lambda load: load.pid == process.pid):
+        simulated = self._by_name[host]
+        if simulated.state_at(self.time.now()) is HostState.DOWN:
+            raise unreachable(simulated)
+        if not simulated.end(lambda load: load.pid == process.pid):
             raise RefusedError(
                 "It has ended already",
                 msg("{host} has no process {given_pid}.", host=host, given_pid=process.pid),

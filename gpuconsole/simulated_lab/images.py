@@ -40,8 +40,11 @@ class SimulatedImages:
 
     async def find(self, image: str) -> ImageRecord | None:
         """Look at one image."""
-        known = await self.list()
-        return next((one for one in known if image in (one.id, *one.names, *one.digests)), None)
+        records = await self.list()
+        return next(
+            (record for record in records if image in (record.id, *record.names, *record.digests)),
+            None,
+        )
 
     async def registry_digest(self, image: str) -> str:
         """Make a digest up, the same each time."""

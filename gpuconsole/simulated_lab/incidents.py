@@ -47,5 +47,5 @@ def noted_before(snapshot: FleetSnapshot) -> Iterator[Incident]:
 
 
 def _since(incident: Incident, at: float) -> Incident:
-    evidence = tuple(Evidence(at, one.source, one.text) for one in incident.evidence)
+    evidence = tuple(Evidence(at, evidence.source, evidence.text) for evidence in incident.evidence)
     return replace(incident, since=at, last_seen=at, evidence=evidence)

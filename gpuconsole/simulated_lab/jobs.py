@@ -11,7 +11,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.simulated_lab.container_script import NEED_ENV, NEED_PER_SAMPLE_ENV
 
 RIVALS = ("chen", "wang")
-"""Users who compete with whoever opens the demo."""
+"""Users who compete with the user of the demo."""
 
 
 class Submits(Protocol):

@@ -137,7 +137,7 @@ def shift_of(site: DeviceSite, seed: int, now: float) -> Shift:
 
     free (nothing but the queue's jobs), train (one long run after another), mixed (runs and
     pauses), serve (bursts all day), notebook (an idle process that holds 642 MiB for days),
-    hot (training on a card whose fan is blocked), starved (a full card that waits for its data),
+    hot (training on a device with a blocked fan), starved (a full card that waits for its data),
     leased (another console's job).
     """
     if site.role in ("free", "leased"):

@@ -16,7 +16,7 @@ IDLE_S = 60.0
 
 
 def sleeping_site(seed: int) -> Site:
-    """Return the host that sleeps when the lab opens; nobody but the queue uses it."""
+    """Return the host that is suspended when the lab opens; only the queue uses it."""
     chance = random.Random(f"cloud:{seed}")
     return site_of(KIND, "cloud-01", "10.90.0.11", "away", ("free",) * KIND.count, chance)
 
@@ -40,6 +40,6 @@ class SimulatedPower:
 
     async def switch(self, host: str, verb: Verb) -> str:
         """Do it; simulated hosts always obey."""
-        found = self._hosts[host]
-        found.up_at = found.time.now() + WAKES_S if verb == "wake" else None
+        simulated = self._hosts[host]
+        simulated.up_at = simulated.time.now() + WAKES_S if verb == "wake" else None
         return ""

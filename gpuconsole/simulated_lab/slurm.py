@@ -55,8 +55,8 @@ class ClusterHosts:
         if self._made is None or self._made[0] is not plain or self._made[1] is not frame:
             self._more += 1
             hosts = (*plain.hosts, *self._cluster.hosts(frame))
-            made = replace(plain, revision=plain.revision + self._more, hosts=hosts)
-            self._made = (plain, frame, made)
+            snapshot = replace(plain, revision=plain.revision + self._more, hosts=hosts)
+            self._made = (plain, frame, snapshot)
         return self._made[2]
 
     async def engine(self, host: str) -> Engine:
@@ -65,7 +65,7 @@ class ClusterHosts:
         return self._cluster if host == CLUSTER else await self._lab.engine(host)
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
-        """End a process of a host; nobody but Slurm does so on its nodes."""
+        """End a process of a host; only Slurm does so on its nodes."""
         _refuse_node(host)
         await self._lab.signal(host, process, signal)
 
@@ -86,7 +86,7 @@ class SimulatedCluster(SimulatedEngine):
         self._queue: list[_Waiting] = []
 
     def frame(self, now: float) -> Host:
-        """Let those start whose turn it is; return the record of all devices together."""
+        """Start the containers that are due; return the record of all devices together."""
         for waiting in list(self._queue):
             free = self._free()
             if len(free) < waiting.devices:
@@ -114,38 +114,40 @@ class SimulatedCluster(SimulatedEngine):
 
     async def start(self, container: str) -> None:
         """Put the run into the queue; one that was handed over is left alone."""
-        found = self._require(container)
-        known = any(waiting.container is found for waiting in self._queue)
-        if found.started is None and not known:
-            batch = found.spec.batch or Batch()
-            self._queue.append(_Waiting(found, batch.devices * batch.nodes))
+        target = self._require(container)
+        queued = any(waiting.container is target for waiting in self._queue)
+        if target.started is None and not queued:
+            batch = target.spec.batch or Batch()
+            self._queue.append(_Waiting(target, batch.devices * batch.nodes))
 
     async def inspect(self, container: str) -> ContainerStatus | None:
         """Look at a run; one that waits says why."""
-        found = self._find(container)
-        place = next((n for n, one in enumerate(self._queue) if one.container is found), None)
-        if found is None or place is None:
+        target = self._find(container)
+        place = next(
+            (n for n, waiting in enumerate(self._queue) if waiting.container is target), None
+        )
+        if target is None or place is None:
             return await SimulatedEngine.inspect(self, container)
         reason = (
             "Other jobs come before it (Slurm says Priority)."
             if place
             else "No node has free what it asks for; it is first in line (Slurm says Resources)."
         )
-        status = found.status(self._host.time.now())
+        status = target.status(self._host.time.now())
         return replace(status, state="pending", note=f"{WAITS}{reason} It is on {CLUSTER}.")
 
     async def stop(self, container: str, grace_s: float) -> None:
         """End the run, or take it out of the queue."""
-        found = self._find(container)
-        for waiting in [one for one in self._queue if one.container is found]:
+        target = self._find(container)
+        for waiting in [entry for entry in self._queue if entry.container is target]:
             self._queue.remove(waiting)
             await SimulatedEngine.start(self, container)
         await SimulatedEngine.stop(self, container, grace_s)
 
     def _free(self) -> list[str]:
-        """Return devices on which nobody works now."""
+        """Return devices that are not in use now."""
         frame = self._host.frame(self._host.time.clock())
-        given = {uuid for one in self._live() for uuid in one.spec.device_uuids}
+        given = {uuid for live in self._live() for uuid in live.spec.device_uuids}
         return [
             device.uuid
             for device in frame.devices
@@ -161,9 +163,9 @@ class SimulatedCluster(SimulatedEngine):
         ]
 
     def _give(self, waiting: _Waiting, devices: list[str]) -> None:
-        found = waiting.container
-        found.spec = replace(found.spec, device_uuids=tuple(devices))
-        self.begin(found)
+        target = waiting.container
+        target.spec = replace(target.spec, device_uuids=tuple(devices))
+        self.begin(target)
 
 
 def cluster_tasks() -> tuple[Task, ...]:

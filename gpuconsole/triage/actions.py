@@ -47,25 +47,25 @@ def actions_for(incident: Incident, host: Host | None, jobs: Sequence[Job]) -> t
     """Return what can be done, the most useful first. `jobs` are those on the incident's host and
     those that it hits."""
     hit = [job for job in jobs if job.id in incident.jobs]
-    found: list[Action] = []
+    actions: list[Action] = []
     if incident.rule in _STRANGERS and host is not None:
-        found += _about_processes(incident, host, jobs)
+        actions += _about_processes(incident, host, jobs)
     if incident.rule in _DRAIN and host is not None and not host.drained:
-        found.append(_drain(host, jobs))
+        actions.append(_drain(host, jobs))
     if incident.rule == "set-aside" and host is not None and host.faults:
-        found.append(_undrain(host))
+        actions.append(_undrain(host))
     for job in hit[:MOST_JOBS]:
-        found += _about_job(incident, job)
+        actions += _about_job(incident, job)
     if host is not None:
-        found.append(
+        actions.append(
             Action("open-host", msg("open {host}", host=host.name), host.name, ("Shows the host.",))
         )
     for job in hit[:1]:
         words = ("Shows the job and its log.",)
-        found.append(
+        actions.append(
             Action("open-job", msg("open job {name}", name=clean(job.task.name, 40)), job.id, words)
         )
-    return (*found[: MOST_ACTIONS - 3], *_on_itself(incident))
+    return (*actions[: MOST_ACTIONS - 3], *_on_itself(incident))
 
 
 def _about_processes(incident: Incident, host: Host, jobs: Sequence[Job]) -> list[Action]:
@@ -78,15 +78,15 @@ def _about_processes(incident: Incident, host: Host, jobs: Sequence[Job]) -> lis
     }
     device = next((device for device in host.devices if device.uuid == incident.uuid), None)
     strangers = [
-        one
-        for one in (device.processes if device is not None else ())
-        if not one.container_id or one.container_id not in own
+        process
+        for process in (device.processes if device is not None else ())
+        if not process.container_id or process.container_id not in own
     ]
-    found: dict[str, Action] = {}
+    by_target: dict[str, Action] = {}
     for process in strangers:
         action = _ending(host, process)
-        found.setdefault(action.target, action)
-    return list(found.values())[:MOST_PROCESSES]
+        by_target.setdefault(action.target, action)
+    return list(by_target.values())[:MOST_PROCESSES]
 
 
 def _ending(host: Host, process: DeviceProcess) -> Action:
@@ -167,14 +167,14 @@ def _about_job(incident: Incident, job: Job) -> list[Action]:
             "What it did after its last checkpoint is done once more.",
         )
         return [Action("preempt", msg("move {name} elsewhere", name=name), job.id, preview)]
-    kept = (
+    keep_action = (
         "Its checkpoints and its results folder stay."
         if job.task.checkpoint_dir
         else "It keeps no checkpoints: what it has learnt is lost. Its results folder stays."
     )
     preview = (
         msg("Its container on {host} gets SIGTERM, then SIGKILL after the grace time.", host=place),
-        kept,
+        keep_action,
     )
     return [Action("cancel", msg("cancel {name}", name=name), job.id, preview)]
 
@@ -194,7 +194,7 @@ def _on_itself(incident: Incident) -> tuple[Action, ...]:
 
 
 def ticket(incident: Incident, host: Host | None, now: float) -> str:
-    """Return what is known as plain text, for whoever repairs it."""
+    """Return what is known as plain text, for the person who repairs it."""
     lines = [
         f"{incident.severity.value}: {clean(incident.title)} on {incident.where}",
         f"since {iso_utc(incident.since)}, for {format_duration(now - incident.since)}",
@@ -206,7 +206,10 @@ def ticket(incident: Incident, host: Host | None, now: float) -> str:
     if incident.jobs:
         lines.append(f"affected jobs: {', '.join(incident.jobs)}")
     lines.append("")
-    lines += [f"{iso_utc(one.at)} {one.source}: {clean(one.text)}" for one in incident.evidence]
+    lines += [
+        f"{iso_utc(evidence.at)} {evidence.source}: {clean(evidence.text)}"
+        for evidence in incident.evidence
+    ]
     if incident.times_before:
         days = ", ".join(str(iso_utc(at)) for at in incident.before)
         lines.append(f"seen {incident.times_before} times before, lately {days}")

@@ -73,12 +73,12 @@ class Surroundings:
         return touched
 
     def _note_failures(self, before: Job | None, job: Job) -> None:
-        told = _failed(before) if before is not None else set()
+        noted = _failed(before) if before is not None else set()
         for attempt in job.attempts:
-            if attempt.number in _failed(job) - told:
+            if attempt.number in _failed(job) - noted:
                 for failure in _failures(job, attempt):
-                    known = self.failures.get(failure.host, ())
-                    ordered = sorted((*known, failure), key=lambda one: one.at)
+                    earlier = self.failures.get(failure.host, ())
+                    ordered = sorted((*earlier, failure), key=lambda each: each.at)
                     self.failures[failure.host] = tuple(ordered[-KEPT_FAILURES:])
 
     def _place(self) -> None:
@@ -89,15 +89,15 @@ class Surroundings:
                 on_host.setdefault(part.host, []).append(job)
                 for uuid in part.device_uuids:
                     holders.setdefault(uuid, []).append(job)
-        self.holders = {uuid: tuple(found) for uuid, found in holders.items()}
-        self.on_host = {host: tuple(found) for host, found in on_host.items()}
+        self.holders = {uuid: tuple(jobs) for uuid, jobs in holders.items()}
+        self.on_host = {host: tuple(jobs) for host, jobs in on_host.items()}
 
 
 def _by_device(leases: Iterable[Lease]) -> dict[str, tuple[Lease, ...]]:
-    found: dict[str, tuple[Lease, ...]] = {}
+    by_device: dict[str, tuple[Lease, ...]] = {}
     for lease in leases:
-        found[lease.uuid] = (*found.get(lease.uuid, ()), lease)
-    return found
+        by_device[lease.uuid] = (*by_device.get(lease.uuid, ()), lease)
+    return by_device
 
 
 def _hosts(job: Job | None) -> set[str]:
@@ -115,7 +115,8 @@ def _by_itself(job: Job, attempt: Attempt) -> bool:
         return False
     if attempt is job.attempts[-1]:
         return job.state is JobState.FAILED and attempt.ended_by in ("", "own")
-    # Of an attempt before the last only its own record tells; one that was told to end is none.
+    # Of an attempt before the last there is only its own record; one that was asked to end did not
+    # fail.
     return attempt.ended_by == "own" and attempt.exit_code != TERMINATED
 
 

@@ -25,8 +25,8 @@ def worded(limits: Thresholds, name: str) -> str:
 
 
 def described(rule: Rule, limits: Thresholds) -> str:
-    """Return when a rule holds, with the thresholds in force, and for how long it must."""
-    when = re.sub(r"\{(\w+)\}", lambda found: worded(limits, found.group(1)), rule.when)
+    """Return when a rule holds, with the active thresholds, and for how long it must."""
+    when = re.sub(r"\{(\w+)\}", lambda match: worded(limits, match.group(1)), rule.when)
     return f"{when} Held for {worded(limits, rule.holds)}."
 
 
@@ -35,7 +35,7 @@ def rules_table() -> str:
     limits = Thresholds()
     lines = ["| rule | severity | about | holds when | for |", "| --- | --- | --- | --- | --- |"]
     for rule in RULES:
-        when = re.sub(r"\{(\w+)\}", lambda found: worded(limits, found.group(1)), rule.when)
+        when = re.sub(r"\{(\w+)\}", lambda match: worded(limits, match.group(1)), rule.when)
         held = f"`{rule.holds}` ({worded(limits, rule.holds)})"
         cells = (f"`{rule.name}`", rule.severity.value, rule.about, when, held)
         lines.append(f"| {' | '.join(cells)} |")
@@ -52,7 +52,7 @@ def thresholds_table() -> str:
 
 
 def telling_table() -> str:
-    """Return the table of the settings that say who is told, as Markdown."""
+    """Return the table of the settings for who is notified, as Markdown."""
     lines = ["| key below `triage:` | unless set | what it says |", "| --- | --- | --- |"]
     settings = TriageSection()
     for name, meaning in descriptions(TriageSection).items():
@@ -67,7 +67,7 @@ def xids_table() -> str:
     """Return the table of known XID numbers as Markdown."""
     lines = ["| XID | what happened | look first at | what to do |", "| --- | --- | --- | --- |"]
     lines += [
-        f"| {one.number} | {one.words} | the {one.side} | {one.advice} |" for one in XIDS.values()
+        f"| {xid.number} | {xid.words} | the {xid.side} | {xid.advice} |" for xid in XIDS.values()
     ]
     return "\n".join(lines)
 

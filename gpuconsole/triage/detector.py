@@ -1,8 +1,9 @@
-"""The watch: what rules say becomes an incident once it has held, and is over once it is gone.
+"""The watch: a rule's finding becomes an incident once it has held long enough, and is resolved once
+it is gone.
 
-Only a host whose record, jobs, leases or engine changed is looked at again; the times run apart,
-over the few things that wait. What cannot be seen (a host that does not answer) neither opens nor
-ends anything: its incidents stay as they were.
+Only a host with a changed record, jobs, leases or engine is looked at again; the holding times of
+pending conditions are checked apart. A host that does not answer neither opens nor ends anything: its
+incidents stay as they were.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Condition:
 class Watch:
     """Remembers what holds and since when. `known` are the incidents that stand already."""
 
-    def __init__(self, limits: Thresholds, known: Iterable[Incident] = ()) -> None:
+    def __init__(self, limits: Thresholds, incidents: Iterable[Incident] = ()) -> None:
         self._limits = limits
         self._past: dict[str, Past] = {}
         self._hosts: dict[str, Host] = {}
@@ -63,21 +64,21 @@ class Watch:
         self._by_host: dict[str, set[str]] = {}
         self._waiting: set[str] = set()
         """Ids of conditions for which time decides: to open, to end, to be given up."""
-        for incident in known:
+        for incident in incidents:
             first = _at_first_sight(incident)
             self._keep(_Condition(first, opened=True, seen=incident.last_seen))
 
     def adopt(self, incident: Incident) -> None:
         """Take up an incident that another watch opened; whether it holds is seen at the next
         look."""
-        known = self._conditions.get(incident.id)
-        if known is None:
-            known = self._keep(_Condition(_at_first_sight(incident), seen=incident.last_seen))
+        condition = self._conditions.get(incident.id)
+        if condition is None:
+            condition = self._keep(_Condition(_at_first_sight(incident), seen=incident.last_seen))
             self._hosts.pop(incident.host, None)
-        elif not known.opened:
-            known.incident = replace(known.incident, since=incident.since)
+        elif not condition.opened:
+            condition.incident = replace(condition.incident, since=incident.since)
             self._waiting.discard(incident.id)
-        known.opened = True
+        condition.opened = True
 
     def step(
         self, snapshot: FleetSnapshot, around: Surroundings, touched: set[str], now: float
@@ -96,12 +97,12 @@ class Watch:
         many seconds, and not all at the same moment.
         """
         for place, host in enumerate(snapshot.hosts):
-            known, name = self._hosts.get(host.name), host.name
-            if known is host and name not in touched:
+            seen, name = self._hosts.get(host.name), host.name
+            if seen is host and name not in touched:
                 continue
             if every_s > 0.0:
                 turn = int(now / every_s + place * _SPREAD)
-                waits = known is not None and known.state is host.state and name not in touched
+                waits = seen is not None and seen.state is host.state and name not in touched
                 if waits and self._turns.get(name) == turn:
                     continue
                 self._turns[name] = turn
@@ -109,7 +110,7 @@ class Watch:
         if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
             names = {host.name for host in snapshot.hosts}
             for name in {*self._hosts, *self._by_host} - names:
-                # A host that left the inventory: what was wrong with it is nobody's any more.
+                # The host left the inventory: its incidents end.
                 self._hosts.pop(name, None)
                 self._turns.pop(name, None)
                 self._miss(name, set(), now)
@@ -132,8 +133,10 @@ class Watch:
             around.silent.get(host.name, ""),
             around.failures.get(host.name, ()),
         )
-        found = {self._see(scene, rule, device, told) for rule, device, told in findings(scene)}
-        self._miss(host.name, found, now, up=up)
+        keys = {
+            self._see(scene, rule, device, finding) for rule, device, finding in findings(scene)
+        }
+        self._miss(host.name, keys, now, up=up)
 
     def settle(self, now: float) -> Changes:
         """Tell what has held long enough, and what has been gone long enough."""
@@ -154,41 +157,47 @@ class Watch:
         return Changes(tuple(opened), tuple(closed))
 
     def current(self) -> dict[str, Incident]:
-        """Return what stands now by id, as it was last seen."""
-        return {key: _told(one) for key, one in self._conditions.items() if one.opened}
+        """Return the open incidents by id, as they were last seen."""
+        return {
+            key: _told(condition) for key, condition in self._conditions.items() if condition.opened
+        }
 
     def in_sight(self, key: str) -> bool:
         """Tell whether the cause of an incident holds at this moment, and is seen to."""
-        found = self._conditions.get(key)
-        return found is not None and found.gone_since is None and found.hidden_since is None
+        condition = self._conditions.get(key)
+        return (
+            condition is not None
+            and condition.gone_since is None
+            and condition.hidden_since is None
+        )
 
     def holds_s(self, rule: str) -> float:
         """Return for how long a rule must hold."""
-        known = BY_NAME.get(rule)
-        return float(getattr(self._limits, known.holds)) if known is not None else 0.0
+        rule_ = BY_NAME.get(rule)
+        return float(getattr(self._limits, rule_.holds)) if rule_ is not None else 0.0
 
     # -- within -----------------------------------------------------------------------------
 
-    def _see(self, scene: Scene, rule: Rule, device: Device | None, told: Finding) -> str:
+    def _see(self, scene: Scene, rule: Rule, device: Device | None, finding: Finding) -> str:
         """Note that a rule holds; return the id of what it says."""
         place = device.uuid if device is not None else scene.host.name
-        subject = f"{place}/{told.part}" if told.part else place
+        subject = f"{place}/{finding.part}" if finding.part else place
         key = incident_id(rule.name, subject)
-        known = self._conditions.get(key)
-        if known is None:
-            first = _first(scene, rule, device, subject, told)
-            known = self._keep(_Condition(first))
+        condition = self._conditions.get(key)
+        if condition is None:
+            first = _first(scene, rule, device, subject, finding)
+            condition = self._keep(_Condition(first))
             self._waiting.add(key)
-        elif known.opened:
+        elif condition.opened:
             self._waiting.discard(key)
-        known.finding, known.seen = told, scene.now
-        known.gone_since = known.hidden_since = None
-        known.incident = _joined(known.incident, scene, device, told)
+        condition.finding, condition.seen = finding, scene.now
+        condition.gone_since = condition.hidden_since = None
+        condition.incident = _joined(condition.incident, scene, device, finding)
         return key
 
-    def _miss(self, host: str, found: set[str], now: float, *, up: bool = True) -> None:
+    def _miss(self, host: str, present: set[str], now: float, *, up: bool = True) -> None:
         """Note what no longer holds on a host, or can no longer be seen."""
-        for key in tuple(self._by_host.get(host, set()) - found):
+        for key in tuple(self._by_host.get(host, set()) - present):
             condition = self._conditions[key]
             rule = BY_NAME.get(condition.incident.rule)
             if not up and rule is not None and not rule.blind:
@@ -218,42 +227,48 @@ class Watch:
 
 
 def _first(
-    scene: Scene, rule: Rule, device: Device | None, subject: str, told: Finding
+    scene: Scene, rule: Rule, device: Device | None, subject: str, finding: Finding
 ) -> Incident:
     """Return the incident as it is when its cause is first seen."""
     return Incident(
         rule=rule.name,
         subject=subject,
-        severity=told.severity or rule.severity,
-        title=told.title,
+        severity=finding.severity or rule.severity,
+        title=finding.title,
         host=scene.host.name,
         since=scene.now,
         last_seen=scene.now,
         uuid=device.uuid if device is not None else "",
         index=device.index if device is not None else None,
-        evidence=tuple(Evidence(scene.now, source, text) for source, text in told.signals),
+        evidence=tuple(Evidence(scene.now, source, text) for source, text in finding.signals),
     )
 
 
 def _at_first_sight(incident: Incident) -> Incident:
     """Return a known incident without what was seen of it later: that is seen again."""
     first = tuple(
-        one for one in incident.evidence if one.at <= incident.since or one.source == "job"
+        evidence
+        for evidence in incident.evidence
+        if evidence.at <= incident.since or evidence.source == "job"
     )
     return replace(incident, evidence=first or incident.evidence[:FIRST_EVIDENCE])
 
 
-def _joined(incident: Incident, scene: Scene, device: Device | None, told: Finding) -> Incident:
+def _joined(incident: Incident, scene: Scene, device: Device | None, finding: Finding) -> Incident:
     """Return the incident with what is new of its jobs: those it hits, and those that failed."""
-    jobs = tuple(dict.fromkeys((*incident.jobs, *told.jobs)))
+    jobs = tuple(dict.fromkeys((*incident.jobs, *finding.jobs)))
     ends = tuple(
-        Evidence(one.at, "job", msg("{name} failed: {why_text}", name=one.name, why_text=one.cause))
-        for one in scene.failures
-        if one.at >= incident.since - EARLIER_S
-        and (device is None or device.uuid in one.uuids)
+        Evidence(
+            failure.at,
+            "job",
+            msg("{name} failed: {why_text}", name=failure.name, why_text=failure.cause),
+        )
+        for failure in scene.failures
+        if failure.at >= incident.since - EARLIER_S
+        and (device is None or device.uuid in failure.uuids)
         and incident.rule != "failing-jobs"
     )
-    new = tuple(one for one in ends if one not in incident.evidence)
+    new = tuple(end for end in ends if end not in incident.evidence)
     if jobs == incident.jobs and not new:
         return incident
     evidence = (*incident.evidence, *new)[:MOST_EVIDENCE]
@@ -262,24 +277,26 @@ def _joined(incident: Incident, scene: Scene, device: Device | None, told: Findi
 
 def _told(condition: _Condition) -> Incident:
     """Return a condition's incident as it was last seen."""
-    first, told = condition.incident, condition.finding
-    if told is None:
+    first, finding = condition.incident, condition.finding
+    if finding is None:
         return first
-    known = {one.text for one in first.evidence}
+    texts = {evidence.text for evidence in first.evidence}
     later = tuple(
-        Evidence(condition.seen, source, text) for source, text in told.signals if text not in known
+        Evidence(condition.seen, source, text)
+        for source, text in finding.signals
+        if text not in texts
     )
     rule = BY_NAME[first.rule]
     return replace(
         first,
-        severity=told.severity or rule.severity,
-        title=told.title,
+        severity=finding.severity or rule.severity,
+        title=finding.title,
         last_seen=condition.seen,
-        confidence=told.confidence,
-        reason=told.reason,
+        confidence=finding.confidence,
+        reason=finding.reason,
         evidence=_in_time((*first.evidence, *later)),
     )
 
 
 def _in_time(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    return tuple(sorted(evidence, key=lambda one: one.at)[-MOST_EVIDENCE:])
+    return tuple(sorted(evidence, key=lambda each: each.at)[-MOST_EVIDENCE:])

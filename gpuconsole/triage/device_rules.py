@@ -61,28 +61,28 @@ def xid(scene: Scene, device: Device) -> Finding | None:
     """The driver reported an error; its number says on which side to look."""
     if not device.xid:
         return None
-    known = xid_of(device.xid)
+    entry = xid_of(device.xid)
     signals: list[Signal] = [
-        ("driver", msg("XID {n}: {words_text}", n=known.number, words_text=known.words))
+        ("driver", msg("XID {n}: {words_text}", n=entry.number, words_text=entry.words))
     ]
     if device.ecc_uncorrected:
         signals.append(("device", f"{device.ecc_uncorrected} uncorrected memory errors"))
     if device.lost:
         signals.append(("device", "the driver no longer lists it"))
-    signals.append(("advice", known.advice))
-    hardware = known.side == "hardware"
+    signals.append(("advice", entry.advice))
+    hardware = entry.side == "hardware"
     return Finding(
-        msg("XID {n}: {words_text}", n=known.number, words_text=known.words),
+        msg("XID {n}: {words_text}", n=entry.number, words_text=entry.words),
         tuple(signals),
         "high" if hardware and len(signals) > 2 else "medium",
         {
             "hardware": "this number speaks of the hardware",
             "program": "this number most often speaks of the program that ran",
             "driver": "this number can be the driver's or the program's",
-        }[known.side],
+        }[entry.side],
         jobs=scene.jobs_on(device),
         severity=Severity.CRITICAL if hardware else Severity.WARNING,
-        part=str(known.number),
+        part=str(entry.number),
     )
 
 

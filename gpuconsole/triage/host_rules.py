@@ -20,7 +20,7 @@ LONGEST = 300
 def unreachable(scene: Scene) -> Finding | None:
     """The link to a host broke, or never stood."""
     host = scene.host
-    # One that sleeps, or is waking, is away because nobody needs it yet.
+    # A suspended or resuming host is away because no job needs it yet.
     if host.state is not HostState.DOWN or host.power:
         return None
     age = host.age_s(scene.now)
@@ -140,13 +140,13 @@ def devices_unread(scene: Scene) -> Finding | None:
 def failing_jobs(scene: Scene) -> Finding | None:
     """Several jobs failed on one host in a short time."""
     since = scene.now - scene.limits.failures_within
-    recent = {one.job: one for one in scene.failures if one.at >= since}
+    recent = {failure.job: failure for failure in scene.failures if failure.at >= since}
     if len(recent) < scene.limits.failures:
         return None
-    scripts = {one.script for one in recent.values()}
+    scripts = {failure.script for failure in recent.values()}
     signals = tuple(
-        ("job", msg("{name} failed: {why_text}", name=one.name, why_text=one.cause))
-        for one in list(recent.values())[-4:]
+        ("job", msg("{name} failed: {why_text}", name=failure.name, why_text=failure.cause))
+        for failure in list(recent.values())[-4:]
     )
     alike = len(scripts) == 1
     return Finding(

@@ -25,21 +25,21 @@ def idle_job(scene: Scene, device: Device) -> Finding | None:
         quiet_s = _without_steps(attempt, scene.now)
         if not pasts or (attempt.steps and (quiet_s is None or quiet_s < QUIET_S)):
             continue
-        unused = all((one.utilization or 0.0) <= scene.limits.idle_utilization for one in pasts)
-        if not unused and not all(_spins(one, scene.limits.idle_power) for one in pasts):
+        unused = all((past.utilization or 0.0) <= scene.limits.idle_utilization for past in pasts)
+        if not unused and not all(_spins(past, scene.limits.idle_power) for past in pasts):
             continue
-        told = quiet_s is not None
+        has_log = quiet_s is not None
         if unused:
             reason = "none of its devices was used"
         else:
             reason = "its devices were fully used at the power of idle ones"
-        if told:
+        if has_log:
             reason += ", and its script made no step"
         return Finding(
             f"{clean(job.task.name, 60)} does nothing",
             _signals(job, attempt, pasts, quiet_s),
             # Small kernels one after another fill the time of a device, and take little power.
-            "high" if unused or told else "medium",
+            "high" if unused or has_log else "medium",
             reason,
             jobs=(job.id,),
             part=job.id,
@@ -55,8 +55,8 @@ def no_steps(scene: Scene, device: Device) -> Finding | None:
         if not pasts or quiet_s is None or quiet_s < scene.limits.job_idle_for:
             continue
         limits = scene.limits
-        unused = all((one.utilization or 0.0) <= limits.idle_utilization for one in pasts)
-        if unused or all(_spins(one, limits.idle_power) for one in pasts):
+        unused = all((past.utilization or 0.0) <= limits.idle_utilization for past in pasts)
+        if unused or all(_spins(past, limits.idle_power) for past in pasts):
             # That is the other rule's.
             continue
         return Finding(
@@ -71,26 +71,28 @@ def no_steps(scene: Scene, device: Device) -> Finding | None:
 
 
 def _running(scene: Scene, device: Device) -> list[tuple[Job, Attempt]]:
-    """Return the running jobs that are told of at this device, which is their first."""
-    found = []
+    """Return the running jobs to report at this device, which is their first."""
+    running = []
     for job in scene.holders.get(device.uuid, ()):
         attempt = job.attempt
         if job.state is not JobState.RUNNING or attempt is None or attempt.ended_by:
             continue
         if job.task.service is not None:
-            # One that nobody asks anything has nothing to do, and makes no steps.
+            # A service without requests is idle, and makes no steps.
             continue
         if attempt.device_uuids and attempt.device_uuids[0] == device.uuid:
-            found.append((job, attempt))
-    return found
+            running.append((job, attempt))
+    return running
 
 
 def _pasts(scene: Scene, attempt: Attempt) -> list[Past]:
     """Return what is known of all devices of an attempt; none where one of them is not seen, or
     does not tell how much it is used."""
     uuids = [uuid for part in attempt.parts for uuid in part.device_uuids]
-    found = [scene.past[uuid] for uuid in uuids if uuid in scene.past]
-    seen = [one for one in found if one.utilization is not None and scene.now - one.at <= FRESH_S]
+    pasts = [scene.past[uuid] for uuid in uuids if uuid in scene.past]
+    seen = [
+        past for past in pasts if past.utilization is not None and scene.now - past.at <= FRESH_S
+    ]
     return seen if uuids and len(seen) == len(uuids) else []
 
 
@@ -114,9 +116,9 @@ def _spins(past: Past, idle_power: float) -> bool:
 def _signals(
     job: Job, attempt: Attempt, pasts: list[Past], quiet_s: float | None
 ) -> tuple[Signal, ...]:
-    loads = ", ".join(f"{one.utilization or 0.0:.0f} %" for one in pasts[:8])
+    loads = ", ".join(f"{past.utilization or 0.0:.0f} %" for past in pasts[:8])
     signals: list[Signal] = [("device", f"utilisation {loads}")]
-    watts = [f"{one.power_w:.0f} W" for one in pasts[:8] if one.power_w is not None]
+    watts = [f"{past.power_w:.0f} W" for past in pasts[:8] if past.power_w is not None]
     if watts:
         signals.append(("device", f"power {', '.join(watts)}"))
     if quiet_s is not None:

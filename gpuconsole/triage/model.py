@@ -117,7 +117,7 @@ class Rule:
     test: HostTest | None = None
     device_test: DeviceTest | None = None
     blind: bool = False
-    """Whether it can be told of a host that is not up."""
+    """Whether it applies to a host that is not up."""
     needs: str = ""
     """A field of the device without which it cannot hold: where that says nothing it is not
     asked. Most devices are well, and thousands are looked at."""

@@ -22,14 +22,14 @@ def findings(scene: Scene) -> Iterator[Told]:
     """Give what the rules say of a host and its devices."""
     up = scene.host.state is HostState.UP
     for rule in HOST_RULES:
-        told = rule.test(scene) if rule.test is not None and (up or rule.blind) else None
-        if told is not None:
-            yield rule, None, told
+        finding = rule.test(scene) if rule.test is not None and (up or rule.blind) else None
+        if finding is not None:
+            yield rule, None, finding
     for device in scene.host.devices if up else ():
         for rule, test in _worth_asking(scene, device):
-            told = test(scene, device)
-            if told is not None:
-                yield rule, device, told
+            finding = test(scene, device)
+            if finding is not None:
+                yield rule, device, finding
 
 
 def _asked(rules: Iterator[Rule]) -> _Asked:

@@ -17,10 +17,10 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
     """Take the devices' readings into what is remembered of them; each reading once."""
     since, weight = at, 0.0
     for device in devices:
-        known = past.get(device.uuid)
-        if known is None:
+        past_device = past.get(device.uuid)
+        if past_device is None:
             slowed = 1.0 if THERMAL.intersection(device.throttle) else 0.0
-            known = past[device.uuid] = Past(
+            past_device = past[device.uuid] = Past(
                 at,
                 device.utilization,
                 slowed,
@@ -30,35 +30,35 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
                 power_w=device.power_w,
                 power_limit_w=device.power_limit_w,
             )
-        if device.processes is not known.processes:
-            arrived = known.arrivals
-            known.processes = device.processes
-            known.arrivals = {
+        if device.processes is not past_device.processes:
+            arrived = past_device.arrivals
+            past_device.processes = device.processes
+            past_device.arrivals = {
                 process.pid: arrived.get(process.pid, at) for process in device.processes
             }
-        if at <= known.at:
+        if at <= past_device.at:
             continue
-        if known.at != since:
+        if past_device.at != since:
             # The devices of a host are read together: one weight is that of all.
-            since, weight = known.at, 1.0 - math.exp((known.at - at) / MEAN_S)
-        known.at = at
-        if device.throttle or known.slowed:
+            since, weight = past_device.at, 1.0 - math.exp((past_device.at - at) / MEAN_S)
+        past_device.at = at
+        if device.throttle or past_device.slowed:
             slowed = 1.0 if THERMAL.intersection(device.throttle) else 0.0
-            known.slowed += weight * (slowed - known.slowed)
+            past_device.slowed += weight * (slowed - past_device.slowed)
         load = device.utilization
-        if load is None or known.utilization is None:
-            known.utilization = load
+        if load is None or past_device.utilization is None:
+            past_device.utilization = load
         else:
-            known.utilization += weight * (load - known.utilization)
+            past_device.utilization += weight * (load - past_device.utilization)
         watts = device.power_w
-        if watts is None or known.power_w is None:
-            known.power_w = watts
+        if watts is None or past_device.power_w is None:
+            past_device.power_w = watts
         else:
-            known.power_w += weight * (watts - known.power_w)
-        known.power_limit_w = device.power_limit_w
-        if known.errors is None:
-            known.errors = device.ecc_uncorrected
-        if known.pages is None:
-            known.pages = device.retired_pages
-        if known.links is None:
-            known.links = device.nvlinks_up
+            past_device.power_w += weight * (watts - past_device.power_w)
+        past_device.power_limit_w = device.power_limit_w
+        if past_device.errors is None:
+            past_device.errors = device.ecc_uncorrected
+        if past_device.pages is None:
+            past_device.pages = device.retired_pages
+        if past_device.links is None:
+            past_device.links = device.nvlinks_up

@@ -37,7 +37,7 @@ def memory_full(scene: Scene, device: Device) -> Finding | None:
 
 
 def idle_memory(scene: Scene, device: Device) -> Finding | None:
-    """A process holds memory, and nobody works: most often one that was forgotten."""
+    """A process holds memory without load: most often one that was forgotten."""
     load = scene.utilization(device)
     if load is None or load > scene.limits.idle_utilization or not device.processes:
         return None
@@ -49,8 +49,8 @@ def idle_memory(scene: Scene, device: Device) -> Finding | None:
     if not held or scene.holders.get(device.uuid):
         # A job of the queue may load its data for long; what it wastes is another rule's.
         return None
-    total = sum(one.memory_mib or 0.0 for one in held)
-    owners = ", ".join(dict.fromkeys(clean(one.user, 40) or "?" for one in held))
+    total = sum(process.memory_mib or 0.0 for process in held)
+    owners = ", ".join(dict.fromkeys(clean(process.user, 40) or "?" for process in held))
     return Finding(
         msg("idle, {users} holds {size}", users=owners, size=format_mib(total)),
         (("device", f"utilisation {load:.0f} %"), *_processes(device)),
@@ -91,7 +91,7 @@ def foreign_process(scene: Scene, device: Device) -> Finding | None:
     leases = (scene.leases or {}).get(device.uuid, ())
     if jobs:
         if leases:
-            # Shared with another console's job: nobody can tell whose process is whose.
+            # Shared with another console's job: the owner of a process is unknown.
             return None
         own = {container for job in jobs for container in _containers(job)}
         strangers = [process for process in device.processes if _is_stranger(process, own)]
@@ -107,14 +107,14 @@ def foreign_process(scene: Scene, device: Device) -> Finding | None:
     if not strangers:
         return None
     first = strangers[0]
-    certain = any(one.container_id for one in strangers)
-    held = sum(one.memory_mib or 0.0 for one in strangers)
+    certain = any(stranger.container_id for stranger in strangers)
+    held = sum(stranger.memory_mib or 0.0 for stranger in strangers)
     earlier = _came_before(scene, device, strangers, jobs)
     return Finding(
         msg("{user} works on a leased device", user=clean(first.user, 40) or "somebody"),
         (
             ("lease", msg("the device is held by {holder}", holder=clean(holder, 120))),
-            *(("process", _words(one)) for one in strangers[:MOST_PROCESSES]),
+            *(("process", _words(stranger)) for stranger in strangers[:MOST_PROCESSES]),
             ("device", f"{format_mib(held)} are held beside the job"),
         ),
         "high" if certain else "medium",
@@ -136,7 +136,7 @@ def _came_before(
     starts = [job.attempt.created_at for job in jobs if job.attempt is not None]
     if past is None or not starts:
         return False
-    return all(past.arrivals.get(one.pid, scene.now) < min(starts) for one in strangers)
+    return all(past.arrivals.get(stranger.pid, scene.now) < min(starts) for stranger in strangers)
 
 
 def straggler(scene: Scene, device: Device) -> Finding | None:
@@ -144,11 +144,11 @@ def straggler(scene: Scene, device: Device) -> Finding | None:
     for job in scene.holders.get(device.uuid, ()):
         others = [uuid for uuid in _devices(job) if uuid != device.uuid]
         loads = [scene.past[uuid].utilization for uuid in others if uuid in scene.past]
-        known = [load for load in loads if load is not None]
+        reported = [load for load in loads if load is not None]
         load = scene.utilization(device)
-        if load is None or len(known) < len(others) or not known:
+        if load is None or len(reported) < len(others) or not reported:
             continue
-        usual = median(known)
+        usual = median(reported)
         if usual < BUSY_SIBLINGS or load > usual - scene.limits.straggler_gap:
             continue
         return Finding(

@@ -1,4 +1,4 @@
-"""What NVIDIA's XID numbers mean, in words, and whose fault each is.
+"""What NVIDIA's XID numbers mean, in words, and on which side the fault is.
 
 From NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors): the names of the errors
 and the side on which its immediate action lies, the program's or the device's.

@@ -100,11 +100,11 @@ def revoke(folder: Path) -> int:
 
 
 class Bearer:
-    """The token that a scrape must bear, which a person brought in a file, else in a variable.
+    """The bearer token of a scrape, from a file or else a variable.
 
     It is read again for each scrape: a file that is replaced rotates the token, one that is removed
     revokes it. It expires `age_s` seconds after the file was written, or the program started. The
-    time of day says only how old a file is when it is first seen: whoever sets it back later
+    time of day is used only for the age of a file that is first seen: setting the clock back later
     prolongs nothing.
     """
 

@@ -57,7 +57,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address as Prometheus is told."""
+        """The address for Prometheus."""
         return f"http://{self._name}:{self.port}{PATH}"
 
     def is_named(self, host: str) -> bool:
@@ -71,7 +71,7 @@ class Address:
 
 
 def address_of(text: str) -> Address:
-    """Read HOST:PORT; an IPv6 address stands in brackets. UsageError for anything else."""
+    """Parse HOST:PORT, with an IPv6 address in brackets. Raises UsageError for anything else."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     bare = host[1:-1] if bracketed else host
@@ -168,11 +168,11 @@ def _family(family: Family) -> Metric:
                 histogram.add_metric(words, below, sum_value=spread.total)
         return histogram
     kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    made = kind(metric.name, metric.help, labels=metric.labels)
+    single = kind(metric.name, metric.help, labels=metric.labels)
     for words, value in family.samples:
         assert isinstance(value, float)
-        made.add_metric(words, value)
-    return made
+        single.add_metric(words, value)
+    return single
 
 
 def require_token(address: Address, guard: Bearer | None) -> None:
@@ -189,9 +189,10 @@ def require_token(address: Address, guard: Bearer | None) -> None:
 async def exposed(
     metrics: Metrics, address: Address, guard: Bearer | None
 ) -> AsyncIterator[Address]:
-    """Answer scrapes while entered; gives the address with its true port.
+    """Answer scrapes while entered; yields the address with its true port.
 
-    UsageError where the address cannot be had, or is open to others without a token.
+    If `guard` is None the endpoint is unauthenticated. Raises UsageError if the address cannot be
+    bound, or is open to others without a token.
     """
     require_token(address, guard)
     application = Exposition(metrics, guard, address).application()

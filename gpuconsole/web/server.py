@@ -184,7 +184,7 @@ async def _listen(socket: web.WebSocketResponse, viewer: Viewer) -> None:
 
 @contextlib.asynccontextmanager
 async def served(page: ConsolePage, port: int) -> AsyncIterator[int]:
-    """Serve on loopback while entered; gives the port. UsageError when it is taken."""
+    """Serve on loopback while entered; yields the port. Raises UsageError if it is taken."""
     runner = web.AppRunner(page.application(), access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:
@@ -216,7 +216,7 @@ def _side(said: object) -> int:
 
 
 def _static_folder() -> Path:
-    found = find_spec("textual_serve")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "static"
+    spec = find_spec("textual_serve")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "static"

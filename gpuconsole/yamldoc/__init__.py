@@ -47,7 +47,7 @@ class Section(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Document(Generic[M]):
-    """A valid document: the model, and where each of its parts stands in the file."""
+    """A valid document: the model, and the position of each of its parts in the file."""
 
     value: M
     source: str

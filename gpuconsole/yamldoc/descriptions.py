@@ -16,11 +16,11 @@ def descriptions(model: type[BaseModel]) -> dict[str, str]:
     Read from the source when a page asks for it: at import it would cost every command more than
     all other work on the models.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
-            found |= _below_fields(base)
-    return {name: text for name, text in found.items() if name in model.model_fields}
+            texts |= _below_fields(base)
+    return {name: text for name, text in texts.items() if name in model.model_fields}
 
 
 def _below_fields(model: type[BaseModel]) -> dict[str, str]:

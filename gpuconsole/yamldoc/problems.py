@@ -18,7 +18,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.yamldoc.tree import Loc, Spot, Worded, place
 
 MAX_WORDED = 50
-"""A document can be wrong in a hundred thousand places; nobody reads them, so few are placed."""
+"""A document can have a hundred thousand errors; so many are reported with their place."""
 
 _EXPECTED = {
     "string_type": "expected text",
@@ -58,10 +58,10 @@ def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> l
             hints.append(hint)
     for spot, (texts, hints) in refused.items():
         text = f"{spot.prefix}{_either(list(dict.fromkeys(texts)))}"
-        if spot.found == "nothing" and text.endswith("expected a list"):
+        if spot.content == "nothing" and text.endswith("expected a list"):
             hints.append("Add an item below it; lines that begin with # are comments.")
         if spot.scalar or text.rpartition(": ")[2].startswith("expected"):
-            text += f", found {spot.found}"
+            text += f", found {spot.content}"
         problems.append((spot.line, spot.column, text, next(filter(None, hints), "")))
     return problems
 
@@ -85,8 +85,8 @@ def _either(texts: list[str]) -> str:
 def _explain(detail: ErrorDetails, spot: Spot) -> tuple[str, str]:
     kind = detail["type"]
     if kind in _EXPECTED:
-        quote = kind == "string_type" and spot.scalar and spot.found != "nothing"
-        return _EXPECTED[kind], f'Write it in quotes: "{spot.found[1:-1]}".' if quote else ""
+        quote = kind == "string_type" and spot.scalar and spot.content != "nothing"
+        return _EXPECTED[kind], f'Write it in quotes: "{spot.content[1:-1]}".' if quote else ""
     message = clean(detail["msg"], 300)
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))

@@ -66,13 +66,13 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a part of a document stands."""
+    """The position of a part of a document."""
 
     line: int
     column: int
     prefix: str
     """The part's path for a message, `hosts[3].port: `, or "" for the root."""
-    found: str
+    content: str
     scalar: bool
 
 
@@ -127,8 +127,8 @@ def read_text(path: Path, *, trusted: bool) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        found = f"the byte 0x{data[error.start]:02x} is not UTF-8 text"
-        raise _error_at(str(path), line, column, found, "Save the file as UTF-8.") from None
+        problem = f"the byte 0x{data[error.start]:02x} is not UTF-8 text"
+        raise _error_at(str(path), line, column, problem, "Save the file as UTF-8.") from None
 
 
 # --- YAML text to nodes -------------------------------------------------------------------------
@@ -140,8 +140,8 @@ def _compose(text: str, source: str) -> yaml.Node | None:
     text = text.removeprefix("\ufeff")
     if match := _UNPRINTABLE.search(text):
         line, column = _line_column(text, match.start())
-        found = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
-        raise _error_at(source, line, column, found, "Remove it, or write it as an escape.")
+        problem = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
+        raise _error_at(source, line, column, problem, "Remove it, or write it as an escape.")
     try:
         _bound(yaml.parse(text, Loader=_Loader), source)
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
@@ -172,8 +172,8 @@ def _bound_expansion(root: yaml.Node, source: str) -> None:
 
     def size(node: yaml.Node, depth: int) -> int:
         if id(node) in above:
-            found = "an anchor contains an alias to itself"
-            raise _error_at(source, *_start(node), found, "Write the part out.")
+            problem = "an anchor contains an alias to itself"
+            raise _error_at(source, *_start(node), problem, "Write the part out.")
         if depth > MAX_DEPTH:
             raise _too_big(source, node.start_mark)
         if id(node) not in sizes:
@@ -353,9 +353,9 @@ def _error_at(source: str, line: int, column: int, text: str, hint: str = "") ->
 
 
 def _too_big(source: str, mark: Any) -> DocumentError:
-    found = f"the document is nested deeper than {MAX_DEPTH} levels or has over {MAX_NODES} parts"
+    problem = f"the document is nested deeper than {MAX_DEPTH} levels or has over {MAX_NODES} parts"
     return _error_at(
-        source, mark.line + 1, mark.column + 1, found, "Count what aliases repeat too."
+        source, mark.line + 1, mark.column + 1, problem, "Count what aliases repeat too."
     )
 
 

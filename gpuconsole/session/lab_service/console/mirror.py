@@ -26,7 +26,7 @@ from gpuconsole.session.lab_service.console.client import LabClient
 from gpuconsole.session.lab_service.protocol import Dispatching, Hello, Message, Own, Picture
 from gpuconsole.session.shown_journal import ShownJournal
 from gpuconsole.state import Drain
-from gpuconsole.state.tables.dispatcher_lease import NOBODY, Role
+from gpuconsole.state.tables.dispatcher_lease import NO_DISPATCHER, Role
 
 if TYPE_CHECKING:
     import sqlite3
@@ -73,7 +73,7 @@ class Mirror:
         """Who starts jobs, by this console's clock."""
         heard, told = self._dispatching
         if not told.owner:
-            return NOBODY
+            return NO_DISPATCHER
         return Role(0, told.owner, 0, "the lab's service", heard - told.quiet_s)
 
     @property
