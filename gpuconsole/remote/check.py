@@ -67,7 +67,7 @@ async def check(
     links = make_links(inventory, settings or inventory.lab)
     try:
         checks = [_HostCheck(entry, links[entry.name], clock) for entry in entries]
-        return tuple(await asyncio.gather(*(one.report() for one in checks)))
+        return tuple(await asyncio.gather(*(check_.report() for check_ in checks)))
     finally:
         await asyncio.gather(*(link.close() for link in links.values()))
 
@@ -115,11 +115,11 @@ def _refused(links: dict[str, Link]) -> SshLink | None:
 def _entry(inventory: Inventory, name: str) -> HostEntry:
     entry = inventory.host(name)
     if entry is None:
-        known = ", ".join(host.name for host in inventory.hosts)
+        names = ", ".join(host.name for host in inventory.hosts)
         raise UsageError(
             "No such host",
             msg("{name} is not in the inventory.", name=name),
-            msg("Known: {names}", names=known),
+            msg("Known: {names}", names=names),
         )
     return entry
 
@@ -171,10 +171,10 @@ class _HostCheck:
     async def _cluster(self, settings: SlurmSection) -> None:
         from gpuconsole.remote.slurm.check import looked_at
 
-        for step, found in await looked_at(self._link, self._entry.name, settings):
-            if isinstance(found, ConsoleError):
-                raise self._fail(step, found)
-            self._add(step, "ok", found)
+        for step, result in await looked_at(self._link, self._entry.name, settings):
+            if isinstance(result, ConsoleError):
+                raise self._fail(step, result)
+            self._add(step, "ok", result)
 
     def _add(self, step: str, result: Result, message: str, remedy: str = "") -> None:
         self._findings.append(Finding(step, result, message, remedy))
@@ -209,12 +209,12 @@ class _HostCheck:
         loop = asyncio.get_running_loop()
         where = f"{address} port {port}"
         try:
-            found = await within(5.0, loop.getaddrinfo(address, port))
+            addresses = await within(5.0, loop.getaddrinfo(address, port))
         except (OSError, asyncio.TimeoutError) as error:
             raise self._fail(
                 "name resolution", unreachable(self._entry.name, address, error, 5.0)
             ) from error
-        self._add("name resolution", "ok", str(found[0][4][0]))
+        self._add("name resolution", "ok", str(addresses[0][4][0]))
         try:
             _, writer = await within(5.0, asyncio.open_connection(address, port))
         except (OSError, asyncio.TimeoutError) as error:
@@ -271,7 +271,7 @@ class _HostCheck:
         if not host.devices:
             self._add("devices", "fail", "the driver lists none", "Is the card seated? See lspci.")
         elif broken:
-            what = "; ".join(f"{one.model} {one.index}: {one.error}" for one in broken)
+            what = "; ".join(f"{device.model} {device.index}: {device.error}" for device in broken)
             self._add("devices", "fail", what, "Drain the host and reset the card, or reboot.")
         else:
             self._add("devices", "ok", f"{len(host.devices)} x {models}")
@@ -343,7 +343,7 @@ class _HostCheck:
 def handed_over(makers: Iterable[Vendor], runtimes: Sequence[str]) -> tuple[Result, str, str]:
     """Say how containers get the devices of other makers than NVIDIA, and what that needs."""
     words, remedy = [], ""
-    for maker in sorted(makers, key=lambda one: one.title):
+    for maker in sorted(makers, key=lambda maker: maker.title):
         way = f"by the runtime {maker.runtime}" if maker.runtime in runtimes else "as nodes"
         if maker.privileged:
             way = "to privileged containers alone"

@@ -18,6 +18,6 @@ class Finding:
     remedy: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """Return it as it stands in a `--json` document."""
+        """Return it as in a `--json` document."""
         keys = ("step", "result", "message", "remedy")
         return {key: getattr(self, key) for key in keys}

@@ -26,8 +26,8 @@ LEAVE = "ctrl-^,ctrl-^"
 comes it holds the first back, and Ctrl-P is the line before in every shell."""
 _STDERR = 2
 _SETTLE_TRIES, _SETTLE_S = 50, 0.1
-"""How often, and after which pause, an engine is asked again that does not know yet how a command
-ended whose output has ended, or of a terminal that is not there yet."""
+"""How often, and after which pause (s), an engine is asked again if it does not know the exit code
+of a command yet after the end of its output, or a terminal is not there yet."""
 
 
 def made(
@@ -59,7 +59,7 @@ class DockerCommand:
         self._over = True
         self._made = made
         self._terminal = terminal
-        self._doing = f"running a command ({made.id[:12]})"
+        self._doing = f"running a command ({command.id[:12]})"
         self._frames = _Frames()
         self._waiting: list[Said] = []
         self._reader: asyncio.StreamReader | None = None
@@ -186,6 +186,6 @@ def _resize(client: docker.APIClient, command: str, columns: int, rows: int) -> 
 
 
 def _code(client: docker.APIClient, command: str) -> int | None:
-    found: Mapping[str, Any] = client.exec_inspect(command)
-    code = found.get("ExitCode")
-    return code if isinstance(code, int) and not found.get("Running") else None
+    details: Mapping[str, Any] = client.exec_inspect(command)
+    code = details.get("ExitCode")
+    return code if isinstance(code, int) and not details.get("Running") else None

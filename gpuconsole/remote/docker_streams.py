@@ -106,8 +106,8 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     for python in PYTHONS:
         # -I and -S: nothing of the job's own Python takes part, and none of its modules.
         command = (python, "-IS", "-c", source("dial.py"), target)
-        made = await calls.run(doing, _made, container, command)
-        raw = await opened(calls, doing, made)
+        command_ = await calls.run(doing, _made, container, command)
+        raw = await opened(calls, doing, command_)
         try:
             head = await within(CALL_TIMEOUT_S, raw.read())
         except asyncio.TimeoutError as error:
@@ -119,7 +119,7 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
         if head[:1] == CONNECTED:
             return DialedStream(raw, head[1:])
         await raw.close()
-        status = await calls.run(doing, _status, made.id)
+        status = await calls.run(doing, _status, command_.id)
         if status not in NO_PROGRAM:
             raise _refused(calls.host, target, head)
     raise NotHereError(
@@ -133,21 +133,21 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     )
 
 
-async def opened(calls: DockerCalls, doing: str, made: Made, *, tty: bool = False) -> RawStream:
+async def opened(calls: DockerCalls, doing: str, command_: Made, *, tty: bool = False) -> RawStream:
     """Start a command that was made ready, and return what it reads and writes."""
-    reader, writer = await started(calls, doing, made, tty=tty)
+    reader, writer = await started(calls, doing, command_, tty=tty)
     return RawStream(reader, writer, framed=not tty)
 
 
 def _made(client: docker.APIClient, container: str, command: Sequence[str]) -> Made:
-    # Errors of the command are not asked for: they would come between what it gives.
-    made = client.exec_create(container, list(command), stdin=True, stdout=True, stderr=False)
-    return Made(str(made["Id"]), str(client.api_version))
+    # The command's error output is not requested: it would be mixed into its output.
+    created = client.exec_create(container, list(command), stdin=True, stdout=True, stderr=False)
+    return Made(str(created["Id"]), str(client.api_version))
 
 
 def _status(client: docker.APIClient, command: str) -> int | None:
-    found: int | None = client.exec_inspect(command).get("ExitCode")
-    return found
+    exit_code: int | None = client.exec_inspect(command).get("ExitCode")
+    return exit_code
 
 
 def _refused(host: str, target: str, head: bytes) -> RefusedError:

@@ -28,14 +28,14 @@ _LISTENING = re.compile(r"^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:0000 0A ", r
 async def ask(link: Link, host: str, interface: str = "") -> HostNetwork:
     """Return how a host is reached over an interface, or over the one that ssh came in by.
 
-    EngineError when the host has no such interface, or none can be told.
+    EngineError if the host has no such interface, or it cannot be determined.
     """
     done = await link.run(["sh", "-c", _ASK])
     text = done.stdout.decode(errors="replace")
-    found = _ADDRESS.findall(text)
+    matches = _ADDRESS.findall(text)
     # Of several addresses of an interface its first one counts.
-    addresses = dict(reversed(found))
-    chosen = interface or _interface(text, {address: name for name, address in found})
+    addresses = dict(reversed(matches))
+    chosen = interface or _interface(text, {address: name for name, address in matches})
     if chosen not in addresses:
         what = (
             f"no IPv4 address on {interface}" if interface else "no IPv4 address to be reached at"

@@ -48,7 +48,7 @@ EngineFactory = Callable[[Link, HostEntry], ClosableEngine]
 class RemoteHosts:
     """The hosts of an inventory. Implements `core.containers.Hosts`.
 
-    `clock` gives seconds since the epoch, `random` a number in [0, 1) for jitter.
+    `clock` returns seconds since the epoch, `random` a number in [0, 1) for jitter.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class RemoteHosts:
         if isinstance(link, SshLink) and not link.connected:
             state = self._pollers[host].host
             if self._tasks and state.state is HostState.DOWN:
-                # Whoever asks must not wait for a host that is known to be away.
+                # The caller must not wait for a host that is known to be away.
                 raise UnreachableError(
                     "Host is down", state.error or msg("{host} is down.", host=host)
                 )
@@ -165,7 +165,7 @@ class RemoteHosts:
         )
 
     def _refuse_node(self, host: str) -> None:
-        """Raise RefusedError for a node of a cluster: nobody but Slurm acts there."""
+        """Raise RefusedError for a node of a cluster: only Slurm acts there."""
         cluster, _, node = host.partition("/")
         if node and cluster in self._clusters:
             raise RefusedError(
@@ -182,11 +182,11 @@ class RemoteHosts:
         self._refuse_node(host)
         entry = self.inventory.host(host)
         if entry is None:
-            known = ", ".join(self._pollers)
+            names = ", ".join(self._pollers)
             raise UsageError(
                 "No such host",
                 msg("{name} is not in the inventory.", name=host),
-                msg("Known: {known}", known=known),
+                msg("Known: {known}", known=names),
             )
         return entry
 
@@ -213,9 +213,9 @@ def make_links(inventory: Inventory, settings: LabSettings) -> dict[str, Link]:
     links: dict[str, Link] = {}
 
     def ssh(entry: HostEntry) -> SshLink:
-        made = links.get(entry.name)
-        if isinstance(made, SshLink):
-            return made
+        existing = links.get(entry.name)
+        if isinstance(existing, SshLink):
+            return existing
         jump = None
         if entry.jump is not None:
             alias = HostEntry(entry.jump, address=entry.jump, known_hosts=entry.known_hosts)

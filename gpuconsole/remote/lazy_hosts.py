@@ -1,4 +1,4 @@
-"""The real hosts, whose links are imported only once they are wanted.
+"""The real hosts, with links that are imported only on first use.
 
 SSH takes a third of the console's start to import. So that the first picture need not wait for it,
 the hosts of the inventory are shown as connecting until then.

@@ -20,12 +20,12 @@ async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> No
             "Not sent",
             msg("SIG{signal} to process {pid} is not allowed.", signal=signal, pid=process.pid),
         )
-    # Without translation, so that the reason can be told apart.
+    # Without translation, so that the reason can be recognised.
     look = ["env", "LC_ALL=C", "cat", f"/proc/{process.pid}/cmdline"]
-    found = await link.run(look, timeout=TIMEOUT_S)
-    if found.exit_status:
-        raise _unseen(host, process, clean(found.stderr.decode("utf-8", "replace"), 300))
-    running = clean(found.stdout.decode("utf-8", "replace").replace("\0", " ").strip(), 4096)
+    result = await link.run(look, timeout=TIMEOUT_S)
+    if result.exit_status:
+        raise _unseen(host, process, clean(result.stderr.decode("utf-8", "replace"), 300))
+    running = clean(result.stdout.decode("utf-8", "replace").replace("\0", " ").strip(), 4096)
     if not _same(running, process.command):
         raise RefusedError(
             "It is another process now",
@@ -44,19 +44,19 @@ async def send(link: Link, host: str, process: DeviceProcess, signal: str) -> No
         raise _refused(host, process, signal, clean(done.stderr.decode("utf-8", "replace"), 300))
 
 
-def _same(running: str, known: str) -> bool:
+def _same(running: str, shown: str) -> bool:
     """Tell whether a command line is the one that was shown; that may be cut, or, where it comes
     from a vendor's tool, only the program's name. A process without one shows its name alone."""
-    if not known or not running:
+    if not shown or not running:
         return True
-    return running.startswith(known.rstrip()) or known in running.split(" ")[0]
+    return running.startswith(shown.rstrip()) or shown in running.split(" ")[0]
 
 
 def _refused(
-    host: str, process: DeviceProcess, signal: str, told: str
+    host: str, process: DeviceProcess, signal: str, output: str
 ) -> EngineError | RefusedError:
     whose = f"process {process.pid} of {process.user or 'somebody else'}"
-    if "not permitted" in told.lower():
+    if "not permitted" in output.lower():
         return RefusedError(
             "Not permitted",
             msg(
@@ -71,7 +71,7 @@ def _refused(
                 host=host,
             ),
         )
-    if "no such process" in told.lower():
+    if "no such process" in output.lower():
         return _ended(host, process)
     return EngineError(
         "Signal not sent",
@@ -80,18 +80,21 @@ def _refused(
             host=host,
             signal=signal,
             whose=whose,
-            output=told,
+            output=output,
         ),
     )
 
 
-def _unseen(host: str, process: DeviceProcess, told: str) -> EngineError | RefusedError:
-    if "no such" in told.lower() and "/proc/" in told:
+def _unseen(host: str, process: DeviceProcess, output: str) -> EngineError | RefusedError:
+    if "no such" in output.lower() and "/proc/" in output:
         return _ended(host, process)
     return EngineError(
         "Process cannot be looked at",
         msg(
-            "{host}: /proc/{pid} cannot be read: {output}", host=host, pid=process.pid, output=told
+            "{host}: /proc/{pid} cannot be read: {output}",
+            host=host,
+            pid=process.pid,
+            output=output,
         ),
     )
 

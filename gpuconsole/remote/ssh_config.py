@@ -173,15 +173,15 @@ def _blocks(path: Path, folder: Path, depth: int) -> Iterator[Block]:
 
 
 def _limited(blocks: Iterator[Block], outer: tuple[str, ...]) -> Iterator[Block]:
-    """Keep an Include that stands below a Host line to the hosts of that line."""
+    """Limit an Include below a Host line to the hosts of that line."""
     for patterns, settings in blocks:
         if outer == ("*",):
             yield patterns, settings
         elif patterns == ("*",):
             yield outer, settings
         else:
-            kept = tuple(pattern for pattern in patterns if _matches(pattern, outer))
-            yield kept, settings
+            matching = tuple(pattern for pattern in patterns if _matches(pattern, outer))
+            yield matching, settings
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -209,12 +209,12 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _included(value: str, folder: Path) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for word in _words(value):
         pattern = Path(word).expanduser()
         where = pattern if pattern.is_absolute() else folder / pattern
-        found += [Path(name) for name in sorted(glob.glob(str(where))) if Path(name).is_file()]
-    return found
+        paths += [Path(name) for name in sorted(glob.glob(str(where))) if Path(name).is_file()]
+    return paths
 
 
 def _words(value: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""The watch: a rule's finding becomes an incident once it has held long enough, and is resolved once
-it is gone.
+"""The watch: a rule's finding becomes an incident once it has held long enough, and is resolved
+once it is gone.
 
 Only a host with a changed record, jobs, leases or engine is looked at again; the holding times of
-pending conditions are checked apart. A host that does not answer neither opens nor ends anything: its
-incidents stay as they were.
+pending conditions are checked apart. A host that does not answer neither opens nor ends anything:
+its incidents stay as they were.
 """
 
 from __future__ import annotations

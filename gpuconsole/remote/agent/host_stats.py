@@ -37,14 +37,14 @@ class Cpu(object):
 
 def memory() -> Dict[str, Any]:
     """Return total and used memory in KiB; what could be freed counts as free."""
-    found = {}
+    figures = {}
     with open("/proc/meminfo") as file:
         for line in file:
             name, _, value = line.partition(":")
             if name in ("MemTotal", "MemAvailable", "MemFree"):
-                found[name] = int(value.split()[0])
-    free = found.get("MemAvailable", found.get("MemFree", 0))
-    return {"M": found["MemTotal"], "m": found["MemTotal"] - free}
+                figures[name] = int(value.split()[0])
+    free = figures.get("MemAvailable", figures.get("MemFree", 0))
+    return {"M": figures["MemTotal"], "m": figures["MemTotal"] - free}
 
 
 def numa() -> Dict[str, Any]:

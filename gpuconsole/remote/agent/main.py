@@ -126,7 +126,7 @@ class Frames(object):
         if devices and self._sent.get("s") != static:
             self._sent["s"] = frame["s"] = static
         self._put_devices(frame, devices)
-        self._put(frame, "v", "v", {one.name: one.record for one in self._tools if one.record})
+        self._put(frame, "v", "v", {tool.name: tool.record for tool in self._tools if tool.record})
         return frame
 
     def _put_devices(self, frame: Values, devices: List[Device]) -> None:
@@ -140,10 +140,10 @@ class Frames(object):
             xid = self._driver.xids.get(str(device.static["i"]))
             if xid is not None:
                 values["X"] = xid
-            known = device.reader.process_facts
+            process_facts = device.reader.process_facts
             for pid, _ in values.get("p") or ():
-                if pid in known:
-                    facts[str(pid)] = list(known[pid])
+                if pid in process_facts:
+                    facts[str(pid)] = list(process_facts[pid])
             self._put(frame.setdefault("d", {}), str(position), "d%d" % position, values)
         if not frame.get("d"):
             frame.pop("d", None)

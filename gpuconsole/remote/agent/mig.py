@@ -22,30 +22,30 @@ def handles(device: Any) -> List[Any]:
         most = int(call("nvmlDeviceGetMaxMigDeviceCount", device))
     except FAULTS:
         return []
-    found = []
+    parts = []
     # Places stay empty in between.
     for place in range(most):
         try:
-            found.append(call("nvmlDeviceGetMigDeviceHandleByIndex", device, place))
+            parts.append(call("nvmlDeviceGetMigDeviceHandleByIndex", device, place))
         except FAULTS:
             continue
-    return found
+    return parts
 
 
 def uuids(device: Any) -> List[str]:
     """Return the UUIDs of a device's MIG instances."""
-    found = []
+    uuids_found = []
     for handle in handles(device):
         try:
-            found.append(text(call("nvmlDeviceGetUUID", handle)))
+            uuids_found.append(text(call("nvmlDeviceGetUUID", handle)))
         except FAULTS:
             continue
-    return found
+    return uuids_found
 
 
 def instances(device: Any, parent: Dict[str, Any]) -> List[Instance]:
     """Return a device's MIG instances; `parent` is what does not change of the device."""
-    found = []
+    parts = []
     for handle in handles(device):
         # As in `uuids`: what has one is listed, or the two would never agree.
         try:
@@ -61,8 +61,8 @@ def instances(device: Any, parent: Dict[str, Any]) -> List[Instance]:
             # By its name it is known how much of the device it is.
             name = "%s MIG %s" % (name, profile)
         static = dict(parent, u=uuid, n=name, P=parent["u"], g=profile)
-        found.append((handle, _number(handle), static))
-    return found
+        parts.append((handle, _number(handle), static))
+    return parts
 
 
 def _profile(name: str, handle: Any) -> str:
@@ -84,5 +84,5 @@ def _number(handle: Any) -> Optional[int]:
 
 
 def text(value: Any) -> str:
-    """Return what NVML gives as bytes or text, as text."""
+    """Return NVML's bytes or text as text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -146,11 +146,11 @@ class DeviceReader(object):
             corrected, uncorrected, pending, failed = call(
                 "nvmlDeviceGetRemappedRows", self._handle
             )[:4]
-            found = {"g": int(corrected) + int(uncorrected)}
-            return dict(found, q=int(bool(pending)), f=int(bool(failed)))
+            counts = {"g": int(corrected) + int(uncorrected)}
+            return dict(counts, q=int(bool(pending)), f=int(bool(failed)))
         except UnsupportedError:
             pages = [call("nvmlDeviceGetRetiredPages", self._handle, cause) for cause in (0, 1)]
-        values = {"g": sum(len(found) for found in pages)}
+        values = {"g": sum(len(page) for page in pages)}
         try:
             pending = call("nvmlDeviceGetRetiredPagesPendingStatus", self._handle)
             values["q"] = int(bool(pending))
@@ -195,11 +195,11 @@ class DeviceReader(object):
         supported = False
         for newer, older in _RUNNING:
             try:
-                found = first_of(self._handle, (newer, ()), (older, ()))
+                processes = first_of(self._handle, (newer, ()), (older, ()))
             except UnsupportedError:
                 continue
             supported = True
-            for process in found:
+            for process in processes:
                 used = process.usedGpuMemory
                 size = None if used is None else int(used) >> 10
                 held[int(process.pid)] = size if size is not None else held.get(int(process.pid))

@@ -91,8 +91,8 @@ class Driver(object):
             return error.value in (pynvml.NVML_ERROR_UNINITIALIZED, _NOT_LOADED)
         for index, device in enumerate(whole):
             if device.handle is not None:
-                known = [one.static["u"] for one in self._parts_of(device)]
-                if mig.uuids(device.handle) != known:
+                uuids = [part.static["u"] for part in self._parts_of(device)]
+                if mig.uuids(device.handle) != uuids:
                     return True
             else:
                 try:
@@ -103,31 +103,33 @@ class Driver(object):
         return False
 
     def _find(self) -> List[Device]:
-        found = []
+        devices = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 static = _static(index, handle)
             except (pynvml.NVMLError, LostError, UnsupportedError) as error:
                 # Still a card in this host: shown as lost instead of left out.
-                found.append(Device({"i": index, "u": "", "n": "", "x": str(error)}))
+                devices.append(Device({"i": index, "u": "", "n": "", "x": str(error)}))
                 continue
-            found.append(Device(static, handle))
-        for device in list(found):
+            devices.append(Device(static, handle))
+        for device in list(devices):
             if device.handle is None:
                 continue
             for handle, number, static in mig.instances(device.handle, device.static):
                 # Numbered after all whole devices: a number means one device on its host.
-                found.append(Device(dict(static, i=len(found)), handle, number))
-        return found
+                devices.append(Device(dict(static, i=len(devices)), handle, number))
+        return devices
 
     def _parts_of(self, device: Device) -> List[Device]:
-        return [one for one in self.devices if one.divides and one.divides == device.static["u"]]
+        return [
+            part for part in self.devices if part.divides and part.divides == device.static["u"]
+        ]
 
     def _link(self) -> None:
         """Find the links between devices once; hundreds of calls, so not before the first frame."""
         # Between MIG instances there is no direct way, on one device or another.
-        whole = [one for one in self.devices if one.worker is not None and not one.divides]
+        whole = [each for each in self.devices if each.worker is not None and not each.divides]
         for device in whole:
             try:
                 links, switched = _nvlinks(device.handle)
@@ -236,9 +238,9 @@ def _nvlinks(handle: Any) -> Tuple[Dict[str, int], int]:
     return direct, switched
 
 
-def _ancestor(one: Any, other: Any) -> str:
+def _ancestor(first: Any, other: Any) -> str:
     try:
-        return _LEVELS.get(call("nvmlDeviceGetTopologyCommonAncestor", one, other), "")
+        return _LEVELS.get(call("nvmlDeviceGetTopologyCommonAncestor", first, other), "")
     except (pynvml.NVMLError, LostError, UnsupportedError):
         return ""
 

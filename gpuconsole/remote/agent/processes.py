@@ -17,8 +17,8 @@ def container_of(cgroup: str) -> str:
     Docker, containerd and podman all put the 64 hex digits into a path (`/docker/ID`,
     `docker-ID.scope`, `libpod-ID.scope`, `cri-containerd-ID.scope`); the innermost one counts.
     """
-    found = _CONTAINER.findall(cgroup)
-    return found[-1] if found else ""
+    ids = _CONTAINER.findall(cgroup)
+    return ids[-1] if ids else ""
 
 
 class Processes(object):
@@ -30,11 +30,11 @@ class Processes(object):
         self._users: Dict[int, str] = {}
 
     def facts(self, pid: int) -> Facts:
-        """Return (user, command, container id); empty words where it cannot be told."""
+        """Return (user, command, container id); empty strings if unknown."""
         started = self._started(pid)
-        known = self._known.get(pid)
-        if known is not None and known[0] == started:
-            return known[1]
+        cached = self._known.get(pid)
+        if cached is not None and cached[0] == started:
+            return cached[1]
         facts = (self._user(pid), self._command(pid), container_of(self._text(pid, "cgroup")))
         self._known[pid] = (started, facts)
         return facts
@@ -45,7 +45,7 @@ class Processes(object):
             del self._known[pid]
 
     def _started(self, pid: int) -> Tuple[str, List[str]]:
-        # Field 22, after a name that may hold anything but whose closing bracket is the last one.
+        # Field 22, after a name that may contain anything: its closing bracket is the last one.
         # An exec keeps the start time, so the name counts as well.
         text = self._text(pid, "stat")
         return text[: text.rfind(")")], text[text.rfind(")") + 2 :].split(" ")[19:20]

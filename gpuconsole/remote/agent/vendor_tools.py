@@ -54,22 +54,22 @@ class Tools(object):
         while True:
             taken, began = time.time(), time.monotonic()
             try:
-                found = self._ask()
+                record = self._ask()
             except Exception as error:
-                # Whatever goes wrong costs this round and is told; the thread must live on.
+                # Any failure costs only this round and is reported; the thread must continue.
                 if not self.record:
                     self.record = {"w": 0, "t": taken, "m": machine()}
-                found = self._told(x="%s: %s" % (self._tool(), error or type(error).__name__))
+                record = self._told(x="%s: %s" % (self._tool(), error or type(error).__name__))
             pause = LOOK_AGAIN_S
-            if found is not None:
+            if record is not None:
                 pause = pause_after(time.monotonic() - began, self._interval)
             elif self._settled is not None:
-                found = self._told(x="%s is no longer there" % self._tool())
+                record = self._told(x="%s is no longer there" % self._tool())
             elif self.record:
                 # It was another vendor's tool of the same name.
-                found = self._told()
-            if found is not None:
-                self.record = dict(found, t=round(taken, 3), m=machine())
+                record = self._told()
+            if record is not None:
+                self.record = dict(record, t=round(taken, 3), m=machine())
             time.sleep(pause)
 
     def _told(self, **values: Any) -> Values:
@@ -94,7 +94,7 @@ class Tools(object):
             try:
                 status, words = self._commands(way, path)
             except FailureError as failure:
-                found: Values = {"w": number, "x": str(failure)}
+                record: Values = {"w": number, "x": str(failure)}
                 self._hung = failure.group
                 self._failures += 1
             else:
@@ -105,9 +105,9 @@ class Tools(object):
                 if status == 0:
                     self._settled = number
             if self._settled == number and self._failures < RETRY_ROUNDS:
-                return found
+                return record
             self._settled = None
-            failed = failed or found
+            failed = failed or record
             if self._hung:
                 break
         return failed
@@ -152,11 +152,11 @@ def machine() -> str:
     """Return a short word for this machine: cards of two hosts must not have one name."""
     try:
         with open("/etc/machine-id") as file:
-            known = file.read().strip()
+            machine_id = file.read().strip()
     except OSError:
-        known = ""
+        machine_id = ""
     # Only where there is a tool: to import it takes as long as the rest of this module.
     import hashlib
 
-    name = "%s %s" % (known, os.uname()[1])
+    name = "%s %s" % (machine_id, os.uname()[1])
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]

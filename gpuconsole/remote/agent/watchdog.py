@@ -13,7 +13,7 @@ Values = Dict[str, Any]
 HANG_S = 2.5
 """A driver call that takes longer counts as hung; a sound one takes microseconds."""
 MAX_LEFT_BEHIND = 3
-"""Threads a worker may lose before it gives up until one of them returns."""
+"""Threads a worker may lose before it stops until one of them returns."""
 RETRY_ROUNDS = 60
 """Rounds until a step that the driver does not support is tried again."""
 
@@ -121,7 +121,7 @@ class Worker(object):
                 with self._changed:
                     run.step = None
                     if run.left_behind:
-                        # Back after all: the step may be tried again by whoever works now.
+                        # Back after all: the step may be tried again by the current thread.
                         self.stuck.discard(step.name)
                         if self._run is None:
                             self._start()
@@ -174,5 +174,5 @@ def _read(step: Step) -> Tuple[Values, str, bool, bool]:
     except LostError as error:
         return {}, str(error), False, True
     except Exception as error:
-        # Whatever a driver does wrong costs this reading and is told.
+        # A fault of the driver costs only this reading and is reported.
         return {}, "%s: %s" % (step.name, error or type(error).__name__), False, False

@@ -1,4 +1,5 @@
-"""All containers of an engine, whoever made them: listed, their logs read, commands run in them."""
+"""All containers of an engine, not only gpuconsole's: listed, their logs read, commands run in
+them."""
 
 from __future__ import annotations
 
@@ -80,9 +81,9 @@ class DockerContainers:
 
 
 def _list(client: docker.APIClient, host: str, stopped: bool) -> Listed:
-    found = [item for item in client.containers(all=stopped) if not is_lease(item)]
+    items = [item for item in client.containers(all=stopped) if not is_lease(item)]
     return Listed(
-        tuple(record(item, host) for item in found[:MOST]), left_out=max(0, len(found) - MOST)
+        tuple(record(item, host) for item in items[:MOST]), left_out=max(0, len(items) - MOST)
     )
 
 
@@ -106,17 +107,17 @@ def record(item: Mapping[str, Any], host: str) -> HostContainer:
 
 def _is_framed(client: docker.APIClient, container: str, host: str) -> bool:
     """Return whether an engine frames a container's output; RefusedError where it keeps none."""
-    found = client.inspect_container(container)
-    driver = ((found.get("HostConfig") or {}).get("LogConfig") or {}).get("Type")
+    details = client.inspect_container(container)
+    driver = ((details.get("HostConfig") or {}).get("LogConfig") or {}).get("Type")
     if driver in _UNREADABLE:
         raise RefusedError(
             "The log cannot be read",
             msg(
                 "Docker on {host} keeps no output of {name}: its log driver is `{driver}`.",
                 host=host,
-                name=clean(str(found.get("Name") or "").lstrip("/"), _NAME),
+                name=clean(str(details.get("Name") or "").lstrip("/"), _NAME),
                 driver=driver,
             ),
             "Who started it chose that; see `docker run --log-driver`.",
         )
-    return not (found.get("Config") or {}).get("Tty")
+    return not (details.get("Config") or {}).get("Tty")

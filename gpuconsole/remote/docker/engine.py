@@ -1,7 +1,7 @@
 """`DockerEngine`: the container engine of one host, through its link.
 
-Whoever may use a Docker socket is root on that host; the console asks for no more than the
-account it was given can already do there.
+Access to a Docker socket is root on that host; the console does no more than its account could
+already do there.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class DockerEngine:
         await self._calls.run("claiming devices", docker_leases.claim, leases, self._lease_grace_s)
 
     async def leases(self) -> tuple[Lease, ...]:
-        """List the leases of every console, without those whose job is long gone."""
+        """List the leases of every console, without those of jobs that are long gone."""
         return await self._calls.run("listing leases", docker_leases.current, self._lease_grace_s)
 
     async def release(self, attempt: str, uuids: Sequence[str]) -> None:
@@ -138,7 +138,7 @@ class DockerEngine:
         return await self._calls.run("marking who leads", leader_marks.leave_mark, journal, mark)
 
     async def reap_stale(self) -> tuple[Lease, ...]:
-        """Remove the leases, of any console, whose job is long gone."""
+        """Remove the leases, of any console, of jobs that are long gone."""
         return await self._calls.run("reaping leases", docker_leases.reap, self._lease_grace_s)
 
     async def image_facts(self, image: str) -> ImageFacts | None:
@@ -251,7 +251,7 @@ class DockerEngine:
         return await self._calls.run("listing containers", _own, journal)
 
     async def running(self) -> tuple[str, ...]:
-        """Return the names of all containers that run, whoever started them."""
+        """Return the names of all running containers, not only gpuconsole's."""
         return await self._calls.run("listing containers", _running)
 
     async def stop(self, container: str, grace_s: float) -> None:
@@ -309,8 +309,8 @@ class DockerEngine:
             "pruning", _prune, keep_jobs, journal, self._lease_grace_s
         )
         folders = [*jobs, CALIBRATION_FOLDER]
-        removed, kept = await self._folders.tidy(folders, keep_jobs)
-        return PruneResult(containers, leases, results_kept=kept, results_removed=removed)
+        removed, results_kept = await self._folders.tidy(folders, keep_jobs)
+        return PruneResult(containers, leases, results_kept=results_kept, results_removed=removed)
 
 
 def _short(container: str) -> str:
@@ -337,8 +337,8 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str, grace_s: f
         labels = {**container_labels(spec), _IMAGE: spec.image}
         # By its id from here on: the name may mean another image by the time of the call.
         checked = replace(spec, image=refuse_own_labels(client, spec.image, host, labels))
-        made = _without_volumes(client, _with_python_path(client, checked))
-        options = {**create_options(client, made, init=init), "labels": labels}
+        complete = _without_volumes(client, _with_python_path(client, checked))
+        options = {**create_options(client, complete, init=init), "labels": labels}
         return _made(client, spec, host, grace_s, options)
     except docker.errors.ImageNotFound as error:
         # It was there, or was pulled, a moment ago: somebody has removed it since.
@@ -361,22 +361,22 @@ def _made(
                 raise
         if not measurements.make_way(client, spec.name, spec.labels, host, grace_s):
             return _adopt(client, spec, host)
-    # An engine gives a name away before it shows whose it is.
+    # An engine reserves a name before it shows the container that has it.
     raise measurements.busy(host)
 
 
 def _with_python_path(client: docker.APIClient, spec: ContainerSpec) -> ContainerSpec:
-    """Return the spec whose own folder comes before those of the task or of the image.
+    """Return the spec with its own folder before those of the task and of the image.
 
     Only the engine knows what the image says, and a variable that is given replaces the image's.
     """
     if not spec.python_path:
         return spec
-    known = {**spec.env, **spec.secrets}.get("PYTHONPATH")
-    if known is None:
+    before = {**spec.env, **spec.secrets}.get("PYTHONPATH")
+    if before is None:
         pairs = (item.partition("=") for item in _image(client, spec.image).get("Env") or ())
-        known = next((value for name, _, value in pairs if name == "PYTHONPATH"), "")
-    path = ":".join(filter(None, (spec.python_path, known)))
+        before = next((value for name, _, value in pairs if name == "PYTHONPATH"), "")
+    path = ":".join(filter(None, (spec.python_path, before)))
     return replace(spec, env={**spec.env, "PYTHONPATH": path})
 
 
@@ -387,7 +387,8 @@ def _without_volumes(client: docker.APIClient, spec: ContainerSpec) -> Container
         return spec
     own = {*spec.memory_folders, *spec.input_folders, *(mount.target for mount in spec.mounts)}
     asked = (
-        posixpath.normpath(str(one)) for one in _image(client, spec.image).get("Volumes") or ()
+        posixpath.normpath(str(volume))
+        for volume in _image(client, spec.image).get("Volumes") or ()
     )
     folders = {folder: VOLUME_MIB for folder in asked if folder not in own}
     return replace(spec, memory_folders={**spec.memory_folders, **folders})
@@ -395,14 +396,14 @@ def _without_volumes(client: docker.APIClient, spec: ContainerSpec) -> Container
 
 def _image(client: docker.APIClient, image: str) -> Mapping[str, Any]:
     """Return how an image wants its containers made."""
-    found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
-    return found.get("Config") or {}
+    details: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+    return details.get("Config") or {}
 
 
 def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
     """Return the container that holds the spec's name if this very attempt made it."""
-    found = client.inspect_container(spec.name)
-    theirs, ours = found["Config"].get("Labels") or {}, container_labels(spec)
+    details = client.inspect_container(spec.name)
+    theirs, ours = details["Config"].get("Labels") or {}, container_labels(spec)
     if not ours.get(_JOB) or any(theirs.get(key) != ours.get(key) for key in _IDENTITY):
         raise EngineError(
             "The container's name is taken",
@@ -417,15 +418,18 @@ def _adopt(client: docker.APIClient, spec: ContainerSpec, host: str) -> str:
             ),
             blame=Blame.PLACE,
         )
-    return str(found["Id"])
+    return str(details["Id"])
 
 
 def _put(client: docker.APIClient, container: str, bundle: Path, target: str) -> None:
     with _unless_gone(client, container), tempfile.TemporaryFile() as archive:
-        found = client.inspect_container(container)
-        shut, user = found["HostConfig"].get("ReadonlyRootfs"), found["Config"].get("User") or ""
+        details = client.inspect_container(container)
+        shut, user = (
+            details["HostConfig"].get("ReadonlyRootfs"),
+            details["Config"].get("User") or "",
+        )
         # A root that is read-only takes files below its own folders alone, which are no host's.
-        mounted = set() if shut else files.mounted_folders(client, found)
+        mounted = set() if shut else files.mounted_folders(client, details)
         files.rewrite(
             bundle, archive, "/" if shut else target, user, read_only=bool(shut), mounted=mounted
         )
@@ -434,10 +438,10 @@ def _put(client: docker.APIClient, container: str, bundle: Path, target: str) ->
 
 def _start(client: docker.APIClient, container: str) -> None:
     with _unless_gone(client, container):
-        found = client.inspect_container(container)
-        if found["State"]["Status"] in _STARTED:
+        details = client.inspect_container(container)
+        if details["State"]["Status"] in _STARTED:
             return
-        docker_leases.refuse_if_leased_away(client, found["Config"].get("Labels") or {})
+        docker_leases.refuse_if_leased_away(client, details["Config"].get("Labels") or {})
         client.start(container)
 
 

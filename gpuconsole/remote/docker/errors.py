@@ -230,8 +230,8 @@ def image_error(image: str, host: str, reason: str, blame: Blame | None = None) 
     """Return the error for an image that cannot be had, with the registry's own words, which also
     say what it is due to where `blame` does not."""
     said = clean(reason, TEXT_LIMIT)
-    known = ((hint, blame) for words, hint, blame in _PULLS if re.search(words, said, re.I))
-    hint, due = next(known, ("Try `docker pull` on the host.", Blame.IMAGE))
+    hints = ((hint, blame) for words, hint, blame in _PULLS if re.search(words, said, re.I))
+    hint, due = next(hints, ("Try `docker pull` on the host.", Blame.IMAGE))
     return ImageError(
         "Image cannot be had",
         msg("{image} on {host}: {said}", image=image, host=host, said=said),
@@ -297,9 +297,9 @@ def _answered(explanation: str, host: str, doing: str, status: int | None = None
     explanation = explanation[:EXPLANATION_LIMIT]
     said = f"{host}, while {doing}: {clean(explanation, TEXT_LIMIT)}"
     words = _QUOTED.sub('""', explanation)
-    for known in _KNOWN:
-        if re.search(known.pattern, words, re.IGNORECASE):
-            return known.kind(known.title, said, known.hint, blame=known.blame)
+    for error in _KNOWN:
+        if re.search(error.pattern, words, re.IGNORECASE):
+            return error.kind(error.title, said, error.hint, blame=error.blame)
     return EngineError("Docker refused", said, blame=_BLAMED.get(status or 0, Blame.HOST))
 
 

@@ -30,7 +30,7 @@ class Made:
 
 
 async def started(
-    calls: DockerCalls, doing: str, made: Made, *, tty: bool, size: tuple[int, int] | None = None
+    calls: DockerCalls, doing: str, command: Made, *, tty: bool, size: tuple[int, int] | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Start a command, with a terminal of so many columns and rows; return its connection.
 
@@ -39,7 +39,7 @@ async def started(
     """
     reader, writer = await calls.connection(doing)
     try:
-        writer.write(_request(made, tty, size))
+        writer.write(_request(command, tty, size))
         head = await within(CALL_TIMEOUT_S, reader.readuntil(b"\r\n\r\n"))
         if _status(head, calls.host, doing) not in (101, 200):
             said = await within(CALL_TIMEOUT_S, reader.read(ERROR_BYTES))
@@ -62,13 +62,13 @@ def _status(head: bytes, host: str, doing: str) -> int:
         ) from error
 
 
-def _request(made: Made, tty: bool, size: tuple[int, int] | None) -> bytes:
+def _request(command: Made, tty: bool, size: tuple[int, int] | None) -> bytes:
     wanted: dict[str, object] = {"Detach": False, "Tty": tty}
     if tty and size is not None:
         wanted["ConsoleSize"] = [size[1], size[0]]
     body = json.dumps(wanted).encode()
     lines = (
-        f"POST /v{made.version}/exec/{made.id}/start HTTP/1.1",
+        f"POST /v{command.version}/exec/{command.id}/start HTTP/1.1",
         "Host: docker",
         "Content-Type: application/json",
         "Connection: Upgrade",
@@ -81,8 +81,8 @@ def _request(made: Made, tty: bool, size: tuple[int, int] | None) -> bytes:
 def _reason(body: bytes) -> str:
     """Return an engine's reason."""
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except ValueError:
-        found = None
-    reason = found.get("message") if isinstance(found, Mapping) else None
+        document = None
+    reason = document.get("message") if isinstance(document, Mapping) else None
     return clean(str(reason or body.decode(errors="replace")), 500)

@@ -54,22 +54,25 @@ def rewrite(
             tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as new,
         ):
             folder = PurePosixPath(target).relative_to("/")
-            made = {*folder.parents}
+            folders = {*folder.parents}
             if target == "/":
                 # The folder that it is unpacked in becomes the user's, too.
                 new.addfile(_owned(_directory("."), uid, gid, read_only=read_only))
-                made.add(folder)
+                folders.add(folder)
             links: set[PurePosixPath] = set()
             for member in old:
                 require_harmless(member, links)
                 moved = _owned(copy.copy(member), uid, gid, read_only=read_only)
                 moved.name = str(folder / member.name)
-                if any(PurePosixPath("/", moved.name).is_relative_to(one) for one in mounted):
+                if any(
+                    PurePosixPath("/", moved.name).is_relative_to(mounted_folder)
+                    for mounted_folder in mounted
+                ):
                     continue
                 # A folder without an entry of its own would be made as root's.
                 for parent in reversed(PurePosixPath(moved.name).parents):
-                    if parent not in made:
-                        made.add(parent)
+                    if parent not in folders:
+                        folders.add(parent)
                         entry = _directory(str(parent))
                         new.addfile(_owned(entry, uid, gid, read_only=read_only))
                 new.addfile(moved, old.extractfile(member) if member.isreg() else None)
@@ -82,21 +85,21 @@ def rewrite(
     archive.seek(0)
 
 
-def mounted_folders(client: docker.APIClient, found: Mapping[str, Any]) -> set[PurePosixPath]:
+def mounted_folders(client: docker.APIClient, details: Mapping[str, Any]) -> set[PurePosixPath]:
     """Return the folders of a created container that are folders of the host.
 
-    UsageError where a writable one is reached through a link of the image: nobody could tell then
-    what else of the container is the host's. The job's own folders are not looked at.
+    UsageError where a writable one is reached through a link of the image: it would be unknown then
+    what else of the container belongs to the host. The job's own folders are not looked at.
     """
-    mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "bind"]
-    job = ((found.get("Config") or {}).get("Labels") or {}).get(_JOB, "")
+    mounts = [mount for mount in details.get("Mounts") or () if mount.get("Type") == "bind"]
+    job = ((details.get("Config") or {}).get("Labels") or {}).get(_JOB, "")
     own = {job, f"{job}.checkpoint"}
     for mount in mounts:
         folder = PurePosixPath(mount["Destination"])
         if not mount.get("RW") or PurePosixPath(mount.get("Source", "")).name in own:
             continue
         for part in (folder, *folder.parents[:-1]):
-            if _is_link(client, str(found["Id"]), part):
+            if _is_link(client, str(details["Id"]), part):
                 raise UsageError(
                     "A mount leads through a link",
                     msg(
@@ -115,8 +118,8 @@ def _is_link(client: docker.APIClient, container: str, path: PurePosixPath) -> b
     if answer.status_code == HTTPStatus.NOT_FOUND:
         return False
     try:
-        told = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
-        return bool(int(told["mode"]) & _LINK)
+        stat = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+        return bool(int(stat["mode"]) & _LINK)
     except (KeyError, TypeError, ValueError):
         # An answer without words: the engine cannot open a container with these mounts.
         raise EngineError(

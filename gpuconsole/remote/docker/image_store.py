@@ -168,22 +168,28 @@ class _Answer:
 
 def _list(client: docker.APIClient) -> tuple[ImageRecord, ...]:
     listed: list[dict[str, Any]] = client.images()
-    found = (_record(item) for item in listed)
+    records = (_record(item) for item in listed)
     # What leases are made of is the console's own affair, and empty.
-    named = [one for one in found if (one.names or one.digests) and LEASE_IMAGE not in one.names]
+    named = [
+        record
+        for record in records
+        if (record.names or record.digests) and LEASE_IMAGE not in record.names
+    ]
     return tuple(sorted(named, key=lambda record: -record.size_mib)[:LISTED])
 
 
 def _find(client: docker.APIClient, image: str) -> ImageRecord | None:
     try:
-        found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+        details: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
         return None
-    return _record(found)
+    return _record(details)
 
 
 def _record(item: dict[str, Any]) -> ImageRecord:
-    pairs = (str(one).partition("=") for one in (item.get("Config") or {}).get("Env") or ())
+    pairs = (
+        str(variable).partition("=") for variable in (item.get("Config") or {}).get("Env") or ()
+    )
     return ImageRecord(
         id=clean(str(item.get("Id", "")), 80),
         names=_texts(item.get("RepoTags"), _NAMES),
@@ -196,9 +202,9 @@ def _record(item: dict[str, Any]) -> ImageRecord:
     )
 
 
-def _texts(found: Any, most: int) -> tuple[str, ...]:
-    listed = found if isinstance(found, list) else []
-    texts = (clean(str(one), 500) for one in listed[:most])
+def _texts(value: Any, most: int) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else []
+    texts = (clean(str(text), 500) for text in listed[:most])
     return tuple(text for text in texts if "<none>" not in text)
 
 
@@ -207,7 +213,7 @@ def _number(value: Any) -> float:
 
 
 def _moment(value: Any) -> float | None:
-    """Return seconds since the epoch; a list gives them so, a single image in ISO 8601."""
+    """Return seconds since the epoch: lists of images have them so, a single image in ISO 8601."""
     if isinstance(value, (int, float)):
         return float(value)
     with contextlib.suppress(ValueError):

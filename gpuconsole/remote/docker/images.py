@@ -49,14 +49,14 @@ def image_facts(client: docker.APIClient, image: str) -> ImageFacts | None:
     if not _is_reference(image):
         return None
     try:
-        found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+        details: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
         return None
-    pairs = (str(item).partition("=") for item in (found.get("Config") or {}).get("Env") or ())
-    # Whoever made the image wrote them, and others may hold secrets.
+    pairs = (str(item).partition("=") for item in (details.get("Config") or {}).get("Env") or ())
+    # They are untrusted text of the image's author, and others may hold secrets.
     env = {name: clean(value, VALUE_LIMIT) for name, _, value in pairs if name in READ}
     return ImageFacts(
-        env, clean(str(found.get("Architecture", "")), 40), clean(str(found.get("Id", "")), 80)
+        env, clean(str(details.get("Architecture", "")), 40), clean(str(details.get("Id", "")), 80)
     )
 
 
@@ -75,8 +75,8 @@ def refuse_own_labels(
     """Return the id of an image without labels of ours. ImageError for one that has some: a
     container has those of its image too, and would pass for another job. Those that the container
     is `given` do no harm: an image that was made of a job's container has them."""
-    found: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
-    labels = (found.get("Config") or {}).get("Labels") or {}
+    details: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+    labels = (details.get("Config") or {}).get("Labels") or {}
     own = sorted(name for name in labels if name.startswith(LABEL_PREFIX) and name not in given)
     if own:
         raise ImageError(
@@ -93,7 +93,7 @@ def refuse_own_labels(
                 label_prefix=LABEL_PREFIX,
             ),
         )
-    return str(found["Id"])
+    return str(details["Id"])
 
 
 def open_pull(client: BoundedClient, image: str) -> requests.Response:
@@ -175,8 +175,8 @@ class PullProgress:
 
     def _count(self, layer: str, detail: dict[str, Any]) -> None:
         done, total = detail.get("current"), detail.get("total")
-        known = layer in self._layers or len(self._layers) < LAYER_LIMIT
-        if known and isinstance(done, int) and isinstance(total, int) and 0 < total < SIZE_LIMIT:
+        counted = layer in self._layers or len(self._layers) < LAYER_LIMIT
+        if counted and isinstance(done, int) and isinstance(total, int) and 0 < total < SIZE_LIMIT:
             self._layers[layer] = (max(0, min(done, total)), total)
 
     def _sentence(self) -> str:

@@ -47,9 +47,9 @@ def show_sign(client: docker.APIClient, journal: str) -> str:
 def launching(client: docker.APIClient, grace_s: float) -> tuple[Launching, ...]:
     """Return the job containers that have not started."""
     wanted = {"label": _JOB, "status": ["created"]}
-    found = [item for item in client.containers(all=True, filters=wanted) if not is_lease(item)]
-    now = engine_now(client) if found else 0.0
-    old = {item["Id"] for item in found if now - float(item["Created"]) >= grace_s}
+    items = [item for item in client.containers(all=True, filters=wanted) if not is_lease(item)]
+    now = engine_now(client) if items else 0.0
+    old = {item["Id"] for item in items if now - float(item["Created"]) >= grace_s}
     alive = _alive(client, now, grace_s) if old else frozenset()
     return tuple(
         Launching(
@@ -57,14 +57,14 @@ def launching(client: docker.APIClient, grace_s: float) -> tuple[Launching, ...]
             item["Labels"],
             item["Id"] in old and item["Labels"].get(_JOURNAL) not in alive,
         )
-        for item in found
+        for item in items
     )
 
 
-def remove_abandoned(client: docker.APIClient, found: Launching) -> bool:
+def remove_abandoned(client: docker.APIClient, launching_: Launching) -> bool:
     """Remove an abandoned container; returns whether it is gone: one that has started stays."""
     try:
-        client.remove_container(found.id, v=True)
+        client.remove_container(launching_.id, v=True)
     except docker.errors.APIError as error:
         if status_of(error) not in (404, 409):
             raise

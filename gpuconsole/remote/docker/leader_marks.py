@@ -1,7 +1,7 @@
-"""Marks by which a host bears witness of who leads a lab's queue.
+"""Marks on a host that record which head leads a lab's queue.
 
 A mark is a container that never starts, under a name made of the journal's id and an epoch. Names
-are unique on an engine, so each host gives an epoch to one head alone, however many ask at once.
+are unique on an engine, so each host grants an epoch to only one head, however many ask at once.
 
 Everything here blocks; call it on a thread.
 """
@@ -26,8 +26,8 @@ _DIGITS = 9
 
 def marks(client: docker.APIClient, journal: str) -> tuple[LeadMark, ...]:
     """Return the marks of a journal on this engine, by their epochs."""
-    found = client.containers(all=True, filters={"label": f"{_LEAD}={journal}"})
-    read = ((item.get("Names"), _read(item["Labels"])) for item in found)
+    items = client.containers(all=True, filters={"label": f"{_LEAD}={journal}"})
+    read = ((item.get("Names"), _read(item["Labels"])) for item in items)
     own = (
         mark
         for names, mark in read
@@ -53,12 +53,12 @@ def leave_mark(client: docker.APIClient, journal: str, mark: LeadMark) -> tuple[
     except docker.errors.APIError as error:
         if status_of(error) != 409:
             raise
-    found = marks(client, journal)
-    for old in found:
-        if old.head == mark.head and old.epoch < mark.epoch and mark in found:
+    old_marks = marks(client, journal)
+    for old in old_marks:
+        if old.head == mark.head and old.epoch < mark.epoch and mark in old_marks:
             with contextlib.suppress(docker.errors.NotFound):
                 client.remove_container(_mark_name(journal, old.epoch))
-    return found
+    return old_marks
 
 
 def _mark_name(journal: str, epoch: int) -> str:
@@ -66,7 +66,7 @@ def _mark_name(journal: str, epoch: int) -> str:
 
 
 def _read(labels: dict[str, str]) -> LeadMark | None:
-    """Read a mark; whoever reaches the engine may have written it."""
+    """Read a mark; any user of the engine may have written it."""
     epoch = labels.get(_EPOCH, "")
     if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= _DIGITS):
         return None

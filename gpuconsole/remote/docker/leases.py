@@ -90,7 +90,7 @@ def claim(client: docker.APIClient, leases: Sequence[Lease], grace_s: float = GR
 
 def held(client: docker.APIClient) -> tuple[Held, ...]:
     """Return every lease on this engine, of every console, stale ones included."""
-    found = client.containers(all=True, filters={"label": LEASE_LABEL})
+    items = client.containers(all=True, filters={"label": LEASE_LABEL})
     return tuple(
         Held(
             item["Id"],
@@ -98,13 +98,14 @@ def held(client: docker.APIClient) -> tuple[Held, ...]:
             float(item["Created"]),
             item["Names"][0].lstrip("/"),
         )
-        for item in found
+        for item in items
         if is_lease(item)
     )
 
 
 def current(client: docker.APIClient, grace_s: float = GRACE_S) -> tuple[Lease, ...]:
-    """Return the leases that count: those whose job lives or has only just begun or ended."""
+    """Return the leases that count: those of jobs that are alive or have only just begun or
+    ended."""
     every = held(client)
     gone = {item.id for item in _stale(client, every, grace_s)}
     return tuple(item.lease for item in every if item.id not in gone)
@@ -118,13 +119,13 @@ def release(client: docker.APIClient, attempt: str, uuids: Sequence[str]) -> Non
 
 
 def reap(client: docker.APIClient, grace_s: float = GRACE_S) -> tuple[Lease, ...]:
-    """Remove leases whose job is gone, of any console, and what else dead consoles left that
+    """Remove leases, of any console, of jobs that are gone, and containers of dead consoles that
     never started; returns the leases removed."""
     stale = _stale(client, held(client), grace_s)
-    found = launches.launching(client, grace_s)
-    for one in found:
-        if one.abandoned:
-            launches.remove_abandoned(client, one)
+    pending = launches.launching(client, grace_s)
+    for launch in pending:
+        if launch.abandoned:
+            launches.remove_abandoned(client, launch)
     launches.remove_old_signs(client, grace_s)
     return tuple(
         item.lease for item in stale if _clear(client, item.lease, grace_s) and remove(client, item)
@@ -143,7 +144,7 @@ def remove(client: docker.APIClient, item: Held) -> bool:
 
 
 def refuse_if_leased_away(client: docker.APIClient, labels: Mapping[str, str]) -> None:
-    """Refuse to start a job container whose device another attempt has leased meanwhile."""
+    """Refuse to start a job container on a device that another attempt has leased meanwhile."""
     uuids = _devices(labels)
     if not uuids:
         return
@@ -165,9 +166,9 @@ def _claim_one(client: docker.APIClient, lease: Lease, grace_s: float) -> str:
                 return item.id
     holder: Held | None = None
     for name in names:
-        made, holder = _take(client, lease, name, grace_s)
-        if made:
-            return made
+        taken, holder = _take(client, lease, name, grace_s)
+        if taken:
+            return taken
     raise LeaseTakenError(lease.uuid, _holder(holder.lease) if holder else "another console")
 
 
@@ -203,22 +204,24 @@ def _refuse_beside_others(
 ) -> None:
     """Refuse claims that are written already where one does not fit together with who is there."""
     uuids = {lease.uuid for lease in leases}
-    found = [item for item in held(client) if item.lease.uuid in uuids]
-    gone = {item.id for item in _stale(client, found, grace_s)}
-    standing = [item.lease for item in found if item.id not in gone]
+    others_held = [item for item in held(client) if item.lease.uuid in uuids]
+    gone = {item.id for item in _stale(client, others_held, grace_s)}
+    standing = [item.lease for item in others_held if item.id not in gone]
     live = _live(client, leases, grace_s)
     for lease in leases:
-        there = {(one.job, one.attempt): one for one in standing if one.uuid == lease.uuid}
+        there = {
+            (lease_.job, lease_.attempt): lease_ for lease_ in standing if lease_.uuid == lease.uuid
+        }
         for labels in live:
             if lease.uuid in _devices(labels):
                 there.setdefault((labels[_JOB], labels.get(_ATTEMPT, "")), _from_labels(labels))
-        others = [one for key, one in there.items() if key != (lease.job, lease.attempt)]
-        if not fit_together(lease.share, [one.share for one in others]):
+        others = [other for key, other in there.items() if key != (lease.job, lease.attempt)]
+        if not fit_together(lease.share, [other.share for other in others]):
             raise LeaseTakenError(lease.uuid, _holder(others[0]))
 
 
 def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> tuple[Held, ...]:
-    """Return the leases older than the grace time whose job has had no live container for it.
+    """Return the leases older than the grace time without a live container of their job.
 
     Only the engine's clock is read: consoles' clocks may differ.
     """
@@ -228,20 +231,22 @@ def _stale(client: docker.APIClient, items: Sequence[Held], grace_s: float) -> t
     old = [item for item in items if now - item.created_at >= grace_s]
     if not old:
         return ()
-    found = [one.labels for one in launches.launching(client, grace_s) if not one.abandoned]
+    label_sets = [
+        launch.labels for launch in launches.launching(client, grace_s) if not launch.abandoned
+    ]
     # Looked for last: one that has started meanwhile is seen here.
-    found += _job_labels(client)
-    live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in found}
+    label_sets += _job_labels(client)
+    live = {(labels[_JOB], labels.get(_ATTEMPT, "")) for labels in label_sets}
     live |= _just_ended(client, now - grace_s)
     return tuple(item for item in old if (item.lease.job, item.lease.attempt) not in live)
 
 
 def _clear(client: docker.APIClient, lease: Lease, grace_s: float) -> bool:
     """Remove what there is of the job of a stale lease; False where it turns out to be alive."""
-    found = launches.launching(client, grace_s)
-    own = [one for one in found if _same_attempt(lease, one.labels)]
+    pending = launches.launching(client, grace_s)
+    own = [launch for launch in pending if _same_attempt(lease, launch.labels)]
     # First the container: while it is there its console could still start it.
-    if any(not one.abandoned or not launches.remove_abandoned(client, one) for one in own):
+    if any(not launch.abandoned or not launches.remove_abandoned(client, launch) for launch in own):
         return False
     _remove_past(client, lambda labels: _same_attempt(lease, labels))
     return not any(_same_attempt(lease, labels) for labels in _job_labels(client))
@@ -255,38 +260,38 @@ def _live(
     uuids = {lease.uuid for lease in leases}
     _remove_past(client, lambda labels: not uuids.isdisjoint(_devices(labels)))
     left = []
-    for one in launches.launching(client, grace_s):
-        own = any(_same_attempt(lease, one.labels) for lease in leases)
-        in_the_way = one.abandoned and not own and not uuids.isdisjoint(_devices(one.labels))
-        if not in_the_way or not launches.remove_abandoned(client, one):
-            left.append(one.labels)
+    for launch in launches.launching(client, grace_s):
+        own = any(_same_attempt(lease, launch.labels) for lease in leases)
+        in_the_way = launch.abandoned and not own and not uuids.isdisjoint(_devices(launch.labels))
+        if not in_the_way or not launches.remove_abandoned(client, launch):
+            left.append(launch.labels)
     return [*left, *_job_labels(client)]
 
 
 def _just_ended(client: docker.APIClient, since: float) -> set[tuple[str, str]]:
     """Return job and attempt of containers that ended after `since`: their console may be about
     to look at them."""
-    found = set()
+    ended = set()
     for item in client.containers(
         all=True, filters={"label": [_JOB, _ATTEMPT], "status": ["exited", "dead"]}
     ):
         with contextlib.suppress(docker.errors.NotFound):
             finished = client.inspect_container(item["Id"])["State"]["FinishedAt"]
             if engine_time(finished) >= since:
-                found.add((item["Labels"].get(_JOB, ""), item["Labels"][_ATTEMPT]))
-    return found
+                ended.add((item["Labels"].get(_JOB, ""), item["Labels"][_ATTEMPT]))
+    return ended
 
 
 def _job_labels(client: docker.APIClient) -> list[Mapping[str, str]]:
     """Return the labels of job containers that run; of a measurement until its time is over."""
     listed = client.containers(all=True, filters={"label": _JOB, "status": list(_STARTED)})
-    found = [item for item in listed if not is_lease(item)]
-    past = {item["Id"] for item in _past(client, found)}
-    return [item["Labels"] for item in found if item["Id"] not in past]
+    items = [item for item in listed if not is_lease(item)]
+    past = {item["Id"] for item in _past(client, items)}
+    return [item["Labels"] for item in items if item["Id"] not in past]
 
 
 def _past(client: docker.APIClient, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the measurements among containers whose time is over: their console was killed."""
+    """Return the containers of measurements past their time: their console was killed."""
     dated = [item for item in items if TIME_LIMIT_LABEL in item["Labels"]]
     now = engine_now(client) if dated else 0.0
     return [item for item in dated if is_past(item["Labels"], float(item["Created"]), now)]

@@ -73,11 +73,11 @@ def _empty_image(client: docker.APIClient) -> str:
     """Return the id of an image without labels: a job may have made the engine pull another one of
     this name, and every lease would get the labels of that."""
     try:
-        found: dict[str, Any] = client.inspect_image(IMAGE)  # type: ignore[no-untyped-call]
+        details: dict[str, Any] = client.inspect_image(IMAGE)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
         return _imported(client)
-    labels = (found.get("Config") or {}).get("Labels")
-    return _imported(client) if labels else str(found["Id"])
+    labels = (details.get("Config") or {}).get("Labels")
+    return _imported(client) if labels else str(details["Id"])
 
 
 def _imported(client: docker.APIClient) -> str:
@@ -86,13 +86,13 @@ def _imported(client: docker.APIClient) -> str:
     tarfile.open(fileobj=empty, mode="w").close()
     repository, tag = IMAGE.split(":")
     said = client.import_image_from_data(empty.getvalue(), repository=repository, tag=tag)
-    found = _ID.search(str(said))
-    if found is None:
+    match = _ID.search(str(said))
+    if match is None:
         raise EngineError(
             "Image was not made", msg("The engine did not say the id of {image}.", image=IMAGE),
             "Look at the engine's own log.",
         )  # fmt: skip
-    return found[0]
+    return match[0]
 
 
 def engine_now(client: docker.APIClient) -> float:

@@ -13,8 +13,8 @@ LONGEST_S = 3600.0
 
 
 def is_past(labels: Mapping[str, str], created_at: float | None, now: float) -> bool:
-    """Tell whether a container is a measurement whose time is over, by the engine's own clock.
-    Anyone may have written its labels."""
+    """Return True if a container is a measurement past its time, by the engine's own clock. Its
+    labels are untrusted."""
     if TIME_LIMIT_LABEL not in labels or created_at is None:
         return False
     limit = LONGEST_S

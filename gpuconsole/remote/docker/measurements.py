@@ -92,5 +92,5 @@ def _is_overdue(status: ContainerStatus, now: float) -> bool:
 
 def _is_abandoned(client: docker.APIClient, container: str, grace_s: float) -> bool:
     """Tell whether its console died before it started."""
-    found = launches.launching(client, grace_s)
-    return any(one.id == container and one.abandoned for one in found)
+    pending = launches.launching(client, grace_s)
+    return any(launch.id == container and launch.abandoned for launch in pending)

@@ -21,19 +21,19 @@ def engine_time(timestamp: str) -> float:
     return datetime.fromisoformat(whole).timestamp()
 
 
-def container_status(found: Mapping[str, Any]) -> ContainerStatus:
+def container_status(details: Mapping[str, Any]) -> ContainerStatus:
     """Return a container's status from an `inspect` document."""
-    state = found["State"]
+    state = details["State"]
     ended = state["Status"] in _ENDED
     return ContainerStatus(
-        id=found["Id"],
-        name=found["Name"].lstrip("/"),
+        id=details["Id"],
+        name=details["Name"].lstrip("/"),
         state=state["Status"],
-        labels=found["Config"].get("Labels") or {},
+        labels=details["Config"].get("Labels") or {},
         exit_code=state["ExitCode"] if ended else None,
         oom_killed=bool(state.get("OOMKilled")),
         error=clean(state.get("Error") or ""),
-        created_at=_moment(found["Created"]),
+        created_at=_moment(details["Created"]),
         started_at=_moment(state["StartedAt"]),
         ended_at=_moment(state["FinishedAt"]) if ended else None,
     )
@@ -47,12 +47,14 @@ def engine_info(version: Mapping[str, Any], info: Mapping[str, Any], hook: bool)
     """
     runtimes = tuple(sorted(info.get("Runtimes") or {}))
     offered = (str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ())
-    known = "nvidia" in runtimes or any(name.startswith("nvidia.com/gpu") for name in offered)
+    has_gpu_runtime = "nvidia" in runtimes or any(
+        name.startswith("nvidia.com/gpu") for name in offered
+    )
     name = "podman " if is_podman(version) else ""
     return EngineInfo(
         version=name + str(version.get("Version", "")),
         runtimes=runtimes,
-        gpu_runtime=known or hook,
+        gpu_runtime=has_gpu_runtime or hook,
         architecture=str(info.get("Architecture", "")),
     )
 

@@ -42,8 +42,8 @@ PING_S = 3.0
 BUFFER_LIMIT = 256 * 1024
 CHUNK = 16 * 1024
 
-# Only what is built into a shell, as the account's PATH may lead nowhere. A socket that is not
-# seen is absent where the nearest folder above it can be entered, else nobody can tell.
+# Only what is built into a shell, as the account's PATH may lead nowhere. A socket that is not seen
+# is absent if the nearest folder above it can be entered, else that is unknown.
 _ABSENT, _NO_RIGHTS, _NO_SOCKET, _SHUT = 3, 4, 5, 6
 _LOOK = (
     f'if test -S "$1"; then test -w "$1" && exit 0; exit {_NO_RIGHTS}; fi; '
@@ -228,7 +228,7 @@ def socket_fault(host: str, path: str, status: int, said: str) -> UnreachableErr
 
 
 def _retrieved(opening: asyncio.Task[BoundedClient]) -> None:
-    """Those who waited are told, if they still wait."""
+    """Wake the tasks that still wait."""
     if not opening.cancelled():
         opening.exception()
 

@@ -63,7 +63,7 @@ class Wires:
 
 
 class BoundedClient(docker.APIClient):
-    """A client of the engine behind a unix socket, whose answers are bounded."""
+    """A client of the engine behind a unix socket, with bounded answers."""
 
     streams = _STREAMS
     """What takes the place of `base_url` for answers that may have no end."""

@@ -1,6 +1,6 @@
 """Measures, inside a container with one device, what a Paddle process costs beside its tensors.
 
-It stands still after each phase until the console, which reads the driver's figures meanwhile,
+It waits after each phase until the console, which reads the driver's figures meanwhile,
 puts a file beside it. Each phase is one line of JSON on standard output.
 """
 
@@ -25,7 +25,7 @@ def main() -> int:
     if not device.startswith("gpu"):
         tell("end", {})
         return 0
-    kept = [paddle.ones([16])]
+    tensors = [paddle.ones([16])]
     if not stand("tensor", figures(paddle)):
         return 3
     square = paddle.ones([1024, 1024])
@@ -35,8 +35,8 @@ def main() -> int:
     workspace = convolve(paddle)
     if not stand("convolution", dict(figures(paddle), workspace=workspace)):
         return 3
-    kept += [paddle.ones([SMALL_BYTES // 4]) for _ in range(SMALL_CHUNKS)]
-    float(kept[-1].sum())
+    tensors += [paddle.ones([SMALL_BYTES // 4]) for _ in range(SMALL_CHUNKS)]
+    float(tensors[-1].sum())
     if not stand("chunks", dict(figures(paddle), chunks=SMALL_CHUNKS)):
         return 3
     tell("end", {})

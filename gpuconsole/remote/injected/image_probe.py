@@ -12,7 +12,7 @@ KINDS = ("gpu", "npu", "xpu", "dcu")
 
 
 def main() -> None:
-    """Look, and tell what was seen; an image without Paddle is told too."""
+    """Print what is there; an image without Paddle is reported too."""
     said = {"python": platform.python_version()}
     try:
         paddle: Any = __import__("paddle")
@@ -31,12 +31,12 @@ def main() -> None:
 
 def versions(paddle: Any) -> "dict[str, str]":
     """Return the versions of CUDA and cuDNN that Paddle is built for, `none` without."""
-    found = {}
+    facts = {}
     for name in ("cuda", "cudnn"):
         tell = getattr(paddle.version, name, None)
-        told = str(tell()) if callable(tell) else ""
-        found[name] = "none" if told in ("False", "0.0", "None") else told
-    return found
+        value = str(tell()) if callable(tell) else ""
+        facts[name] = "none" if value in ("False", "0.0", "None") else value
+    return facts
 
 
 def built_for(paddle: Any) -> str:

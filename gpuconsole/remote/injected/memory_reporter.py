@@ -47,7 +47,7 @@ def _hand_on(folder: str) -> None:
         return
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
-    # What goes wrong in it is told by Python itself, as it would be without us.
+    # Python reports its errors, as it would without us.
     spec.loader.exec_module(module)
 
 
@@ -149,7 +149,7 @@ class Report(object):
 
     def _look_for_devices(self) -> None:
         """Note for which devices Paddle is built and how many it sees; a job that would compute on
-        the processor instead of its device is told in its log before its first line runs."""
+        the CPU instead of its device gets a warning in its log before its first line runs."""
         wanted = os.environ.get(WANTED, "")
         if not wanted:
             return

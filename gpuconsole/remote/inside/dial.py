@@ -1,9 +1,9 @@
 """Bytes between a port, or a unix socket, of a container and the console.
 
-Its one argument is the number of the port or the path of the socket. What it is given comes in
-frames, four bytes of length before each: one of length 0 says that nothing more comes, and an end
-of the input that the console is gone. What it gives is `CONNECTED` and then what the far end sends;
-or `REFUSED` and why there is no connection.
+Its one argument is the number of the port or the path of the socket. Its input comes in frames,
+four bytes of length before each: one of length 0 means that nothing more comes, and an end of the
+input that the console is gone. Its output is `CONNECTED` and then what the far end sends; or
+`REFUSED` and why there is no connection.
 """
 
 import os
@@ -22,9 +22,9 @@ def connected(target: str) -> socket.socket:
     """Return a connection to a port, tried at each address, or to a unix socket. OSError for
     none."""
     if not target.isdigit():
-        made = socket.socket(socket.AF_UNIX)
-        made.connect(target)
-        return made
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(target)
+        return connection
     try:
         return socket.create_connection((HOME[0], int(target)))
     except OSError as refused:

@@ -1,9 +1,9 @@
-"""Keeps a terminal with a shell in a container, whoever looks at it and whether anybody does.
+"""Keeps a terminal with a shell in a container, whether or not anyone is connected to it.
 
-It listens on a unix socket, whose path is its one argument; `core.engines.terminals` says what goes
-over it. Several may look: the last to come types, unless it asked to watch alone, and those before
-it watch. Whoever comes is shown the last of what was written. All of that goes to the container's
-log too. It ends with the shell, whose children end with the container.
+It listens on a unix socket; the path is its one argument. `core.engines.terminals` has the
+protocol. There may be several viewers: the last to connect types, unless it asked only to watch,
+and those before it watch. A new viewer is shown the last of what was written. All of that goes to
+the container's log too. It ends with the shell; the shell's children end with the container.
 
 Plain Python 3.6, the standard library alone.
 """
@@ -33,7 +33,7 @@ MOST_BYTES = 1 << 20
 KEPT = 256 * 1024
 """Bytes of what was written that are shown to those who come."""
 BEHIND = 1 << 20
-"""Bytes that may wait for one who looks; whoever is further behind is shown the last again."""
+"""Bytes that may wait for a viewer; one that is further behind is shown the last output again."""
 LOOK_S = 0.5
 LAST_WORDS_S = 2.0
 """How long those who look are waited for once the shell has ended."""
@@ -86,11 +86,11 @@ class Viewer:
 
     def forget(self, begun: bool) -> None:
         """Forget what waits, but for a frame of which a part is sent."""
-        kept = self.waiting.popleft() if begun and self.waiting else b""
+        first = self.waiting.popleft() if begun and self.waiting else b""
         self.waiting.clear()
-        self.behind = len(kept)
-        if kept:
-            self.waiting.append(kept)
+        self.behind = len(first)
+        if first:
+            self.waiting.append(first)
 
 
 class Terminal:
@@ -130,16 +130,16 @@ class Terminal:
         for viewer in self.viewers:
             viewer.tell(END, b"%d" % self.ended)
         end = time.monotonic() + LAST_WORDS_S
-        while any(one.waiting for one in self.viewers) and time.monotonic() < end:
+        while any(each.waiting for each in self.viewers) and time.monotonic() < end:
             self.turn(0.05)
         return self.ended
 
     def turn(self, seconds: float) -> None:
         """Wait for something to do, at most so long, and do it."""
-        links: Dict[object, Viewer] = {one.link: one for one in self.viewers}
+        links: Dict[object, Viewer] = {each.link: each for each in self.viewers}
         held_up = self.typing if len(self.typed) > BEHIND else None
-        reads: List[Any] = [one.link for one in self.viewers if one is not held_up]
-        writes: List[Any] = [one.link for one in self.viewers if one.waiting]
+        reads: List[Any] = [each.link for each in self.viewers if each is not held_up]
+        writes: List[Any] = [each.link for each in self.viewers if each.waiting]
         if self.ended is None:
             reads += [self.master, self.listener]
             writes += [self.master] if self.typed else []
@@ -156,7 +156,7 @@ class Terminal:
                 self.read()
             else:
                 self.hear(links[source])
-        for viewer in [one for one in self.viewers if one.over]:
+        for viewer in [each for each in self.viewers if each.over]:
             self.leave(viewer)
 
     def admit(self) -> None:
@@ -172,7 +172,7 @@ class Terminal:
             data = os.read(self.master, CHUNK)
         except OSError as error:
             if error.errno == errno.EIO:
-                # Nobody has the other end open; only `look` tells whether the shell has ended.
+                # The other end is closed; only `look` tells whether the shell has ended.
                 time.sleep(0.05)
             return False
         self.written += data
@@ -183,7 +183,7 @@ class Terminal:
             if not viewer.seen:
                 continue
             if viewer.behind + len(data) > BEHIND:
-                # A link that stands still must not hold up the shell.
+                # A stalled link must not hold up the shell.
                 viewer.forget(begun=True)
                 viewer.tell(OUTPUT, b"\r\n" + self.last())
             else:
@@ -205,10 +205,10 @@ class Terminal:
 
     def last(self) -> bytes:
         """Return the last of what was written, from the beginning of a line on."""
-        kept = bytes(self.written[-KEPT:])
+        tail = bytes(self.written[-KEPT:])
         if len(self.written) > KEPT:
-            kept = kept[kept.find(b"\n") + 1 :]
-        return QUERIES.sub(b"", kept)
+            tail = tail[tail.find(b"\n") + 1 :]
+        return QUERIES.sub(b"", tail)
 
     def hear(self, viewer: Viewer) -> None:
         """Take what one who looks has to say."""
@@ -256,12 +256,12 @@ class Terminal:
                 self.resize(viewer.size)
         elif kind == ASK:
             idle = time.monotonic() - (self.typed_at or self.began_at)
-            seen = sum(one.seen for one in self.viewers)
+            seen = sum(each.seen for each in self.viewers)
             viewer.tell(STATE, json.dumps({"idle_s": idle, "viewers": seen}).encode())
         elif kind == NOTICE:
-            for one in self.viewers:
-                if one.seen:
-                    one.tell(NOTICE, body)
+            for each in self.viewers:
+                if each.seen:
+                    each.tell(NOTICE, body)
 
     def show(self, viewer: Viewer) -> None:
         """Show the terminal to one who has said who it is; it types from now on."""
@@ -283,7 +283,7 @@ class Terminal:
         viewer.link.close()
         self.viewers.remove(viewer)
         if viewer is self.typing:
-            able = [one for one in self.viewers if one.seen and not one.watch]
+            able = [each for each in self.viewers if each.seen and not each.watch]
             self.typing = able[-1] if able else None
             if self.typing is not None:
                 self.typing.tell(NOTICE, b"You type again.")
@@ -291,7 +291,7 @@ class Terminal:
 
     def resize(self, size: "tuple[int, int]") -> None:
         """Give the terminal a size, in cells."""
-        columns, rows = (min(max(1, one), 4096) for one in size)
+        columns, rows = (min(max(1, cells), 4096) for cells in size)
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def look(self) -> None:

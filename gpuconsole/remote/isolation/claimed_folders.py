@@ -1,6 +1,6 @@
 """Folders that are one process's own: the next process removes what a killed one left.
 
-A folder is locked as long as its process lives; the kernel lets go of the lock when it is killed.
+A folder is locked as long as its process lives; the kernel releases the lock when it is killed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a sandboxed process sees of this machine's files: a view built from nothing.
 
 Only what is named here is there: the system's programs and libraries, the Python that runs it, the
-files that the caller gives, and one folder to write to.
+files that the caller names, and one folder to write to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCE = Path("/gpuconsole-project")
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A project in whose place the process sees an empty folder to write to, which goes with it."""
+    """Replaces a project: the process sees an empty, writable folder, which is removed with it."""
 
     root: Path
     shown: tuple[Path, ...]
@@ -65,23 +65,23 @@ def view(
     All that can be written to is in memory, `size_mib` for each of the folders, and goes with the
     process: the scratch folder, /dev/shm and the project's place.
     """
-    made: list[str] = []
-    for name in (*_SYSTEM, *(f"/etc/{one}" for one in _CONFIGURATION), *_STORES):
+    options: list[str] = []
+    for name in (*_SYSTEM, *(f"/etc/{name_}" for name_ in _CONFIGURATION), *_STORES):
         path = Path(name)
         if path.is_symlink():
-            made += ["--symlink", os.readlink(path), name]
+            options += ["--symlink", os.readlink(path), name]
         elif path.exists():
-            made += ["--ro-bind", name, name]
+            options += ["--ro-bind", name, name]
     if overlay is not None:
         each = size_mib // max(1, len(overlay.outside))
         for path in overlay.outside:
-            made += _in_memory(path, each)
-        made += _in_place_of(overlay, size_mib)
+            options += _in_memory(path, each)
+        options += _in_place_of(overlay, size_mib)
     shown = {*_interpreter(), *(path.resolve() for path in readable)}
     for path in sorted(shown):
-        made += ["--ro-bind", str(path), str(path)]
+        options += ["--ro-bind", str(path), str(path)]
     return [
-        *made, "--proc", "/proc", "--dev", "/dev", *_in_memory(scratch, size_mib),
+        *options, "--proc", "/proc", "--dev", "/dev", *_in_memory(scratch, size_mib),
         *_in_memory(Path("/dev/shm"), size_mib), "--remount-ro", "/dev", "--remount-ro", "/",
         "--chdir", str(scratch),
     ]  # fmt: skip

@@ -24,7 +24,7 @@ def is_possible() -> bool:
 
 @contextlib.contextmanager
 def pids_group(most: int) -> Iterator[Path | None]:
-    """Make a group of at most so many processes; gives the file that takes a member's id.
+    """Make a group of at most so many processes; yields the file for a member's id.
 
     None where no group can be made.
     """

@@ -32,11 +32,11 @@ def tree_of(root: int) -> Tree:
     for pid, parent, count in _processes():
         children.setdefault(parent, []).append(pid)
         tasks[pid] = count
-    found = [root] if root in tasks else []
-    for pid in found:
-        found += children.get(pid, ())
-    taken = sum(_told_mib(f"/proc/{pid}/status", ("VmRSS:", "VmSwap:")) for pid in found)
-    return Tree(tuple(found), sum(tasks[pid] for pid in found), taken)
+    pids = [root] if root in tasks else []
+    for pid in pids:
+        pids += children.get(pid, ())
+    taken = sum(_told_mib(f"/proc/{pid}/status", ("VmRSS:", "VmSwap:")) for pid in pids)
+    return Tree(tuple(pids), sum(tasks[pid] for pid in pids), taken)
 
 
 def proportional_mib(tree: Tree) -> float:
@@ -74,7 +74,7 @@ def _processes() -> Iterator[tuple[int, int, int]]:
         # A process may end meanwhile.
         with contextlib.suppress(OSError, IndexError, ValueError):
             with open(f"/proc/{name}/stat", "rb") as file:
-                # The name stands in brackets, and may hold some itself.
+                # The name is in brackets, and may contain some itself.
                 fields = file.read().rpartition(b")")[2].split()
             yield int(name), int(fields[_PARENT]), int(fields[_THREADS])
 

@@ -1,10 +1,10 @@
 """A child on this machine that may read a project, write scratch folders, and nothing else.
 
-bubblewrap, where it is installed and works, gives it a view of files that is built from nothing.
-Without it files are as readable and writable as to the user: the caller asks for consent to just
-that, and root is refused. In both it has namespaces of its own for network, processes and messages
-between them; no socket of this machine can be opened, no process of it seen. Memory, processes,
-time and what is written are limited for the child and all that it starts, together.
+bubblewrap, where it is installed and works, provides a view of files that is built from nothing. Without it files are as readable and writable
+as to the user: the caller asks for consent to just that, and root is refused. In both it has
+namespaces of its own for network, processes and messages between them; no socket of this machine
+can be opened, no process of it seen. Memory, processes, time and what is written are limited for
+the child and all that it starts, together.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Sandbox:
     python: str = sys.executable
     limits: Limits = Limits()
     bubblewrap: str | None = field(default_factory=lambda: _working_bubblewrap())
-    """The path of bubblewrap, if this machine has it and it works here. It is looked for once: what
-    holds a child is what its user was told."""
+    """The path of bubblewrap, if this machine has it and it works here. It is looked for once, so
+    that a child runs in the sandbox that its user agreed to."""
 
     @property
     def kind(self) -> Isolation:
@@ -273,14 +273,14 @@ def _is_root() -> bool:
 
 
 def _working_bubblewrap() -> str | None:
-    found = shutil.which("bwrap")
-    return None if found is None or _fault(found) else found
+    path = shutil.which("bwrap")
+    return None if path is None or _fault(path) else path
 
 
 def _without_bubblewrap() -> str:
     """Return why there is no bubblewrap, as the rest of a sentence."""
-    found = shutil.which("bwrap")
-    why = "" if found is None else _fault(found)
+    path = shutil.which("bwrap")
+    why = "" if path is None else _fault(path)
     if why:
         return msg("bubblewrap does not work here ({why})", why=why)
     return "bubblewrap (bwrap) is not installed here"
@@ -339,17 +339,17 @@ def _kill(process: Process) -> None:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
+    inherited = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
     own = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
-    return {**kept, **own, "USER": "sandbox", "LOGNAME": "sandbox"}
+    return {**inherited, **own, "USER": "sandbox", "LOGNAME": "sandbox"}
 
 
 def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise UsageError(
             "No sandbox on this system",
             msg("`{name}` (util-linux) is not installed here.", name=name),
             msg("Install it. {without}", without=_WITHOUT),
         )  # fmt: skip
-    return found
+    return path

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 SLOW_S = 1.0
-"""After so long a connection that is still being made gives its place to the next host; it goes on
+"""After so long a connection that is still being made frees its place for the next host; it goes on
 until its own timeout. A host that answers does so sooner, one that is dead never."""
 
 
 class ConnectGate:
-    """Gives `places` hosts at once their turn to connect.
+    """Limits the hosts that connect at the same time to `places`.
 
     Hosts that have failed less often in a row come first, among equals those that came first: one
     that was never tried waits for no second try of another.

@@ -1,4 +1,5 @@
-"""Host keys: always checked, an unknown one told apart from a changed one, trusted on request."""
+"""Host keys: always checked, an unknown one distinguished from a changed one, trusted on
+request."""
 
 from __future__ import annotations
 
@@ -50,9 +51,9 @@ class HostKeyCheck:
     def match(self, host: str, address: str, port: int | None) -> Sequence[Any]:
         """Return the keys known for a host, in the form that asyncssh wants."""
         self.offered = None
-        found = asyncssh.match_known_hosts(_parsed(self._trusted), host, address, port)
-        self._known = any(found[:2])
-        return found
+        keys = asyncssh.match_known_hosts(_parsed(self._trusted), host, address, port)
+        self._known = any(keys[:2])
+        return keys
 
     def refuse(self, host: str, port: int, key: asyncssh.SSHKey) -> None:
         """Note a key that is not trusted."""

@@ -123,7 +123,7 @@ class LocalLink:
 
 
 class LocalChannel(asyncio.SubprocessProtocol):
-    """A command on this machine whose lines are read one by one."""
+    """A command on this machine; its output is read line by line."""
 
     def __init__(self) -> None:
         self._lines = LineQueue(LINE_LIMIT, self._pause)

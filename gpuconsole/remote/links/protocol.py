@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 OUTPUT_LIMIT = 64 * 2**20
-"""Bytes of output that `run` accepts before it gives up on a command gone wild."""
+"""Bytes of output that `run` accepts before it abandons a runaway command."""
 LINE_LIMIT = 256 * 1024
 """Bytes of a line that a channel keeps; a longer one comes cut."""
 ERROR_TAIL = 4096
@@ -28,7 +28,7 @@ class Completed:
 
 
 class Channel(Protocol):
-    """A running command whose lines are read one by one."""
+    """A running command; its output is read line by line."""
 
     def write(self, data: bytes) -> None:
         """Send bytes to the command's standard input; silently dropped once it has ended."""

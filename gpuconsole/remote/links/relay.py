@@ -1,7 +1,7 @@
 """Bytes between a socket on a host and the command that runs this there.
 
-For hosts whose sshd forwards no sockets: this file is sent as the text of a command, so it is plain
-Python 3.6 and imports nothing of gpuconsole. Its one argument is the path of the socket.
+For hosts with an sshd that forwards no sockets: this file is sent as the text of a command, so it
+is plain Python 3.6 and imports nothing of gpuconsole. Its one argument is the path of the socket.
 """
 
 import os

@@ -85,11 +85,12 @@ class SshLink:
 
     @property
     def connected(self) -> bool:
-        """Whether a connection stands, as far as is known."""
+        """Whether there is a connection, as far as is known."""
         return self._connection is not None
 
     async def connect(self) -> None:
-        """Make the connection if none stands; UnreachableError says why it cannot be."""
+        """Connect if there is no connection; raises UnreachableError with the reason if that
+        fails."""
         async with self._connecting:
             if self._connection is not None:
                 return
@@ -164,7 +165,7 @@ class SshLink:
             return self._forwards[path][0]
         connection = self._standing()
         if self._folder is None:
-            # mkdtemp makes it 0700: whoever reaches a Docker socket is root on that host.
+            # mkdtemp makes it 0700: access to a Docker socket is root on that host.
             self._folder = tempfile.mkdtemp(prefix="gpuconsole-")
         local = os.path.join(self._folder, f"{len(self._forwards)}.sock")
         with contextlib.suppress(FileNotFoundError):

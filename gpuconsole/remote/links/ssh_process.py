@@ -1,4 +1,4 @@
-"""One command over an SSH connection: framed, paused when nobody reads, ended when closed."""
+"""One command over an SSH connection: framed, paused while it is not read, ended when closed."""
 
 from __future__ import annotations
 

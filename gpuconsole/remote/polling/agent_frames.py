@@ -205,11 +205,11 @@ class Picture:
     def _drop_ended(self) -> None:
         alive = {process.pid for device in self._devices for process in device.processes}
         alive.update(self._tools.pids())
-        self._known = {pid: known for pid, known in self._known.items() if pid in alive}
+        self._known = {pid: facts for pid, facts in self._known.items() if pid in alive}
 
 
 def _round(family: str, record: dict[str, Any], taken: float, now: float) -> Round:
-    """Return a tool's round; its age is told by the host's own clock alone."""
+    """Return a tool's round; its age is measured by the host's own clock alone."""
     age = max(0.0, taken - _number(record["t"], 0, 1e11))
     return Round(
         _text(family),

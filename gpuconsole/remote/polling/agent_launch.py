@@ -55,7 +55,7 @@ def payload(nonce: str, interval: float) -> bytes:
 
 
 def tools() -> list[dict[str, Any]]:
-    """Return what the agent is told to run: the commands of all vendors' tools."""
+    """Return the agent's list of commands: those of all vendors' tools."""
     return [
         {
             "name": family.name,

@@ -116,7 +116,7 @@ def processes(text: str) -> dict[str, tuple[DeviceProcess, ...]]:
     if not lines:
         return {}
     columns = split_header(lines[0])
-    found: dict[str, list[DeviceProcess]] = {}
+    by_device: dict[str, list[DeviceProcess]] = {}
     for line in lines[1:4097]:
         row = _process_row(columns, line)
         pid = row.get("pid", "")
@@ -126,8 +126,8 @@ def processes(text: str) -> dict[str, tuple[DeviceProcess, ...]]:
                 memory_mib=_number(row.get("used_gpu_memory")),
                 command=clean(row.get("process_name", ""), 256),
             )
-            found.setdefault(clean(row.get("gpu_uuid", ""), 96), []).append(process)
-    return {uuid: tuple(listed) for uuid, listed in found.items()}
+            by_device.setdefault(clean(row.get("gpu_uuid", ""), 96), []).append(process)
+    return {uuid: tuple(listed) for uuid, listed in by_device.items()}
 
 
 def _process_row(columns: Sequence[str], line: str) -> dict[str, str]:
@@ -140,8 +140,8 @@ def _process_row(columns: Sequence[str], line: str) -> dict[str, str]:
     if len(words) < len(columns):
         return {}
     name = ",".join(words[before : len(words) - after])
-    kept = [*words[:before], name, *words[len(words) - after :]]
-    return dict(zip(columns, (word.strip() for word in kept), strict=True))
+    words_kept = [*words[:before], name, *words[len(words) - after :]]
+    return dict(zip(columns, (word.strip() for word in words_kept), strict=True))
 
 
 def _number(word: str | None) -> float | None:

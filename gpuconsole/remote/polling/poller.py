@@ -20,7 +20,7 @@ from gpuconsole.waiting import within
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 30.0
 SILENT_S = 20.0
-"""A link that stands while no line comes for so long has a dead program at its end."""
+"""If no line comes for so long (s) while the link is up, the program at its end is dead."""
 CLOSE_S = 2.0
 """How long the far end's program may take to be let go of."""
 

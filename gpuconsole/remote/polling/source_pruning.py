@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINITION = re.compile(r"(?:def|class)\s+([A-Za-z_]\w*)")
 # A name for a number, a text or another name, on one line: to leave it out does nothing else.
 _CONSTANT = re.compile(r"""([A-Za-z_]\w*)[ \t]*=[ \t]*(?![=_])[\w \t.|<+*'"-]+(?:#.*)?$""")
-# An import of one name. What it brings is not looked for, so the name stands for it.
+# An import of one name. What it imports is not searched, so the name represents it.
 _IMPORT = re.compile(r"from (?!__future__)[\w.]+ import ([A-Za-z_]\w*)[ \t]*$")
 # Lines that go on with the definition above: indented ones, comments, and closing brackets.
 _GOES_ON = (" ", "\t", "\n", "\r", "#", ")", "]", "}")
@@ -23,9 +23,9 @@ _NAMED = re.compile("|".join(kind.pattern for kind in (_DEFINITION, _CONSTANT, _
 def pruned(source: str, users: str) -> str:
     """Return `source` without what `users` cannot reach: functions, classes, constants, imports.
 
-    A definition stays when its name stands anywhere in the text of `users`, of statements outside
+    A definition stays when its name occurs anywhere in the text of `users`, of statements outside
     of definitions, or of a definition that stays; so names in strings, as for `getattr`, count too.
-    A name that ends in an underscore stands for all constants that begin with it, as in
+    A name that ends in an underscore means all constants that begin with it, as in
     `name.startswith("NVML_ERROR_")`. Another name that is put together while the program runs does
     not count. Where the cut text is not a program, the whole source is returned.
     """
@@ -46,7 +46,7 @@ def _cut(source: str, users: str) -> str:
     by_name: dict[str, list[int]] = {}
     for at, (name, _) in enumerate(parts):
         by_name.setdefault(name, []).append(at)
-    kept: set[int] = set()
+    needed: set[int] = set()
     looked_for: set[str] = set()
     texts = [users, *(parts[at][1] for at in by_name.pop("", ()))]
     while texts:
@@ -62,17 +62,17 @@ def _parts_named(
     names: set[str], by_name: dict[str, list[int]], parts: list[tuple[str, str]]
 ) -> set[int]:
     """Return the positions of the parts that some names stand for."""
-    found = {at for name in names for at in by_name.get(name, ())}
+    places_named = {at for name in names for at in by_name.get(name, ())}
     beginnings = tuple(name for name in names if name.endswith("_") and name.strip("_"))
     if beginnings:
         for name, places in by_name.items():
             if name.startswith(beginnings):
-                found.update(at for at in places if _CONSTANT.match(parts[at][1]))
-    return found
+                places_named.update(at for at in places if _CONSTANT.match(parts[at][1]))
+    return places_named
 
 
 def _parts(source: str) -> list[tuple[str, str]]:
-    """Cut a source into definitions, each with its name, and what stands between, with none."""
+    """Cut a source into definitions, each with its name, and the parts between them, with none."""
     parts: list[tuple[str, list[str]]] = [("", [])]
     decorators: list[str] = []
     for line in source.splitlines(keepends=True):
@@ -80,8 +80,8 @@ def _parts(source: str) -> list[tuple[str, str]]:
             decorators.append(line)
         elif line.startswith(_GOES_ON):
             parts[-1][1].append(line)
-        elif found := _NAMED.match(line):
-            parts.append((found[found.lastindex or 0], [*decorators, line]))
+        elif match := _NAMED.match(line):
+            parts.append((match[match.lastindex or 0], [*decorators, line]))
             decorators = []
         elif parts[-1][0]:
             parts.append(("", [line]))

@@ -21,7 +21,7 @@ from gpuconsole.remote.polling.vendor_tools import ToolRounds
 from gpuconsole.waiting import within
 
 HELLO_TIMEOUT_S = 15.0
-"""How long Python may take to start: a loaded host, or one whose home is on a slow network."""
+"""How long (s) Python may take to start: a loaded host, or one with its home on a slow network."""
 NOISE_LINES = 1000
 """Lines that are none of ours before a program is taken for something else."""
 BAD_FRAMES = 20

@@ -35,7 +35,7 @@ _SLACK_S = 5.0
 
 @dataclass(slots=True)
 class _Settled:
-    """Where one family stands: the way that works, its rounds, and what it printed last."""
+    """The state of one family: the way that works, its rounds, and what it printed last."""
 
     way: int | None = None
     rounds: int = 0
@@ -58,13 +58,13 @@ class ToolRounds:
         names = [way.tool for family in FAMILIES for way in family.ways]
         done = await self._link.run(_shell(_WHICH, list(dict.fromkeys(names))), timeout=20.0)
         said = (await self._link.run(_shell(_MACHINE, []), timeout=20.0)).stdout
-        known, _, name = said.decode("utf-8", "replace").strip("\n").rpartition("\n")
-        self._machine = hashlib.sha256(f"{known.strip()} {name}".encode()).hexdigest()[:8]
+        machine_id, _, name = said.decode("utf-8", "replace").strip("\n").rpartition("\n")
+        self._machine = hashlib.sha256(f"{machine_id.strip()} {name}".encode()).hexdigest()[:8]
         return frozenset(done.stdout.decode("utf-8", "replace").split()) & frozenset(names)
 
     async def follow(self, tools: frozenset[str]) -> None:
         """Ask these tools again and again, until the link breaks."""
-        families = [one for one in FAMILIES if any(way.tool in tools for way in one.ways)]
+        families = [family for family in FAMILIES if any(way.tool in tools for way in family.ways)]
         followers = [asyncio.ensure_future(self._follow(family, tools)) for family in families]
         try:
             with contextlib.suppress(UnreachableError):
@@ -78,9 +78,9 @@ class ToolRounds:
         settled = _Settled()
         while True:
             began = time.monotonic()
-            told = await self._ask(family, tools, settled)
-            if told is not None:
-                self.shelf.take(told)
+            result = await self._ask(family, tools, settled)
+            if result is not None:
+                self.shelf.take(result)
             await asyncio.sleep(pause_after(time.monotonic() - began, self._interval))
 
     async def _ask(self, family: Family, tools: frozenset[str], settled: _Settled) -> Round | None:
@@ -89,13 +89,13 @@ class ToolRounds:
         for number, way in enumerate(family.ways):
             if way.tool not in tools or settled.way not in (None, number):
                 continue
-            told = await self._round(family, number, way, settled)
-            if told is None:
+            failure = await self._round(family, number, way, settled)
+            if failure is None:
                 continue
-            if not told.fault and told.status == 0:
+            if not failure.fault and failure.status == 0:
                 settled.way = number
-                return told
-            failed = failed or told
+                return failure
+            failed = failed or failure
         settled.way = None
         return failed
 

@@ -53,8 +53,8 @@ class SlurmCalls:
         return [*self._env, "sh", "-c", _PATH + script, "gpuconsole", *words]
 
     async def run(self, script: str, *words: str, stdin: bytes = b"") -> Completed:
-        """Run a script, however it ends; UnreachableError when it does not in its time. Nobody
-        knows then what it has done: it is looked at again, and no job is failed for that."""
+        """Run a script, however it ends; UnreachableError when it does not in its time. Its effect
+        is then unknown: it is checked again, and no job fails for that."""
         argv = self.argv(script, *words)
         try:
             async with self._slots:

@@ -29,7 +29,7 @@ async def looked_at(
     """Return each step with what was found, or with what is wrong; after a fault no more."""
     calls = SlurmCalls(link, host, settings)
     engine = SlurmEngine(link, host, settings, Cluster(time.time))
-    found: list[tuple[str, str | ConsoleError]] = []
+    steps: list[tuple[str, str | ConsoleError]] = []
     step = "slurm"
     try:
         info = await engine.info()
@@ -41,17 +41,17 @@ async def looked_at(
                 msg("{host} has no {value}.", host=host, value=clean(", ".join(missing), 100)),
                 "Install util-linux and coreutils there, and Slurm's client commands.",
             )
-        found.append((step, info.version))
+        steps.append((step, info.version))
         step = "nodes"
-        found.append((step, _nodes((await calls.picture()).nodes)))
+        steps.append((step, _nodes((await calls.picture()).nodes)))
         step = "python"
-        found.append((step, await _python(calls, settings)))
+        steps.append((step, await _python(calls, settings)))
         step = "folder"
         account = await engine.prepare(FOLDER_JOB)
-        found.append((step, f"{account.results_dir.rpartition('/results/')[0]} can be written"))
+        steps.append((step, f"{account.results_dir.rpartition('/results/')[0]} can be written"))
     except ConsoleError as error:
-        found.append((step, error))
-    return found
+        steps.append((step, error))
+    return steps
 
 
 async def _python(calls: SlurmCalls, settings: SlurmSection) -> str:

@@ -88,10 +88,10 @@ class SlurmEngine:
         return EngineInfo(clean(said.strip(), 60), runtimes=("slurm",), gpu_runtime=True)
 
     async def ping(self) -> None:
-        """Nothing is asked: a controller that is away is told by the polling of its cluster."""
+        """Does nothing: the polling of the cluster reports a controller that is away."""
 
     async def claim(self, leases: Sequence[Lease]) -> None:
-        """Nothing to claim: Slurm gives devices to one job each."""
+        """Nothing to claim: Slurm assigns devices to one job each."""
 
     async def leases(self) -> tuple[Lease, ...]:
         """There are none."""
@@ -348,7 +348,7 @@ class SlurmEngine:
         return PruneResult(len(jobs), 0, results_kept=left, results_removed=removed)
 
     def _require_believable(self, container: str, look: Look) -> None:
-        """Raise UnreachableError for a run whose end nobody can tell, for a while: its exit code
+        """Raise UnreachableError, for a while, for a run with an unknown end: its exit code
         may still be on its way through the filesystem, or the run may go on."""
         if not look.forgotten:
             self._forgotten.pop(container, None)
@@ -369,21 +369,21 @@ class SlurmEngine:
         said = await self._calls.ask(scripts.SUBMIT, folder, container, doing=doing)
         return clean(said, 40).strip()
 
-    async def _submit_all(self, made: Sequence[Script]) -> Sequence[str]:
-        first = made[0]
-        if len(made) == 1:
+    async def _submit_all(self, batch: Sequence[Script]) -> Sequence[str]:
+        first = batch[0]
+        if len(batch) == 1:
             return [await self._submit(first.folder, first.name)]
         name = f"gpuconsole-array-{secrets.token_hex(8)}"
         said = await self._calls.ask(
             scripts.ARRAY,
             await self._folder(),
             name,
-            *(script.name for script in made),
-            doing=f"handing over {len(made)} runs",
-            stdin=array_script(made, name).encode(),
+            *(script.name for script in batch),
+            doing=f"handing over {len(batch)} runs",
+            stdin=array_script(batch, name).encode(),
         )
         number = clean(said, 40).strip()
-        return [f"{number}_{task}" for task in range(len(made))]
+        return [f"{number}_{task}" for task in range(len(batch))]
 
     async def _look(self, container: str) -> Look | None:
         folder = await self._run_folder(container)

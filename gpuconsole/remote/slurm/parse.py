@@ -104,28 +104,28 @@ class Picture:
 
 def read_rows(text: str) -> dict[str, Row]:
     """Return the jobs of `squeue -h -r -o` with FIELDS; a line of another shape is no job."""
-    found = {}
+    rows = {}
     for line in text.splitlines():
         words = line.strip().split("|")
         if len(words) != len(FIELDS):
             continue
         number, state, user, partition, start, submitted, reason, nodes = words
         if _ID.fullmatch(number) and _STATE.fullmatch(state):
-            found[number] = Row(
+            rows[number] = Row(
                 number, state, clean(user, 60), clean(partition, 60), _time(start),
                 _time(submitted), clean(reason, 80), expand(nodes),
             )  # fmt: skip
-    return found
+    return rows
 
 
 def read_nodes(text: str) -> tuple[Node, ...]:
     """Return the nodes of `scontrol -d -o show nodes`."""
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for line in text.splitlines():
         name = value(line, "NodeName")
         if line.startswith("NodeName=") and _NAME.fullmatch(name):
-            found.setdefault(name, _node(name, line))
-    return tuple(found.values())
+            nodes.setdefault(name, _node(name, line))
+    return tuple(nodes.values())
 
 
 def read_record(text: str, job: str, name: str) -> Record | None:
@@ -133,11 +133,13 @@ def read_record(text: str, job: str, name: str) -> Record | None:
     not in it, as where the number has become another's."""
     line = next((line for line in text.splitlines() if line.startswith("JobId=")), "")
     number, _, task = job.partition("_")
-    found = value(line, "ArrayTaskId")
+    task_id = value(line, "ArrayTaskId")
     # The waiting tasks of an array share one record, with a list in it.
     in_array = bool(task) and value(line, "ArrayJobId") == number
     state = value(line, "JobState")
-    if not (value(line, "JobId") == job or (in_array and (found == task or not found.isdigit()))):
+    if not (
+        value(line, "JobId") == job or (in_array and (task_id == task or not task_id.isdigit()))
+    ):
         return None
     if not _STATE.fullmatch(state) or value(line, "JobName") != name:
         return None
@@ -164,7 +166,7 @@ def read_held(text: str, rows: Mapping[str, Row], nodes: Sequence[Node]) -> dict
     device is used, and no other job claims it.
     """
     used = {(node.name, index) for node in nodes for index in node.used}
-    found: dict[tuple[str, int], Row] = {}
+    held: dict[tuple[str, int], Row] = {}
     twice: set[tuple[str, int]] = set()
     for line in text.splitlines():
         row = rows.get(value(line, "JobId")) or rows.get(
@@ -175,33 +177,33 @@ def read_held(text: str, rows: Mapping[str, Row], nodes: Sequence[Node]) -> dict
         for names, gres in _HELD.findall(line):
             for key in ((name, index) for name in expand(names) for index in _indexes(gres)):
                 own = key in used and key[0] in row.nodes
-                if own and found.setdefault(key, row) is not row:
+                if own and held.setdefault(key, row) is not row:
                     twice.add(key)
-    return {key: row for key, row in found.items() if key not in twice}
+    return {key: row for key, row in held.items() if key not in twice}
 
 
 def value(line: str, key: str) -> str:
     """Return the first word after `key=`, at the beginning or after a blank; "" without one."""
-    found = re.search(rf"(?:^| ){re.escape(key)}=(\S*)", line)
-    text = found[1] if found else ""
+    match = re.search(rf"(?:^| ){re.escape(key)}=(\S*)", line)
+    text = match[1] if match else ""
     return "" if text in ("(null)", "N/A", "n/a", "Unknown", "None", "n/s") else text
 
 
 def expand(listed: str) -> tuple[str, ...]:
     """Return the nodes of a compact list such as `n[1-3,7],gpu02`; nothing for what is none."""
-    found: list[str] = []
+    names_found: list[str] = []
     for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)*", listed):
         head, bracket, rest = part.partition("[")
         numbers, _, tail = rest.partition("]")
         names = [f"{head}{each}{tail}" for each in _numbers(numbers)] if bracket else [head]
-        found += [name for name in names if _NAME.fullmatch(name)]
-        if len(found) > MOST_NODES:
+        names_found += [name for name in names if _NAME.fullmatch(name)]
+        if len(names_found) > MOST_NODES:
             return ()
-    return tuple(found)
+    return tuple(names_found)
 
 
 def _numbers(text: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
@@ -209,10 +211,10 @@ def _numbers(text: str) -> list[str]:
         first, last = match[1], match[2] or match[1]
         if int(last) - int(first) >= MOST_NODES:
             return []
-        found += [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-        if len(found) > MOST_NODES:
+        numbers += [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+        if len(numbers) > MOST_NODES:
             return []
-    return found
+    return numbers
 
 
 def _node(name: str, line: str) -> Node:
@@ -235,16 +237,16 @@ def _node(name: str, line: str) -> Node:
 
 
 def _kinds(gres: str) -> tuple[str, ...]:
-    found: list[str] = []
+    kinds: list[str] = []
     for match in _GRES.finditer(gres):
-        found += [match["kind"] or ""] * min(int(match["count"]), _DEVICES_MOST - len(found))
-    return tuple(found)
+        kinds += [match["kind"] or ""] * min(int(match["count"]), _DEVICES_MOST - len(kinds))
+    return tuple(kinds)
 
 
 def _indexes(gres: str) -> list[int]:
     listed = (numbers for _, numbers in _USED.findall(gres))
-    found = [int(number) for numbers in listed for number in _numbers(numbers)]
-    return found[:_DEVICES_MOST]
+    indexes = [int(number) for numbers in listed for number in _numbers(numbers)]
+    return indexes[:_DEVICES_MOST]
 
 
 def _words(text: str) -> tuple[str, ...]:

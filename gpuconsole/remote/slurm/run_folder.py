@@ -3,15 +3,15 @@
     labels   who it belongs to, one `name=value` a line
     batch.sh what `sbatch` takes; body.sh its commands alone, for an array
     after    names of runs that must end well before
-    secrets  variables whose values are secret; read and removed as the run begins
+    secrets  secret variables; read and removed as the run begins
     work/    the code; reporter/ what is laid beside it
     log      all its output
     array    the array of which it is a task, and which
-    id       Slurm's number of it, written by whoever handed it over, or by the run itself
+    id       Slurm's number of it, written by the submitting process or by the run itself
     began    when it began; exit: its exit code and when it ended, written by the batch script
 
 Accounting is switched off in many small labs, and Slurm forgets a job some minutes after its end:
-the exit code is in the folder whoever looks when.
+the exit code is in the folder at any time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Look:
 
     @property
     def forgotten(self) -> bool:
-        """Whether nobody can say how it ended: Slurm knows no such job, and there is no exit."""
+        """Whether its end is unknown: Slurm knows no such job, and there is no exit code."""
         return bool(self.number) and self.record is None and self.exit_code is None
 
     @property
@@ -120,8 +120,8 @@ def read_look(run: str, text: str, nonce: str) -> Look:
 
 
 def status_of(run: str, host: str, look: Look) -> ContainerStatus:
-    """Return a run as a container of that name; of one whose end Slurm has to explain while it
-    does not answer nothing can be told: the caller asks `Look.away` first."""
+    """Return a run as a container of that name. If only Slurm can explain its end, and does not
+    answer, the state is unknown: the caller checks `Look.away` first."""
     record, number = look.record, look.number
     if record is not None and record.state in PENDING:
         return waiting(run, host, number, record.reason, look.labels, record.started_at)

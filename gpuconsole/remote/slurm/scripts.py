@@ -65,8 +65,8 @@ fi
 cat id
 """
 )
-"""Hands a run over, once: under a lock that goes with whoever holds it, after a look whether Slurm
-already has a job of that name, or of the array that it was to be a task of."""
+"""Submits a run once: under a lock that ends with its process, after a check whether Slurm already
+has a job of that name, or of the array that it was to be a task of."""
 
 ARRAY = (
     """base=$1 group=$2
@@ -94,14 +94,14 @@ done
 printf %s "$found"
 """
 )
-"""Hands several runs over as one array, whose name is new. Each knows before of which array it is a
-task: should this end in between, it is found by that."""
+"""Submits several runs as one array with a new name. Each run notes its array first, so that it is
+found if this script ends in between."""
 
 REST = 'tail -c "+$2" -- "$1/log"'
-"""Gives what a log has from a byte on."""
+"""Prints a log from a byte on."""
 
 TAIL = 'tail -c "$2" -- "$1/log"'
-"""Gives the last bytes of a log."""
+"""Prints the last bytes of a log."""
 
 FOLLOW = """cd "$1" || exit 4
 timeout 300 tail -c "+$2" -f log &
@@ -112,8 +112,8 @@ kill "$tail" 2>/dev/null
 wait "$tail"
 exit 0
 """
-"""Gives a log as it grows, until the run has ended, and five minutes at most: what a console that
-went away has left behind ends by itself."""
+"""Prints a log as it grows, until the run has ended, and for five minutes at most, so that it ends
+by itself when its console is gone."""
 
 CANCEL = 'scancel "--jobname=$2" "$1"'
 KILL = 'scancel --signal=KILL --full "--jobname=$2" "$1"'
@@ -142,7 +142,7 @@ for file in * .[!.]*; do
 done
 [ "$#" -eq 0 ] || tar -cf - -- "$@" | head -c "$most"
 """
-"""Gives the files of a folder as a tar, of which no more than so many bytes."""
+"""Prints the files of a folder as a tar archive, cut after so many bytes."""
 
 TIDY = """cd "$1/arrays" 2>/dev/null && for group in *; do
   [ ! -d "$group" ] || grep -qs "^$group " ../runs/*/array || rm -rf -- "$group"

@@ -76,10 +76,10 @@ ENDED = {
 def waiting_sentence(reason: str) -> str:
     """Return why a job waits, by Slurm's word for it; the word itself is always named."""
     word = clean(reason, 80).strip("()")
-    known = WAITING.get(word.partition(",")[0].strip())
-    if known is None:
-        known = _limit_sentence(word)
-    return f"{known.rstrip('.')} (Slurm says {word})."
+    sentence = WAITING.get(word.partition(",")[0].strip())
+    if sentence is None:
+        sentence = _limit_sentence(word)
+    return f"{sentence.rstrip('.')} (Slurm says {word})."
 
 
 def ended_sentence(state: str) -> str:

@@ -74,18 +74,18 @@ def make_bundle(
     if root is None:
         walk = Walk(script.parent, wanted)
         walk.skipped.append(f"{script.parent}: holds more than a project; the script goes alone")
-        found = [_entry_of(walk.root / name, walk.root) for name in sorted(wanted)]
+        entries_found = [_entry_of(walk.root / name, walk.root) for name in sorted(wanted)]
     else:
         walk = Walk(root, wanted)
-        found = _bounded(walk, limit_mib)
+        entries_found = _bounded(walk, limit_mib)
     script_name = script.relative_to(walk.root).as_posix()
-    if script_name not in (entry.name for entry in found):
+    if script_name not in (entry.name for entry in entries_found):
         # Asked for by name, so no ignore rule holds it back.
-        found.append(_entry_of(script, walk.root))
+        entries_found.append(_entry_of(script, walk.root))
     changed = _changed(
-        edits, {entry.path.resolve(): entry.name for entry in found if entry.link is None}
+        edits, {entry.path.resolve(): entry.name for entry in entries_found if entry.link is None}
     )
-    entries = sorted(found, key=lambda entry: entry.name)
+    entries = sorted(entries_found, key=lambda entry: entry.name)
     files, size = _write(entries, target, walk, script_name, changed)
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
     return Bundle(target, files, size / MIB, script_name, digest, tuple(map(clean, walk.skipped)))
@@ -106,7 +106,7 @@ def make_folder_bundle(project: Path | None, target: Path, *, limit_mib: float) 
 
 def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, bytes]:
     """Return the new content of edited files by their name in the archive."""
-    made: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for path, text in edited_texts(edits).items():
         name = packed.get(path)
         if name is None:
@@ -115,8 +115,8 @@ def _changed(edits: Sequence[Edit], packed: Mapping[Path, str]) -> dict[str, byt
                 msg("{path} is not part of the packed project.", path=path),
                 "Name a project folder that holds it.",
             )
-        made[name] = text.encode()
-    return made
+        contents[name] = text.encode()
+    return contents
 
 
 def _existing(script: Path) -> Path:
@@ -182,18 +182,18 @@ def _entry_of(script: Path, root: Path) -> Entry:
 
 
 def _bounded(walk: Walk, limit_mib: float) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for entry in walk.entries():
-        found.append(entry)
-        if len(found) > FILE_LIMIT:
+        entries.append(entry)
+        if len(entries) > FILE_LIMIT:
             raise UsageError(
                 "The project has too many files",
                 msg("{root} has more than {file_limit}.", root=walk.root, file_limit=FILE_LIMIT),
                 "List folders the job does not need in .gpuconsoleignore; mount data instead.",
             )
-    size_mib = sum(entry.size for entry in found) / MIB
+    size_mib = sum(entry.size for entry in entries) / MIB
     if size_mib > limit_mib:
-        largest = sorted(found, key=lambda entry: -entry.size)[:3]
+        largest = sorted(entries, key=lambda entry: -entry.size)[:3]
         named = ", ".join(f"{clean(e.name, 200)} ({format_mib(e.size / MIB)})" for e in largest)
         raise UsageError(
             "The project is too large to ship",
@@ -206,7 +206,7 @@ def _bounded(walk: Walk, limit_mib: float) -> list[Entry]:
             ),
             "List them in .gpuconsoleignore, and give data to the job as a mount.",
         )
-    return found
+    return entries
 
 
 def _write(

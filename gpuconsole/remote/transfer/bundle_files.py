@@ -60,11 +60,11 @@ class Walk:
     def _folder(self, folder: Path, prefix: str, rules: tuple[_Rules, ...]) -> Iterator[Entry]:
         rules = (*rules, _Rules.of(folder, prefix))
         try:
-            found = sorted(os.scandir(folder), key=lambda item: item.name)
+            items = sorted(os.scandir(folder), key=lambda item: item.name)
         except OSError as error:
             self.skipped.append(f"{prefix or '.'}: {error.strerror}")
             return
-        for item in found:
+        for item in items:
             name = prefix + item.name
             if name in self.wanted:
                 continue

@@ -105,13 +105,13 @@ def found_in(name: str, content: bytes) -> str:
     content = _as_utf8(content)
     if name.lower().endswith(".ipynb"):
         for number, text in enumerate(_cells(content), 1):
-            if found := _first(text.encode(errors="replace")):
-                return f"cell {number} holds {found[1]}"
+            if secret := _first(text.encode(errors="replace")):
+                return f"cell {number} holds {secret[1]}"
     if _KEY_FILE.match(content, 0, HEAD):
         return "it holds a private key"
-    if found := _first(content):
-        line = content.count(b"\n", 0, found[0]) + 1
-        return f"line {line} holds {found[1]}"
+    if secret := _first(content):
+        line = content.count(b"\n", 0, secret[0]) + 1
+        return f"line {line} holds {secret[1]}"
     return ""
 
 
@@ -124,8 +124,8 @@ def _as_utf8(content: bytes) -> bytes:
 
 def _first(content: bytes) -> tuple[int, str] | None:
     """Return the place of the first secret, and its kind."""
-    found = [(at, rule.kind) for rule in RULES if (at := _place(rule, content)) is not None]
-    return min(found, default=None)
+    places = [(at, rule.kind) for rule in RULES if (at := _place(rule, content)) is not None]
+    return min(places, default=None)
 
 
 def _place(rule: Rule, content: bytes) -> int | None:
@@ -168,7 +168,7 @@ def _texts(value: object) -> Iterator[str]:
         if isinstance(value, str):
             yield value
         elif isinstance(value, list):
-            if all(isinstance(one, str) for one in value):
+            if all(isinstance(part, str) for part in value):
                 # The lines of one text, which may divide what belongs together.
                 yield "".join(map(str, value))
             else:

@@ -1,12 +1,12 @@
 """The folders of a job on a host: its results and its checkpoint.
 
     results/JOB              what the script leaves; mounted as /results
-    results/JOB.checkpoint   its checkpoint, the same for all attempts; mounted where the task says
-    results/JOB.before       the checkpoint that it had while a newer one arrives from another host
+    results/JOB.checkpoint its checkpoint, the same for all attempts; mounted at the path of the
+    task results/JOB.before the checkpoint that it had while a newer one arrives from another host
 
 The folder `results` itself is never mounted, so a container can replace none of these. What lies
-in them is the container's: nothing here follows a link there. A folder is entered only where the
-kernel then says that one stands in it, and tar and find do not follow what they meet.
+in them is the container's: nothing here follows a link there. After a folder is entered the kernel
+must confirm that it is that folder, and tar and find follow no links.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class JobFolders:
             )
         done = await self._on(_PREPARE, job_id, wanted, NODES, owner)
         uid, gid, folder, groups = self._lines(done, 4, f"making the folders of {job_id}", job_id)
-        # Not root's group: whoever owns more than devices there is not meant.
+        # Not root's group, which owns more than devices.
         owners = tuple(sorted({int(word) for word in groups.split()} - {0}))
         return HostAccount(int(uid), int(gid), folder, owners)
 
@@ -229,13 +229,13 @@ class JobFolders:
         done = await self._on(_LIST, job_id, str(MOST))
         if done.exit_status == _GONE:
             raise self._gone(job_id)
-        found = []
+        files = []
         for line in self._lines(done, 0, f"listing the results of {job_id}", job_id):
             size, _, name = line.partition(" ")
             # What follows a line feed in a name has no folder before it.
             if size.isdigit() and name.startswith("./"):
-                found.append(ResultFile(clean(name.removeprefix("./"), 300), int(size)))
-        return tuple(sorted(found, key=lambda file: (-file.size_bytes, file.name)))
+                files.append(ResultFile(clean(name.removeprefix("./"), 300), int(size)))
+        return tuple(sorted(files, key=lambda file: (-file.size_bytes, file.name)))
 
     async def tidy(self, jobs: Sequence[str], keep: frozenset[str]) -> tuple[int, int]:
         """Remove the empty folders of these jobs; with anything in one of them all stay.

@@ -32,15 +32,15 @@ _HEADERS = (
 
 
 class _Entry(tarfile.TarInfo):
-    """An entry of somebody else's archive, whose headers are bounded before they are read."""
+    """An entry of an untrusted archive; its headers are bounded before they are read."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Entry:
         """Read the head of an entry. TarError for a long header."""
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in _HEADERS and not 0 <= found.size <= _LONGEST_HEADER:
+        entry = super().frombuf(buf, encoding, errors)
+        if entry.type in _HEADERS and not 0 <= entry.size <= _LONGEST_HEADER:
             raise tarfile.TarError("a header is too long")
-        return found
+        return entry
 
 
 def require_harmless(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
@@ -85,8 +85,8 @@ def require_bounded(bundle: Path, limit_mib: float) -> None:
 
 
 class _Unpacking:
-    """Reads a gzip file and gives what is in it, up to a number of bytes: a header that says it
-    is larger than that is never believed."""
+    """Decompresses a gzip file up to a number of bytes: a header with a larger size is never
+    believed."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._file = file
@@ -101,10 +101,10 @@ class _Unpacking:
         out = bytearray()
         while len(out) < size and not self._unpacker.eof:
             data = self._unpacker.unconsumed_tail or self._file.read(64 * 1024)
-            made = self._unpacker.decompress(data, size - len(out))
-            if not data and not made:
+            chunk = self._unpacker.decompress(data, size - len(out))
+            if not data and not chunk:
                 break
-            out += made
+            out += chunk
         if self._unpacker.eof and (self._unpacker.unused_data or self._file.read(1)):
             # Others would read on where this one ends.
             raise EOFError("something follows it")

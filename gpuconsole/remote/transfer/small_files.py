@@ -28,11 +28,11 @@ def small_files(archive: IO[bytes]) -> dict[str, bytes]:
 
     One that is large, or one too many, is left out.
     """
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     # Of an archive that is damaged, or made to do harm, what came before counts.
     with contextlib.suppress(UsageError):
         for entry in Intake("Reports", _LIMITS).entries(archive):
-            small = entry.size <= FILE_BYTES and len(found) < MOST_FILES
+            small = entry.size <= FILE_BYTES and len(files) < MOST_FILES
             if entry.content is not None and small:
                 found[PurePosixPath(entry.name).name] = b"".join(entry.content.whole())
     return found

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Feed(io.RawIOBase):
-    """Gives a thread what a coroutine receives; what breaks the stream is raised there."""
+    """Passes to a thread what a coroutine receives; an error of the stream is raised there."""
 
     def __init__(self) -> None:
         super().__init__()

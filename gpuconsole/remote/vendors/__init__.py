@@ -1,7 +1,7 @@
 """Readers of other vendors' tools: text that a tool printed, to devices. Pure, on the console's
 side.
 
-The host only runs argument lists that it is told and sends what they printed. Reading that here
+The host only runs argument lists that it receives and sends what they printed. Reading that here
 keeps what runs on the host small and the same for all vendors, lets a host without Python be read
 by a loop of the shell, and puts nine formats that change with every driver where types, tests and
 the rules for hostile text are. What a table does not say is unknown, never 0; what cannot be read

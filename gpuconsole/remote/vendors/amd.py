@@ -105,16 +105,16 @@ def _first(values: Iterable[float | None]) -> float | None:
 
 def _processes(record: _Record) -> list[DeviceProcess]:
     listed = record.get("process_list")
-    found = []
+    processes = []
     for entry in listed if isinstance(listed, list) else ():
         facts = entry.get("process_info") if isinstance(entry, Mapping) else None
         if not isinstance(facts, Mapping):
             continue
         size = leaf(facts, "memory_usage", "vram_mem") or leaf(facts, "mem_usage")
-        one = process(leaf(facts, "pid"), cells.mib(size), leaf(facts, "name") or "")
-        if one is not None:
-            found.append(one)
-    return found
+        found_process = process(leaf(facts, "pid"), cells.mib(size), leaf(facts, "name") or "")
+        if found_process is not None:
+            processes.append(found_process)
+    return processes
 
 
 _METRIC = ("--usage", "--power", "--clock", "--temperature", "--ecc", "--mem-usage", "--json")

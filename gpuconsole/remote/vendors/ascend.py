@@ -1,9 +1,9 @@
 """Huawei Ascend: `npu-smi info`, one call for all chips and their processes.
 
 Five layouts are known, from 20.2 to 26.0. A chip takes two lines. `Memory-Usage` is the memory of
-the chip's own processors where `HBM-Usage` stands beside it, else the device's. Of a package of
-two chips power is printed once, so the second has none. The number of a chip is the physical one
-where it is printed, which is also that of its node `/dev/davinciN`.
+the chip's own processors if there is `HBM-Usage` beside it, else the device's. Of a package of two
+chips power is printed once, so the second has none. The number of a chip is the physical one where
+it is printed, which is also that of its node `/dev/davinciN`.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ def read(texts: Texts) -> Reading:
     several = len({row.word("npu") for row in table.rows}) < len(table.rows)
     chips = {}
     for number, row in enumerate(table.rows):
-        found = _chip(row, number if several else None)
-        chips[row.word("npu"), row.word("chip")] = found
+        device = _chip(row, number if several else None)
+        chips[row.word("npu"), row.word("chip")] = device
     held: dict[int, list[DeviceProcess]] = {}
     listed = tables.find(text, ("npu", "chip", "processid"), height=1)
     for row in listed.rows if listed is not None else ():
         chip = chips.get((row.word("npu"), row.word("chip")))
         unit = row.unit("processmemory")
-        one = process(
+        chip_process = process(
             row.get("processid"),
             cells.mib(row.get("processmemory"), unit),
             row.get("processname") or "",
         )
-        if chip is not None and one is not None:
-            held.setdefault(chip.index, []).append(one)
+        if chip is not None and chip_process is not None:
+            held.setdefault(chip.index, []).append(chip_process)
     return Reading(
         attach(chips.values(), held), tables.after(text, "Version:"), cut_rows(table.broken)
     )
 
 
 def _chip(row: tables.Row, number: int | None) -> Device:
-    """Return one chip; `number` stands in where a package has several and none is printed."""
+    """Return one chip; `number` is used if a package has several and none is printed."""
     bus = address(row, "bus-id")
     own = "hbm-usage" if row.get("hbm-usage") is not None else "memory-usage"
     used, total = cells.sizes(row.get(own), row.unit(own))

@@ -9,10 +9,10 @@ from gpuconsole.remote.vendors.model import Vendor, VendorError, device
 
 def address(row: tables.Row, header: str) -> str:
     """Return the PCI address under a word of the header; VendorError where there is none."""
-    found = row.word(header)
-    if ":" not in found:
+    text = row.word(header)
+    if ":" not in text:
         raise VendorError("a card without a PCI address")
-    return found
+    return text
 
 
 def card(vendor: Vendor, row: tables.Row, word: str, **more: object) -> Device:

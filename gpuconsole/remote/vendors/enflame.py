@@ -1,6 +1,6 @@
 """Enflame: the table of `efsmi`, framed by bars or by stars.
 
-Its memory column is the card's whole memory; how much of it is held is not told.
+Its memory column is the device's total memory; how much of it is in use is not reported.
 """
 
 from __future__ import annotations

@@ -24,32 +24,34 @@ def parsed(text: str) -> Any:
 
 
 def records(text: str, key: str) -> list[Mapping[str, Any]]:
-    """Return a list of objects, one a device, that stands bare or under a key; VendorError when
-    there is none, or one longer than a host can have."""
+    """Return a list of objects, one a device, at the top or under a key; VendorError if there is
+    none, or it is longer than a host can have."""
     document = parsed(text)
     listed = document.get(key) if isinstance(document, Mapping) else document
     if not isinstance(listed, list):
         raise VendorError(msg("a JSON document without a list of {key}", key=key))
     if len(listed) > MAX_DEVICES:
         raise VendorError(f"more than {MAX_DEVICES} devices")
-    return [one for one in listed if isinstance(one, Mapping)]
+    return [record for record in listed if isinstance(record, Mapping)]
 
 
 def leaf(document: Any, *path: str) -> str | None:
-    """Return what stands at a path as text with its unit, or None.
+    """Return the value at a path as text with its unit, or None.
 
     A leaf is text, a number, or `{"value": 12, "unit": "W"}`; keys are matched without blanks at
     their ends.
     """
-    found = document
+    value_here = document
     for step in path:
-        if not isinstance(found, Mapping):
+        if not isinstance(value_here, Mapping):
             return None
-        found = next((value for key, value in found.items() if str(key).strip() == step), None)
-    if isinstance(found, Mapping):
-        value, unit = found.get("value"), found.get("unit")
-        found = f"{value} {unit}".strip() if _plain(value) and isinstance(unit, str) else value
-    return str(found) if _plain(found) else None
+        value_here = next(
+            (value for key, value in value_here.items() if str(key).strip() == step), None
+        )
+    if isinstance(value_here, Mapping):
+        value, unit = value_here.get("value"), value_here.get("unit")
+        value_here = f"{value} {unit}".strip() if _plain(value) and isinstance(unit, str) else value
+    return str(value_here) if _plain(value_here) else None
 
 
 def _plain(value: Any) -> bool:

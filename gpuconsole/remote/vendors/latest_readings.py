@@ -59,47 +59,48 @@ class Shelf:
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
-    def take(self, told: Round) -> None:
+    def take(self, round: Round) -> None:
         """Take a round. What cannot be read becomes a fault of its devices."""
-        family = BY_NAME.get(told.family)
-        if family is None or not 0 <= told.way < len(family.ways):
+        family = BY_NAME.get(round.family)
+        if family is None or not 0 <= round.way < len(family.ways):
             return
-        if not told.fault and not told.texts:
+        if not round.fault and not round.texts:
             # A tool of that name is here, but another vendor's.
-            self._kept.pop(told.family, None)
+            self._kept.pop(round.family, None)
             return
-        kept = self._kept.setdefault(told.family, _Kept())
-        way = family.ways[told.way]
+        shelf = self._kept.setdefault(round.family, _Kept())
+        way = family.ways[round.way]
         try:
-            if told.fault:
-                raise VendorError(told.fault)
-            reading = _read(told)
+            if round.fault:
+                raise VendorError(round.fault)
+            reading = _read(round)
         except VendorError as error:
-            kept.fault = clean(str(error), 200)
-            kept.devices = {
-                uuid: unread(one, kept.fault, told.at) for uuid, one in kept.devices.items()
+            shelf.fault = clean(str(error), 200)
+            shelf.devices = {
+                uuid: unread(device, shelf.fault, round.at)
+                for uuid, device in shelf.devices.items()
             }
             return
-        kept.fault = clean(
+        shelf.fault = clean(
             f"{way.tool}: {'; '.join(reading.faults)}" if reading.faults else "", 200
         )
-        kept.driver = clean(reading.driver, 64)
-        found = {one.uuid: one for one in _named(reading, told)}
-        for uuid, one in kept.devices.items():
-            if uuid not in found and len(found) < MAX_DEVICES:
-                gone = unread(one, kept.fault or f"{way.tool} no longer lists it", told.at)
-                found[uuid] = gone if kept.fault else replace(gone, lost=True)
-        kept.devices = found
+        shelf.driver = clean(reading.driver, 64)
+        devices = {device.uuid: device for device in _named(reading, round)}
+        for uuid, device in shelf.devices.items():
+            if uuid not in devices and len(devices) < MAX_DEVICES:
+                gone = unread(device, shelf.fault or f"{way.tool} no longer lists it", round.at)
+                devices[uuid] = gone if shelf.fault else replace(gone, lost=True)
+        shelf.devices = devices
 
     @property
     def error(self) -> str:
         """What cannot be read, or ""."""
-        return "; ".join(kept.fault for kept in self._kept.values() if kept.fault)
+        return "; ".join(source.fault for source in self._kept.values() if source.fault)
 
     @property
     def driver(self) -> str:
         """The driver's version as a tool tells it, or ""."""
-        return next((kept.driver for kept in self._kept.values() if kept.driver), "")
+        return next((source.driver for source in self._kept.values() if source.driver), "")
 
     @property
     def heard(self) -> bool:
@@ -108,8 +109,8 @@ class Shelf:
 
     def pids(self) -> tuple[int, ...]:
         """Return the processes on the devices, which only the host can tell more of."""
-        found = {process.pid for device in self._devices() for process in device.processes}
-        return tuple(sorted(found)[:MAX_PIDS])
+        pids = {process.pid for device in self._devices() for process in device.processes}
+        return tuple(sorted(pids)[:MAX_PIDS])
 
     def devices(self, facts: Facts) -> tuple[Device, ...]:
         """Return the devices, family by family, with what is known of their processes."""
@@ -121,8 +122,8 @@ class Shelf:
         )
 
     def _devices(self) -> Iterable[Device]:
-        for kept in self._kept.values():
-            yield from sorted(kept.devices.values(), key=lambda one: one.index)
+        for source in self._kept.values():
+            yield from sorted(source.devices.values(), key=lambda device: device.index)
 
 
 def unpacked(text: str) -> dict[str, str]:
@@ -151,7 +152,7 @@ def is_foreign(way: Way, text: str) -> bool:
 
 
 def unread(device: Device, why: str, at: float | None) -> Device:
-    """Return a device of which only what stands is known."""
+    """Return a device with only its static facts."""
     return Device(
         device.uuid,
         device.index,
@@ -166,12 +167,12 @@ def unread(device: Device, why: str, at: float | None) -> Device:
     )
 
 
-def _read(told: Round) -> Reading:
-    way = BY_NAME[told.family].ways[told.way]
+def _read(round: Round) -> Reading:
+    way = BY_NAME[round.family].ways[round.way]
     try:
-        if way.commands[0].key not in told.texts:
+        if way.commands[0].key not in round.texts:
             raise VendorError("nothing")
-        reading = whole(way.read(told.texts))
+        reading = whole(way.read(round.texts))
     except VendorError as error:
         if told.status:
             said = clean(told.words.strip().splitlines()[-1], 160) if told.words.strip() else ""
@@ -191,14 +192,14 @@ def _read(told: Round) -> Reading:
     return reading
 
 
-def _named(reading: Reading, told: Round) -> Iterable[Device]:
+def _named(reading: Reading, round: Round) -> Iterable[Device]:
     """Give the devices names of their own in the whole lab."""
-    for one in reading.devices:
-        prefix = _PREFIX.get(one.vendor, "DEV")
-        own = one.uuid.removeprefix("uuid:")
-        name = own if own != one.uuid else f"{told.machine}-{own}"
+    for device in reading.devices:
+        prefix = _PREFIX.get(device.vendor, "DEV")
+        own = device.uuid.removeprefix("uuid:")
+        name = own if own != device.uuid else f"{round.machine}-{own}"
         uuid = f"{prefix}-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}"[:96]
-        yield replace(one, uuid=uuid, sampled_at=told.at)
+        yield replace(device, uuid=uuid, sampled_at=round.at)
 
 
 def _known(process: DeviceProcess, facts: Facts) -> DeviceProcess:

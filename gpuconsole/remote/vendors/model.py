@@ -21,7 +21,7 @@ FIELDS = (
     "health",
     "processes",
 )
-"""What may be told of a device, in the order of the table in docs/vendors.md."""
+"""What may be reported of a device, in the order of the table in docs/vendors.md."""
 
 MAX_DEVICES = 128
 MAX_PROCESSES = 4096
@@ -33,7 +33,7 @@ class VendorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one round of a tool told.
+    """The result of one round of a tool.
 
     A device's `uuid` is what names it on its own host: its PCI address, else its number, or
     `uuid:` and what the vendor's driver itself calls it.
@@ -62,7 +62,7 @@ Texts = Mapping[str, str]
 class Way:
     """One way to ask: its commands, and how to read what they print.
 
-    The first command decides whether the way works. A tool whose output matches `foreign` is
+    The first command decides whether the way works. If the output matches `foreign` the tool is
     another vendor's of the same name.
     """
 
@@ -91,7 +91,7 @@ class Vendor:
     prefix: str
     """Begins the names of its devices."""
     tells: frozenset[str]
-    """Those of FIELDS that are told where the card has them."""
+    """Those of FIELDS that are reported if the device has them."""
     notes: str = ""
 
 
@@ -100,14 +100,14 @@ def device(vendor: Vendor, local: str, index: int | None, model: str, **values: 
     if index is None or not 0 <= index < 65536:
         raise VendorError("a device without a number")
     name = clean(" ".join(model.split()), 96)
-    made = Device(
+    plain = Device(
         clean(local, 96) or f"{index}",
         index,
         name or vendor.title,
         backend=vendor.backend,
         vendor=vendor.name,
     )
-    return replace(made, **values)  # type: ignore[arg-type]
+    return replace(plain, **values)  # type: ignore[arg-type]
 
 
 def process(pid: str | int | None, memory_mib: float | None, name: str) -> DeviceProcess | None:

@@ -71,7 +71,7 @@ def _card(row: tables.Row) -> Device:
 
 
 def _with_details(devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
-    known = {json_output.leaf(card, "Index"): card for card in json_output.records(text, "GPU")}
+    cards = {json_output.leaf(card, "Index"): card for card in json_output.records(text, "GPU")}
     return tuple(
         replace(
             device,
@@ -79,7 +79,7 @@ def _with_details(devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
             sm_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Graphics")),
             memory_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Memory")),
         )
-        if (card := known.get(str(device.index))) is not None
+        if (card := cards.get(str(device.index))) is not None
         else device
         for device in devices
     )

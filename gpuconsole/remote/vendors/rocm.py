@@ -1,8 +1,8 @@
 """Hygon and AMD through tools of one line: `hy-smi`, and `rocm-smi` of the DTK or of ROCm.
 
 The JSON is asked for; where a version does not know what is asked for, the plain table is read,
-which tells memory as a percentage only. The words DCU and HCU are Hygon's. Which of the cards a
-process holds is not told.
+which has memory as a percentage only. The words DCU and HCU are Hygon's. Which of the devices a
+process holds is not reported.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Cells:
             value = leaf(entry)
             if match is not None and value is not None:
                 self._cells.setdefault(match.group(1), (value, match.group(2) or ""))
-        self.text = " ".join(str(one).lower() for pair in card.items() for one in pair)[:20_000]
+        self.text = " ".join(str(part).lower() for pair in card.items() for part in pair)[:20_000]
 
     def get(self, *names: str) -> str:
         return next((self._cells[name][0] for name in names if name in self._cells), "")

@@ -37,11 +37,11 @@ class Row:
 
     def get(self, *names: str) -> str | None:
         """Return the cell under the first of these words that the header has, or None."""
-        found = next((self._cells[name] for name in names if name in self._cells), None)
-        return None if found is None else found[0]
+        cell = next((self._cells[name] for name in names if name in self._cells), None)
+        return None if cell is None else cell[0]
 
     def unit(self, *names: str) -> str:
-        """Return the unit that stands behind that word in the header, or ""."""
+        """Return the unit behind that word in the header, or ""."""
         return next((self._cells[name][1] for name in names if name in self._cells), "")
 
     def word(self, *names: str) -> str:
@@ -66,7 +66,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def find(text: str, anchors: Sequence[str], height: int | None = None) -> Table | None:
-    """Return the first table whose header has all these words in one line, or None.
+    """Return the first table with all these words in one line of its header, or None.
 
     `height` is how many lines a row takes; as many as the header by default.
     """
@@ -81,35 +81,35 @@ def find(text: str, anchors: Sequence[str], height: int | None = None) -> Table 
 
 
 def processes(text: str, device: str, name: str, memory: str) -> dict[int, list[DeviceProcess]]:
-    """Return the processes of each device's number, from the table whose header has PID and these
-    words; none where there is no such table."""
+    """Return the processes of each device's number, from the table with PID and these words in its
+    header; none if there is no such table."""
     held: dict[int, list[DeviceProcess]] = {}
     table = find(text, (device, "pid"), height=1)
     for row in table.rows if table is not None else ():
         number = figures.count(row.word(device))
         used = figures.mib(row.get(memory), row.unit(memory))
-        one = process(row.get("pid"), used, row.get(name) or "")
-        if number is not None and one is not None:
-            held.setdefault(number, []).append(one)
+        row_process = process(row.get("pid"), used, row.get(name) or "")
+        if number is not None and row_process is not None:
+            held.setdefault(number, []).append(row_process)
     return held
 
 
 def after(text: str, label: str) -> str:
     """Return the word that follows a label near the top of the output, or ""."""
-    _, found, rest = text[:4096].partition(label)
-    word = (rest.split(maxsplit=1) or [""])[0] if found else ""
+    _, separator, rest = text[:4096].partition(label)
+    word = (rest.split(maxsplit=1) or [""])[0] if separator else ""
     return word[:64] if any(letter.isdigit() for letter in word) else ""
 
 
 def _header(lines: Sequence[str]) -> list[list[list[_Label]]]:
     """Return the words and units of the header's lines by cell."""
     framed = _framed(lines[0])
-    found = [[_labels(cell) for cell in _split(lines[0], framed)]]
+    cells = [[_labels(cell) for cell in _split(lines[0], framed)]]
     for line in lines[1:]:
         if _RULE.fullmatch(line) or _starts_row(line, framed):
             break
-        found.append([_labels(cell) for cell in _split(line, framed)])
-    return found
+        cells.append([_labels(cell) for cell in _split(line, framed)])
+    return cells
 
 
 def _read(
@@ -155,12 +155,12 @@ def _read(
 
 
 def _row(header: list[list[list[_Label]]], lines: list[list[str]]) -> Row:
-    found: dict[str, tuple[str, str]] = {}
+    values: dict[str, tuple[str, str]] = {}
     for labels_of_line, cells in zip(header, lines, strict=False):
         for labels, cell in zip(labels_of_line, cells, strict=False):
             for (name, unit), value in zip(labels, _values(cell, labels), strict=False):
-                found.setdefault(name, (value, unit))
-    return Row(found)
+                values.setdefault(name, (value, unit))
+    return Row(values)
 
 
 def _values(cell: str, labels: list[_Label]) -> list[str]:
