@@ -1,10 +1,10 @@
 """A child on this machine that may read a project, write scratch folders, and nothing else.
 
-bubblewrap, where it is installed and works, provides a view of files that is built from nothing. Without it files are as readable and writable
-as to the user: the caller asks for consent to just that, and root is refused. In both it has
-namespaces of its own for network, processes and messages between them; no socket of this machine
-can be opened, no process of it seen. Memory, processes, time and what is written are limited for
-the child and all that it starts, together.
+bubblewrap, where it is installed and works, provides a view of files that is built from nothing.
+Without it files are as readable and writable as to the user: the caller asks for consent to just
+that, and root is refused. In both it has namespaces of its own for network, processes and messages
+between them; no socket of this machine can be opened, no process of it seen. Memory, processes,
+time and what is written are limited for the child and all that it starts, together.
 """
 
 from __future__ import annotations
