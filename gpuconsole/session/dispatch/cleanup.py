@@ -80,16 +80,16 @@ async def sweep(
     once its log is here. Returns whether the engine let it; else it is to be tried again.
 
     A running container is only touched when its attempt was given up as lost. `releasing` are the
-    devices whose leases are being removed: no job may be placed on them meanwhile.
+    devices with leases that are being removed: no job may be placed on them meanwhile.
     """
     try:
         engine = await context.hosts.engine(host)
-        found = await engine.own(context.journal.id)
-        await _clear_measurements(context, host, found)
-        await _release_left(context, engine, host, found, releasing)
+        containers = await engine.own(context.journal.id)
+        await _clear_measurements(context, host, containers)
+        await _release_left(context, engine, host, containers, releasing)
         # Read after the listing: an attempt begun in between is in the journal by now.
         jobs = {job.id: job for job in context.journal.jobs()}
-        for status in found:
+        for status in containers:
             name = status.labels.get(LABEL_PREFIX + "job", "")
             job = jobs.get(name)
             part = None if job is None else _part_of(job, status, engine, host)
@@ -112,14 +112,14 @@ async def _release_left(
     context: Context,
     engine: Engine,
     host: str,
-    found: Sequence[ContainerStatus],
+    containers: Sequence[ContainerStatus],
     releasing: Devices,
 ) -> None:
-    """Release the devices that this journal's jobs hold here for no attempt: an engine that fell
-    silent in a launch keeps a lease that nobody waits for."""
+    """Release the devices that this journal's jobs hold here for no attempt: an engine that stopped
+    responding in a launch keeps a lease without a job."""
     leases = await engine.leases()
     jobs = {job.id: job for job in context.journal.jobs()}
-    present = {status.labels.get(LABEL_PREFIX + "attempt", "") for status in found}
+    present = {status.labels.get(LABEL_PREFIX + "attempt", "") for status in containers}
     for lease in leases:
         job = jobs.get(lease.job) if lease.journal == context.journal.id else None
         if job is None or lease.attempt in present or _holds(job, lease, host):
@@ -143,7 +143,7 @@ def _holds(job: Job, lease: Lease, host: str) -> bool:
 
 
 def _part_of(job: Job, status: ContainerStatus, engine: Engine, host: str) -> Part | None:
-    """Return the part of a job's attempt whose container this is; None when no attempt knows it."""
+    """Return the part of a job's attempt that has this container; None if no attempt has it."""
     return next(
         (
             Part(rank, part, engine, status)
@@ -162,11 +162,11 @@ def _is_old_calibration(name: str, status: ContainerStatus) -> bool:
 
 
 async def _clear_measurements(
-    context: Context, host: str, found: Sequence[ContainerStatus]
+    context: Context, host: str, containers: Sequence[ContainerStatus]
 ) -> None:
     """Remove what a console that was killed left of a measurement. Whether one of this journal's
     consoles measures now, the lock tells that its process holds."""
-    names = (status.labels.get(LABEL_PREFIX + "job", "") for status in found)
+    names = (status.labels.get(LABEL_PREFIX + "job", "") for status in containers)
     if left_on(context.state) != host and not any(name.startswith(MEASUREMENT) for name in names):
         return
     with free_turn(context.state) as turn:
@@ -177,7 +177,7 @@ async def _clear_measurements(
 
 async def prune_ended(context: Context, user: str = "") -> dict[str, PruneResult]:
     """Prune every reachable host, as `prune_hosts` does. RefusedError after a restoration of the
-    journal whose hosts were not all asked: what is left there says what the journal lost."""
+    journal while some hosts were not queried: what is left there shows what the journal lost."""
     if context.journal.restoration() is not None:
         raise RefusedError(
             "Hosts were not all asked",

@@ -15,14 +15,14 @@ from gpuconsole.state import JobMovedError
 
 
 class Dependants:
-    """Cancels queued jobs whose tasks ask for that with `cancel_if_failed`."""
+    """Cancels queued jobs of tasks with `cancel_if_failed` after a failure."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._looked: Sequence[Job] = ()
 
     def look(self, epoch: int) -> None:
-        """Cancel what can never start; called by the dispatcher, whose role `epoch` proves."""
+        """Cancel what can never start; called by the dispatcher; `epoch` proves its role."""
         journal = self._context.journal
         jobs = journal.jobs()
         if jobs is self._looked:

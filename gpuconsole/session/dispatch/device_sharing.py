@@ -1,4 +1,4 @@
-"""Two jobs on one device: who may, what each is bound to, and who stands there together."""
+"""Two jobs on one device: which may share, the limit of each, and the current pairs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def share_of(job: Job, attempt: Attempt, settings: LabSettings, host: Host | Non
 def memory_variables(job: Job, share: Share | None) -> dict[str, str]:
     """Return the variables by which Paddle keeps to a job's bound on a device that it shares.
 
-    The context is not Paddle's to count, so it comes off. A lower limit of the task's own stands.
+    The context is not Paddle's to count, so it comes off. A lower limit of the task's own takes
+    precedence.
     """
     if share is None:
         return {}
@@ -103,10 +104,10 @@ def pairs(jobs: Sequence[Job], others: Mapping[str, Sequence[Lease]]) -> tuple[P
                 beside = lease.share is not None and lease.share.beside
                 theirs = Seat(lease.job, f"a job of {lease.user}", lease.since, own=False)
                 seats[host, lease.uuid].append((beside, theirs))
-    found = []
+    pairs_found = []
     for (host, uuid), here in seats.items():
         if len(here) == 2:
             # Clocks of consoles differ: who came beside another says so itself.
-            first, later = sorted(here, key=lambda one: (one[0], one[1].since, one[1].job))
-            found.append(Pair(host, uuid, first[1], later[1]))
-    return tuple(found)
+            first, later = sorted(here, key=lambda entry: (entry[0], entry[1].since, entry[1].job))
+            pairs_found.append(Pair(host, uuid, first[1], later[1]))
+    return tuple(pairs_found)

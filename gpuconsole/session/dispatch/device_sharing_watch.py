@@ -86,7 +86,7 @@ class Crowding:
     def __init__(
         self, context: Context, others: Callable[[str], Mapping[str, Sequence[Lease]]]
     ) -> None:
-        """`others` gives the leases of journals other than the one named, by host."""
+        """`others` returns the leases of journals other than the one named, by host."""
         self._context = context
         self._others = others
         self._paces: dict[str, Pace] = {}
@@ -106,24 +106,24 @@ class Crowding:
         if not self._context.settings.sharing and not any(
             job.attempt is not None and job.attempt.shared for job in by_id.values()
         ):
-            # Nobody came beside another while the lab allowed it, and nobody will.
+            # No job was admitted beside another while the lab allowed it, and none will be.
             self._made_for, self._pairs = (None, None), ()
             return []
         self._pair(jobs)
         self._read(by_id)
         snapshot = self._context.hosts.snapshot()
-        found = []
+        causes = []
         for pair in self._pairs:
             later = by_id.get(pair.later.job)
             if later is None or later.attempt is None or later.attempt.ended_by:
                 continue
             cause = self._full(pair, snapshot) or self._slow(pair)
             if cause:
-                found.append((later.id, cause))
-        return found
+                causes.append((later.id, cause))
+        return causes
 
     def told(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return the running jobs whose detail has to change, changed."""
+        """Return the running jobs with a new detail."""
         beside = {
             seat.job: self._sentence(pair, seat)
             for pair in self._pairs

@@ -105,7 +105,7 @@ class Dispatcher:
             await self._drop()
 
     async def tick(self) -> None:
-        """Do what is to be done now. Trouble is told once, and tried again."""
+        """Do what is to be done now. An error is reported once, and retried."""
         try:
             await self._tick()
             self._trouble = ""
@@ -209,7 +209,8 @@ class Dispatcher:
             self._freed.set()
 
     def _engine_silent(self, host: str, error: ConsoleError) -> None:
-        """Leave a host out whose engine could not be asked, and sweep it once it answers."""
+        """Leave out a host with an engine that could not be queried, and sweep it once it
+        answers."""
         self._leases.silences.note(host, error)
         self._unswept.setdefault(host, 0.0)
 
@@ -264,9 +265,9 @@ class Dispatcher:
                 with contextlib.suppress(JobMovedError):
                     self._look_after(interrupt(journal, job, "crowded-out", cause))
         jobs = {job.id: job for job in journal.jobs()}
-        for told in self._crowding.told(journal.jobs()):
+        for changed in self._crowding.told(journal.jobs()):
             with contextlib.suppress(JobMovedError):
-                journal.save(jobs[told.id], told, epoch=self._epoch)
+                journal.save(jobs[changed.id], changed, epoch=self._epoch)
 
     def _preempt(self, job_id: str) -> None:
         """Stop a job for one that goes first, where the lab allows that."""
@@ -278,8 +279,8 @@ class Dispatcher:
             self._look_after(interrupt(self._context.journal, job, "preempted", cause))
 
     def _can_start(self, job: Job, choice: Choice) -> bool:
-        """Whether the job may begin where it is placed: its checkpoint is available, and of a host
-        whose pause is over it is the trial."""
+        """Whether the job may begin where it is placed: its checkpoint is available, and on a host
+        at the end of its pause it is the trial."""
         assert self._epoch is not None
         hosts = (choice.host, *(place.host for place in choice.others))
         if self._releasing and not self._releasing.isdisjoint(_devices(choice)):
@@ -287,7 +288,8 @@ class Dispatcher:
         return self._can_resume(job, hosts) and self._faults.admits(self._epoch, job, hosts)
 
     def _can_resume(self, job: Job, chosen: Sequence[str]) -> bool:
-        """Whether the job's checkpoint is at hand: where it is placed, or on a host that is up."""
+        """Whether the job's checkpoint is available: where it is placed, or on a host that is
+        up."""
         holder = holder_of(job, self._context.hosts.snapshot())
         if not holder or holder in self._up or set(chosen) == {holder}:
             return True
@@ -299,12 +301,12 @@ class Dispatcher:
         return False
 
     def _begin(self, job: Job, choice: Choice) -> Job:
-        """Journal an attempt: from here on it belongs to whoever dispatches."""
+        """Journal an attempt: from here on it belongs to the dispatcher."""
         last = job.attempt
         # A try that never got as far as a start counts for nothing: its number is used again. One
         # that a host could not start stays, as it tells where not to try.
         unused = last is not None and last.starting_at is None and not last.at_fault
-        kept = job.attempts[:-1] if unused else job.attempts
+        attempts = job.attempts[:-1] if unused else job.attempts
         number = (last.number if unused else last.number + 1) if last is not None else 1
         nonce = new_nonce()
         attempt = Attempt(
@@ -327,7 +329,7 @@ class Dispatcher:
             ),
         )
         launching = replace(
-            job, state=JobState.LAUNCHING, attempts=(*kept, attempt), cause="", detail="chosen"
+            job, state=JobState.LAUNCHING, attempts=(*attempts, attempt), cause="", detail="chosen"
         )
         return self._context.journal.save(job, launching, epoch=self._epoch)
 
@@ -336,14 +338,17 @@ class Dispatcher:
         hosts = (host for host in self._context.hosts.snapshot().hosts if not host.node)
         self._up = frozenset(host.name for host in hosts if host.state is HostState.UP)
         streaks = self._context.journal.streaks().values()
-        well = self._up - {one.host for one in streaks if one.set_aside and not one.image}
+        well = self._up - {
+            streak.host for streak in streaks if streak.set_aside and not streak.image
+        }
         # What a host has of a restored journal is learned before anything there is removed.
         well -= self._adoption.unasked
         self._back, self._well = well - self._well, well
 
     def _sweep_back(self) -> None:
-        """Remove what a dead console, or a host that failed, left on hosts that are just back; one
-        whose engine does not answer yet, or a log of which could not be copied, is tried again."""
+        """Remove what a dead console, or a host that failed, left on hosts that are just back; a
+        host is tried again if its engine does not answer yet, or one of its logs could not be
+        copied."""
         assert self._epoch is not None
         now = self._context.clock.now()
         for name in [name for name, task in self._sweeps.items() if task.done()]:

@@ -37,7 +37,7 @@ class Limits:
     """Looks at running jobs once a second, while this console dispatches."""
 
     def __init__(self, context: Context, incidents: Callable[[], Iterable[Incident]]) -> None:
-        """`incidents` gives those that triage has found, as they look now."""
+        """`incidents` returns those that triage has found, in their current state."""
         self._context = context
         self._incidents = incidents
         self._looked: Sequence[Job] = ()
@@ -107,11 +107,12 @@ def ran_s(attempt: Attempt, snapshot: FleetSnapshot, now: float) -> float | None
 
 def ended_before(attempt: Attempt, status: ContainerStatus | None, snapshot: FleetSnapshot) -> bool:
     """Tell whether a container ended by itself before it was to be stopped for good."""
-    told = attempt.stopping_at
-    if attempt.ended_by not in STOPPED_FOR_GOOD or told is None or status is None:
+    stopping_at = attempt.stopping_at
+    if attempt.ended_by not in STOPPED_FOR_GOOD or stopping_at is None or status is None:
         return False
     return (
-        status.ended_at is not None and status.ended_at < told + _skew(attempt, snapshot) - CLOCK_S
+        status.ended_at is not None
+        and status.ended_at < stopping_at + _skew(attempt, snapshot) - CLOCK_S
     )
 
 
@@ -143,8 +144,8 @@ def _may_be_ended(job: Job) -> bool:
 
 
 def _is_proof(incident: Incident, now: float, idle_s: float, snapshot: FleetSnapshot) -> bool:
-    """Whether an incident that stands proves that its job has done nothing for so long, and no
-    person has said otherwise."""
+    """Whether an open incident proves that its job has done nothing for so long, and no person has
+    marked it otherwise."""
     host = snapshot.host(incident.host)
     return (
         incident.rule == IDLE_RULE

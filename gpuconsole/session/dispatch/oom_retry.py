@@ -1,7 +1,7 @@
 """Trying again after device memory ran out, with the batch size that should fit.
 
 Only jobs that ask for it (`auto_batch`), never more often than their `retries`, and never as they
-were: the same batch would run out again. What was changed and why stands in the job.
+were: the same batch would run out again. The job says what was changed and why.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Retrying:
         self._working: dict[str, asyncio.Task[None]] = {}
 
     def look(self, epoch: int) -> None:
-        """Begin with what is due; called by the dispatcher, whose role `epoch` proves."""
+        """Begin with what is due; called by the dispatcher; `epoch` proves its role."""
         jobs = self._context.journal.jobs()
         if jobs is self._looked:
             return
@@ -94,7 +94,7 @@ class Retrying:
             changed = replace(
                 job, detail=clean(msg("Not tried again: {why_text}", why_text=why), 500)
             )
-        # Whoever moved the job on, or took over, decides.
+        # The process that moved the job on, or took over, decides.
         with contextlib.suppress(JournalError):
             self._context.journal.save(job, changed, epoch=epoch)
 
@@ -118,7 +118,7 @@ class Retrying:
         if fresh.estimate.batch_size != size:
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
         if report.estimate.memory is not None and fresh.estimate.memory is None:
-            # The number stands in several places, say, of which one was changed.
+            # For example, the number occurs in several places, and one of them was changed.
             raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
         refuse_hopeless(smaller, fresh)
         kinds = (
@@ -198,30 +198,30 @@ def _next_smaller(job: Job, now: float) -> Job:
     task = replace(
         job.task, args=choice.args, batch_size=asked, smaller=rest, auto_batch=bool(rest)
     )
-    known = job.estimate
-    if known is not None:
+    estimate = job.estimate
+    if estimate is not None:
         stale = (*_OF_A_BATCH, "batch_size")
-        kept = {name: value for name, value in known.items() if name not in stale}
-        known = {**kept, "batch_size": choice.size}
+        remaining = {name: value for name, value in estimate.items() if name not in stale}
+        estimate = {**remaining, "batch_size": choice.size}
     why = "which its console had worked out"
     return replace(
         _tried_again(job, task, now, (choice.was, choice.size, why)),
         estimate_mib=choice.estimate_mib,
-        estimate=known,
+        estimate=estimate,
     )
 
 
 def _tried_again(job: Job, task: Task, now: float, said: tuple[int, int, str]) -> Job:
     """Return a job as it is queued again, with the batch sizes and the reason in words."""
     was, size, why = said
-    told = msg(
+    sentence = msg(
         "Ran out of memory with batch size {n}; tried again with {low}, {why_text}.",
         n=was,
         low=size,
         why_text=why,
     )
     attempt = job.attempts[-1]
-    ended = replace(attempt, cause=f"{attempt.cause} {told}".strip())
+    ended = replace(attempt, cause=f"{attempt.cause} {sentence}".strip())
     return replace(
         job,
         state=JobState.QUEUED,
@@ -229,5 +229,5 @@ def _tried_again(job: Job, task: Task, now: float, said: tuple[int, int, str]) -
         task=task,
         attempts=(*job.attempts[:-1], ended),
         cause="",
-        detail=told,
+        detail=sentence,
     )

@@ -1,7 +1,7 @@
-"""One active job, driven from wherever it stands to its end.
+"""One active job, driven from any state to its end.
 
 A runner looks at the job's containers, asks `recovery` what to do, does it, and looks again. It
-keeps nothing that matters in memory, so it may be killed anywhere and begun again.
+holds no state of its own that matters, so it may be killed anywhere and begun again.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ PEAK_STEP = 1.05
 
 
 class Runner:
-    """Drives one job's latest attempt. `on_taken` hears which device another console took,
-    `on_silent` which host's engine could not be asked; `faults` counts what hosts cannot start;
-    `silent` are the hosts whose engines do not answer now."""
+    """Drives one job's latest attempt. `on_taken` is called with a device that another console
+    took, `on_silent` with a host with an engine that could not be queried; `faults` counts what
+    hosts cannot start; `silent` are the hosts with engines that do not answer now."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class Runner:
         return [part.host for part in attempt.parts if snapshot.host(part.host) is None]
 
     def _host_is_known(self, name: str) -> bool:
-        """Whether it can be told if the host is there; not while the first connection is made.
+        """Whether the host's state is known; not during the first connection.
 
         UnreachableError when the inventory has no such host any more.
         """
@@ -265,7 +265,8 @@ class Runner:
             _, attempt = self._entry.present()
             seen = await gang.look(self._context, attempt)
             waiting = _unstarted(seen)
-            # One of a gang whose engine says why it cannot be started is named by that, at the end.
+            # If the engine of a gang's member says why it cannot be started, that is named at the
+            # end.
             unsaid = any(part.status is None or not part.status.error for part in waiting)
             if unsaid or len(waiting) == len(seen):
                 cause = f"{error.title}: {error.message}"
@@ -273,7 +274,7 @@ class Runner:
                     await self._ending.give_up(seen, cause)
 
     async def _finish(self, parts: Sequence[Part]) -> None:
-        """End an attempt whose containers ended, or of which one could not be started."""
+        """End an attempt after its containers ended, or one of them could not be started."""
         broken = next((part for part in _unstarted(parts) if part.status), None)
         if broken is not None and broken.status is not None:
             said = self._entry.masked(broken.status.error)
@@ -426,8 +427,8 @@ class Runner:
         return True
 
     async def _taken_away(self, error: UnreachableError) -> bool:
-        """Put a job back into the queue whose host may be taken away, or a replica of a service,
-        once the host has been gone for long enough; whether it was.
+        """Requeue a job on a host that may be taken away, or a replica of a service, once the host
+        has been gone for long enough. Returns whether it was requeued.
 
         If the host comes back with the container, that is removed: the job has gone on.
         """

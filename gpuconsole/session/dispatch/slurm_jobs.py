@@ -68,11 +68,11 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
     if not name:
         return task
     if name not in clusters:
-        known = ", ".join(clusters) or "none"
+        names = ", ".join(clusters) or "none"
         raise UsageError(
             "No such cluster",
             msg("No host is called {value} and runs Slurm.", value=f"{clean(name, 80)!r}"),
-            msg("Clusters of the inventory: {known}.", known=known),
+            msg("Clusters of the inventory: {known}.", known=names),
         )  # fmt: skip
     unknown = [
         key for key in (*task.labels, *task.anti_labels) if key not in (CLUSTER_LABEL, *WORDS)
@@ -131,13 +131,13 @@ def hand_over(situation: Situation, plan: Plan) -> Plan:
     if not ours:
         return plan
     hosts = {host.name: host for host in situation.fleet.hosts}
-    order, known = Order(jobs), {job.id: job for job in jobs}
+    order, by_id = Order(jobs), {job.id: job for job in jobs}
     handed_over = Counter((job.user, job.task.sweep) for job in jobs if job.state.active)
     choices: list[Choice] = []
     waiting: dict[str, Why] = {}
     for job in ours:
         name = cluster_of(job.task)
-        why = _hindrance(job, hosts.get(name)) or _held_back(job, order, known, jobs)
+        why = _hindrance(job, hosts.get(name)) or _held_back(job, order, by_id, jobs)
         why = why or _full_sweep(job, handed_over)
         if why is None:
             handed_over[job.user, job.task.sweep] += 1
@@ -265,10 +265,10 @@ def kind_of(job: Job, snapshot: FleetSnapshot) -> str:
                 return names[model]
     if need is None or any(size is None for size in sizes.values()):
         return ""
-    known = {model: size for model, size in sizes.items() if size is not None}
+    known_sizes = {model: size for model, size in sizes.items() if size is not None}
     most = task.threshold(1.0)
-    fitting = sorted((size, model) for model, size in known.items() if need <= size * most)
-    return names[fitting[0][1]] if fitting and len(fitting) < len(known) else ""
+    fitting = sorted((size, model) for model, size in known_sizes.items() if need <= size * most)
+    return names[fitting[0][1]] if fitting and len(fitting) < len(known_sizes) else ""
 
 
 def decision_there(task: Task, snapshot: FleetSnapshot) -> Decision | None:
@@ -312,15 +312,15 @@ def _hindrance(job: Job, host: Host | None) -> Why | None:
     return None
 
 
-def _held_back(job: Job, order: Order, known: Mapping[str, Job], jobs: Sequence[Job]) -> Why | None:
+def _held_back(job: Job, order: Order, by_id: Mapping[str, Job], jobs: Sequence[Job]) -> Why | None:
     """Return what a job waits for here; where all that it comes after was handed over to the same
     cluster, Slurm keeps the order."""
     why = order.held_back(job)
     if why is None:
         return None
     for needed in job.task.after:
-        one = known.get(needed)
-        group = [one] if one is not None else [it for it in jobs if it.task.sweep == needed]
+        other = by_id.get(needed)
+        group = [other] if other is not None else [it for it in jobs if it.task.sweep == needed]
         if not group or not all(_handed_over(it, cluster_of(job.task)) for it in group):
             return why
     return None

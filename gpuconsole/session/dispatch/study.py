@@ -25,15 +25,15 @@ def next_values(goal: Goal, space: Space, trials: Sequence[Trial], seed: int) ->
     """Return the arguments of the next trial, by flag."""
     study, _ = _study(goal, space, trials, seed)
     asked = study.ask(_distributions(space))
-    return {one.flag: _written(one, asked.params[one.flag]) for one in space}
+    return {param.flag: _written(param, asked.params[param.flag]) for param in space}
 
 
 def is_hopeless(goal: Goal, space: Space, trials: Sequence[Trial], trial: Trial) -> bool:
-    """Tell whether Optuna's pruner (the median of other trials at the same step) gives a running
-    trial up. Only what both have reported by the same step counts."""
+    """Return True if Optuna's pruner (the median of other trials at the same step) abandons a
+    running trial. Only what both have reported by the same step counts."""
     if not trial.reported:
         return False
-    others = [one for one in trials if one is not trial]
+    others = [other for other in trials if other is not trial]
     study, optuna = _study(goal, space, others, 0)
     frozen = _frozen(optuna, space, trial)
     study.add_trial(frozen)
@@ -67,7 +67,7 @@ def _frozen(optuna: Any, space: Space, trial: Trial) -> Any:
     return optuna.trial.create_trial(
         state=state,
         value=trial.value if trial.state == "complete" else None,
-        params={one.flag: _read(one, trial.values[one.flag]) for one in space},
+        params={param.flag: _read(param, trial.values[param.flag]) for param in space},
         distributions=_distributions(space),
         intermediate_values=dict(trial.reported),
     )
@@ -80,23 +80,25 @@ def _distributions(space: Space) -> dict[str, Any]:
         IntDistribution,
     )
 
-    found: dict[str, Any] = {}
-    for one in space:
-        if isinstance(one, Choice):
-            found[one.flag] = CategoricalDistribution(one.values)
-        elif one.whole:
-            found[one.flag] = IntDistribution(int(one.low), int(one.high), log=one.log)
+    distributions: dict[str, Any] = {}
+    for param in space:
+        if isinstance(param, Choice):
+            distributions[param.flag] = CategoricalDistribution(param.values)
+        elif param.whole:
+            distributions[param.flag] = IntDistribution(
+                int(param.low), int(param.high), log=param.log
+            )
         else:
-            found[one.flag] = FloatDistribution(one.low, one.high, log=one.log)
-    return found
+            distributions[param.flag] = FloatDistribution(param.low, param.high, log=param.log)
+    return distributions
 
 
-def _read(one: Choice | Between, text: str) -> str | int | float:
-    if isinstance(one, Choice):
+def _read(param: Choice | Between, text: str) -> str | int | float:
+    if isinstance(param, Choice):
         return text
-    value = min(one.high, max(one.low, float(text)))
-    return int(value) if one.whole else value
+    value = min(param.high, max(param.low, float(text)))
+    return int(value) if param.whole else value
 
 
-def _written(one: Choice | Between, value: Any) -> str:
-    return str(value) if isinstance(one, Choice) else one.said(float(value))
+def _written(param: Choice | Between, value: Any) -> str:
+    return str(value) if isinstance(param, Choice) else param.said(float(value))

@@ -104,10 +104,10 @@ class Tuning:
         await self._hand_out(name, jobs, (goal, space, list(trials.values())), epoch)
 
     async def _hand_out(
-        self, name: str, jobs: Sequence[Job], found: tuple[Goal, Space, list[Trial]], epoch: int
+        self, name: str, jobs: Sequence[Job], parts: tuple[Goal, Space, list[Trial]], epoch: int
     ) -> None:
         """Queue as many further trials as may run at once."""
-        goal, space, trials = found
+        goal, space, trials = parts
         waiting = [job for job in jobs if job.state is JobState.HELD and not job.task.trial]
         live = sum(bool(job.task.trial) and not job.state.ended for job in jobs)
         room = max(0, (jobs[0].task.at_most or USUAL_AT_ONCE) - live)

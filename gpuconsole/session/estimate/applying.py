@@ -35,9 +35,9 @@ def steps_open(kind: EditKind, steps: int) -> bool:
 def suggested_steps(report: Report) -> int:
     """Return over how many batches preflight would accumulate gradients; UsageError where it
     suggests nothing of the kind."""
-    for one in report.suggestions:
-        if one.kind == "accumulate":
-            return int(one.value)
+    for proposal in report.suggestions:
+        if proposal.kind == "accumulate":
+            return int(proposal.value)
     raise UsageError(
         "The number of steps is missing",
         "Preflight suggests no accumulation of gradients for this job.",

@@ -1,7 +1,7 @@
 """A short container on one device that shows what a Paddle process costs there.
 
-The probe in it stands still after each phase while the driver's figures are read from here: inside
-a container a process cannot be told apart by its number.
+The probe in it waits after each phase while the driver's figures are read from here: inside a
+container process ids are not those of the driver.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def calibrate(
 ) -> HostCalibration:
     """Measure one device of a host and return what was found; the journal is not written.
 
-    Without `index` the first device that nobody uses is taken, without `image` the host's. The
+    Without `index` the first unused device is taken, without `image` the host's. The
     device is leased meanwhile; container and lease are gone afterwards, also after an interruption.
     UsageError for a host or device that is not there, RefusedError when the device is in use or
     the probe failed, LeaseTakenError when another console holds it.
@@ -107,11 +107,11 @@ async def calibrate(
 def _host(context: Context, name: str) -> Host:
     host = context.hosts.snapshot().host(name)
     if host is None:
-        known = ", ".join(host.name for host in context.hosts.snapshot().hosts)
+        names = ", ".join(host.name for host in context.hosts.snapshot().hosts)
         raise UsageError(
             "No such host",
             msg("{name} is not in the inventory.", name=name),
-            msg("Known: {known}", known=known),
+            msg("Known: {known}", known=names),
         )
     if host.state is not HostState.UP:
         raise UnreachableError("Host is not up", host.error or f"{name} is {host.state}.")
@@ -119,7 +119,7 @@ def _host(context: Context, name: str) -> Host:
 
 
 def _device(host: Host, index: int | None) -> Device:
-    """Return the device that was named, or the first that nobody uses."""
+    """Return the device that was named, or the first unused one."""
     if not host.devices:
         raise RefusedError(
             "Nothing to calibrate",
@@ -143,11 +143,11 @@ def _device(host: Host, index: int | None) -> Device:
         return free[0]
     device = next((device for device in host.devices if device.index == index), None)
     if device is None:
-        known = ", ".join(str(device.index) for device in host.devices)
+        indexes = ", ".join(str(device.index) for device in host.devices)
         raise UsageError(
             "No such device",
             msg("{name} has no device {given_index}.", name=host.name, given_index=index),
-            msg("It has {known}", known=known),
+            msg("It has {known}", known=indexes),
         )
     if device.processes:
         whose = ", ".join(
@@ -196,13 +196,13 @@ class _Run:
                 self.progress(msg("reading the driver after: {phase}", phase=phase))
                 self._phases[phase] = await self._read(said)
                 await self._answer(phase)
-        told = "; ".join(self._last[-3:]) or "it said nothing"
+        text = "; ".join(self._last[-3:]) or "it said nothing"
         raise RefusedError(
             "Calibration failed",
             msg(
                 "The probe on {name} ended before its end: {value}.",
                 name=self.host.name,
-                value=clean(told, 500),
+                value=clean(text, 500),
             ),
             msg("Check that the image {image} has Python and Paddle.", image=self.image),
         )
@@ -327,7 +327,7 @@ class _Run:
             await self.engine.put(self._container, packed, injected.FOLDER)
 
     def _result(self) -> HostCalibration:
-        found = HostCalibration(
+        calibration = HostCalibration(
             host=self.host.name,
             device=self.device.model,
             at=self.context.clock.now(),
@@ -339,17 +339,17 @@ class _Run:
         )
         whole = self._phases.get("convolution")
         if whole is None:
-            return found
-        told = whole.process_mib is not None
-        if not told and not whole.device_mib:
+            return calibration
+        has_process_figure = whole.process_mib is not None
+        if not has_process_figure and not whole.device_mib:
             return replace(
-                found,
+                calibration,
                 method="The driver reported neither memory of processes nor use of the device.",
                 workspace_mib=_mib(whole.facts.get("workspace")),
             )
         return replace(
-            found,
-            method=BY_PROCESS if told else BY_DEVICE,
+            calibration,
+            method=BY_PROCESS if has_process_figure else BY_DEVICE,
             context_mib=whole.beside_mib,
             first_mib=self._beside("tensor"),
             matmul_mib=self._beside("matmul"),
@@ -358,8 +358,8 @@ class _Run:
         )
 
     def _beside(self, phase: str) -> float | None:
-        found = self._phases.get(phase)
-        return None if found is None else found.beside_mib
+        figures = self._phases.get(phase)
+        return None if figures is None else figures.beside_mib
 
     def _granularity(self) -> float | None:
         """Return by how much the process grew for each of the probe's small chunks."""
@@ -375,6 +375,6 @@ class _Run:
 
 
 def _mib(value: Any) -> float:
-    """Return bytes that the probe told in MiB; 0 for anything else."""
+    """Return bytes that the probe reported in MiB; 0 for anything else."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) / MIB if number and 0 <= value <= MOST_MIB * MIB else 0.0

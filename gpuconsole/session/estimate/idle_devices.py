@@ -61,7 +61,7 @@ class SpareDevices:
             if full := self._placer.refused(task, user, jobs, snapshot, now):
                 raise RefusedError("The quota is used up", full)
         if host:
-            hosts = tuple(one for one in snapshot.hosts if one.name == host)
+            hosts = tuple(candidate for candidate in snapshot.hosts if candidate.name == host)
             snapshot = replace(snapshot, hosts=hosts)
         situation = Situation(
             jobs,
@@ -79,14 +79,14 @@ def idle_devices(
 ) -> tuple[Spare, ...]:
     """Return the idle devices among candidates that are of the kind of the best."""
     kind = _kind(candidates[0].devices[0]) if candidates and candidates[0].devices else None
-    found: dict[str, Spare] = {}
+    spares: dict[str, Spare] = {}
     for place in (place for candidate in candidates for place in candidate.places):
         host = snapshot.host(place.host)
         for device in place.devices if host is not None else ():
             if _kind(device) == kind and (place.host, device.uuid) not in taken and _idle(device):
                 assert host is not None
-                found.setdefault(device.uuid, Spare(host, device))
-    return tuple(found.values())
+                spares.setdefault(device.uuid, Spare(host, device))
+    return tuple(spares.values())
 
 
 def taken_devices(jobs: Iterable[Job], leases: Mapping[str, Sequence[Lease]], plan: Plan) -> Taken:

@@ -1,4 +1,4 @@
-"""Measuring a script on a device that stands idle: leased like a job, for a minute at most."""
+"""Measuring a script on an idle device: leased like a job, for a minute at most."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ async def measure_on_device(context: Context, host: Host, device: Device, asked:
         )
         return await in_container(context, engine, host, spec, limited, WALL_S, lease)
 
-    found = await in_turn(context, host, asked, measure)
+    result = await in_turn(context, host, asked, measure)
     facts = {"backend": device.backend, "card": device.model, "driver": host.facts.driver_version}
-    return with_facts(found, facts)
+    return with_facts(result, facts)

@@ -58,7 +58,7 @@ WALL_S = 600.0
 PREPARING_S = 300.0
 """Longest time for making the container and putting the project in."""
 ENDING_S = 15.0
-"""A container whose console is gone ends by itself so long after its time is over."""
+"""A container without its console ends by itself so long (s) after its time is over."""
 BUSY_S = 1800.0
 """Longest wait for the measurements of others."""
 BUSY_AGAIN_S = 2.0
@@ -105,7 +105,8 @@ class Asked:
     user: str = ""
     """For whom it is; "" for the session's own user."""
     run_as: str = ""
-    """The `uid:gid` of its container; "" for the account, or nobody's where nothing is mounted."""
+    """The `uid:gid` of its container; "" for the account, or an unprivileged one if nothing is
+    mounted."""
 
 
 async def measure_on_host(context: Context, host: Host, asked: Asked) -> bytes:
@@ -172,7 +173,7 @@ def memory_limit_mib(host: Host) -> float:
 
 
 def measuring_job(context: Context, asked: Asked, host: Host, device: Device | None = None) -> Job:
-    """Return what stands for a measurement where containers and devices are given to jobs."""
+    """Return the job that represents a measurement where containers and devices belong to jobs."""
     job_id = f"{MEASUREMENT}{new_nonce()}"
     attempt = Attempt(
         number=1,
@@ -337,11 +338,11 @@ async def _filled(engine: Engine, container: str, asked: Asked) -> None:
 
 
 async def _limited(context: Context, seconds: float, work: Coroutine[Any, Any, T], words: str) -> T:
-    """Return what work gives; RefusedError, and the work is cancelled, where it takes longer."""
-    found: list[T] = []
+    """Return the result of work; raises RefusedError, and cancels the work, if it takes longer."""
+    results: list[T] = []
 
     async def doing() -> None:
-        found.append(await work)
+        results.append(await work)
 
     if 0 not in await first(doing(), context.clock.sleep(seconds)):
         raise RefusedError(
@@ -349,4 +350,4 @@ async def _limited(context: Context, seconds: float, work: Coroutine[Any, Any, T
             msg("{words} {seconds} s.", words=words, seconds=f"{seconds:.0f}"),
             "The static tier answers without running the script.",
         )
-    return found[0]
+    return results[0]

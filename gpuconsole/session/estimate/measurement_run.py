@@ -39,7 +39,7 @@ _OF_SCRIPT = "script"
 """The kind of an error of the probe for which the script itself is to blame, for certain."""
 
 Progress = Callable[[float, str], None]
-"""Told the share that is done, 0-1, and what is being done."""
+"""Called with the fraction done, 0-1, and what is being done."""
 
 
 async def here(
@@ -148,10 +148,10 @@ def _message(line: bytes) -> dict[str, Any] | None:
     if not line.startswith(_MESSAGES) or len(line) > _LONGEST_MESSAGE:
         return None
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _refused(error: Mapping[str, Any], of_place: Sequence[str]) -> RefusedError:

@@ -22,7 +22,7 @@ from gpuconsole.waiting import within
 MOST_HOSTS = 2
 """Hosts at which a measurement is tried."""
 MOST_ASKED = 8
-"""Hosts whose engines are asked for the image."""
+"""Most hosts with an engine that is asked for the image."""
 ENGINE_S = 10.0
 """Longest wait for an engine."""
 
@@ -42,13 +42,13 @@ async def host_sites(
     if not able:
         return (), "no host is up that could run it"
     able.sort(key=lambda host: (not _has_idle_device(task, host), -_free_mib(host)))
-    found = await with_image(hosts, able, image_of)
-    if not found:
+    sites = await with_image(hosts, able, image_of)
+    if not sites:
         images = sorted({clean(image_of(host.name), 80) for host in able[:MOST_ASKED]})
         return (), msg(
             "no host that could run it has the image ({images})", images=", ".join(images)
         )
-    return found, ""
+    return sites, ""
 
 
 async def with_image(
@@ -59,8 +59,8 @@ async def with_image(
     present = await asyncio.gather(
         *(_has_image(hosts, host, image_of(host.name)) for host in asked)
     )
-    found = [host for host, there in zip(asked, present, strict=True) if there]
-    return tuple(Site(host.name) for host in found[:MOST_HOSTS])
+    present_on = [host for host, there in zip(asked, present, strict=True) if there]
+    return tuple(Site(host.name) for host in present_on[:MOST_HOSTS])
 
 
 def local_sites(agreed: Callable[[Isolation], bool]) -> tuple[tuple[Site, ...], str]:
@@ -104,7 +104,7 @@ def _has_room(host: Host) -> bool:
 
 
 def _free_mib(host: Host) -> float:
-    """Return the host's free memory; where it is not told, none is missed."""
+    """Return the host's free memory (MiB); unlimited if it is unknown."""
     total, used = host.facts.memory_total_mib, host.facts.memory_used_mib
     return float("inf") if total is None or used is None else total - used
 

@@ -98,7 +98,7 @@ class Measurements:
 
         sandbox = Sandbox()
         await asyncio.to_thread(_require_agreed, sandbox, agreed)
-        made = await self._begin(task, mode)
+        begun = await self._begin(task, mode)
         root = await asyncio.to_thread(_root, task)
         folders = {root, Path(task.script).parent}
         paths = tuple(filter(Path.is_dir, python_path(task)))
@@ -119,7 +119,7 @@ class Measurements:
             if alone:
                 error.hint += f" Of {root} it sees only the script and what that imports."
             raise
-        await self._store(made, document)
+        await self._store(begun, document)
 
     async def on_host(
         self,
@@ -133,7 +133,7 @@ class Measurements:
     ) -> None:
         """Measure in a container on a host, and keep the recording; in the device tier on the
         device of the spot. Runs are planned for `limit_s` seconds."""
-        made = await self._begin(task, mode, at.image)
+        begun = await self._begin(task, mode, at.image)
         async with self._packed(
             task, mode, context.pack, context.settings.code_size_limit
         ) as packed:
@@ -150,7 +150,7 @@ class Measurements:
                     document = await measure_on_host(context, at.host, wanted)
                 else:
                     document = await measure_on_device(context, at.host, at.device, wanted)
-        await self._store(made, document)
+        await self._store(begun, document)
 
     @asynccontextmanager
     async def _packed(
@@ -175,12 +175,12 @@ class Measurements:
         since_ns = time.time_ns()
         return _Begun(task, mode, image, await self._reader.asked(Naming(task, mode)), since_ns)
 
-    async def _store(self, made: _Begun, document: bytes) -> None:
+    async def _store(self, begun: _Begun, document: bytes) -> None:
         """Store a recording with what it was made with. RefusedError where the script, or a file
         that it read, has changed since it began."""
-        check = Checking(made.task, document, made.mode, made.name, made.image, made.since_ns)
+        check = Checking(begun.task, document, begun.mode, begun.name, begun.image, begun.since_ns)
         inputs = await self._reader.asked(check)
-        await asyncio.to_thread(self._stored.put, made.name, made.image, inputs, document)
+        await asyncio.to_thread(self._stored.put, begun.name, begun.image, inputs, document)
 
 
 def within_time(request: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:

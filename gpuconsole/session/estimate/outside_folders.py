@@ -1,7 +1,7 @@
 """Folders outside of a project that its files name: data lies there on the machine it was written
 for, and on none other.
 
-A sandbox shows nothing of these places. It gives empty folders instead, so that a measured script
+A sandbox shows nothing of these places. It has empty folders instead, so that a measured script
 finds there what is made up for it, as it does inside of its project.
 """
 
@@ -33,12 +33,12 @@ def named_outside(shown: Sequence[Path], root: Path, args: Sequence[str]) -> tup
     texts = itertools.chain([" ".join(args)], read)
     names = (name for text in texts for name in _NAMED.findall(text) if name not in _SYSTEM)
     first = itertools.islice(dict.fromkeys(names), MOST_FOLDERS)
-    found = [Path("/", name) for name in first]
+    folders = [Path("/", name) for name in first]
     parent = root.parent
     if len(parent.parts) > 1 and parent.parts[1] not in _SYSTEM - {"tmp"}:
-        found.append(parent)
+        folders.append(parent)
     # A folder comes before those in it.
-    return tuple(sorted(dict.fromkeys(found)))
+    return tuple(sorted(dict.fromkeys(folders)))
 
 
 def _files(shown: Sequence[Path]) -> Iterator[Path]:

@@ -45,13 +45,13 @@ class Preflights:
         images: frozenset[str] | None = None,
     ) -> Report:
         """Hold a task against each device that its labels allow as it is, or, with `empty`, against
-        one device of each kind as if nobody used it.
+        one device of each kind as if it were unused.
 
         `remembered` are answers of earlier times; the task's own win. `calibration` corrects the
         answer by what was seen, unless a tier is asked for. `images` are those that the task may
-        run in: a recording of another is not used. RefusedError for a tier that
-        is not to be had; UsageError for a script that cannot be read, or a task's own answer that
-        is for nothing in it.
+        run in: a recording of another is not used. RefusedError for a tier that is not available;
+        UsageError for a script that cannot be read, or a task's own answer that is for nothing in
+        it.
         """
         if tier not in TIERS:
             raise RefusedError(
@@ -88,7 +88,7 @@ def _labelled(snapshot: FleetSnapshot, task: Task) -> FleetSnapshot:
 
 
 def _kinds(cards: Iterable[preflight.Card]) -> tuple[preflight.Card, ...]:
-    """Return one empty card of each kind; the first host that has it stands for the others."""
+    """Return one empty device of each kind; the first host that has it represents the others."""
     kinds: dict[tuple[object, ...], preflight.Card] = {}
     for card in cards:
         key = (card.device, card.backend, card.capacity_mib)

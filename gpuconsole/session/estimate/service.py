@@ -71,8 +71,8 @@ class Preflight:
         empty: bool = False,
         fleet: FleetSnapshot | None = None,
     ) -> Report:
-        """Estimate a task and hold it against the fleet, or a part of it; with `empty` as if
-        nobody used it."""
+        """Estimate a task and hold it against the fleet, or a part of it; with `empty` as if it
+        were unused."""
         return await self._preflights.report(
             task,
             self._fleet() if fleet is None else fleet,
@@ -164,36 +164,36 @@ class Preflight:
         """
         ask = ask or partial(self.report, task)
         begun = time.monotonic()
-        known = report or await ask("")
+        first_report = report or await ask("")
         seconds = 0.0 if report is not None else round(time.monotonic() - begun, 3)
         most = self._context.settings.measure_limit if limit_s is None else limit_s
         means = await self._means(
-            task, known, Means(self._allowed(task), limit_s=most, insist=insist)
+            task, first_report, Means(self._allowed(task), limit_s=most, insist=insist)
         )
-        key = _subject(task, known)
+        key = _subject(task, first_report)
 
-        async def measure(run: Run, told: Progress) -> None:
+        async def measure(run: Run, progress: Progress) -> None:
             # Where there is another host, this one need not be waited for.
             site = run.site
             patient = site == _last(means.devices if run.tier == "device" else means.sites)
             await self.measure(
-                task, run.tier, told, host=site.host, local=not site.host, patient=patient,
+                task, run.tier, progress, host=site.host, local=not site.host, patient=patient,
                 agreed=site.isolation, limit_s=run.limit_s,
             )  # fmt: skip
 
         climb = Climb(Effects(measure, ask, time.monotonic), means)
         if not (means.sites or means.devices):
-            return await climb.run(known, user, seconds=seconds)
+            return await climb.run(first_report, user, seconds=seconds)
         self._climbs.add(climb)
         try:
             waits = self._climbing.locked()
             async with self._climbing:
                 # What was measured meanwhile may be the answer.
-                known = await ask("") if waits else known
+                first_report = await ask("") if waits else first_report
                 tried = () if insist else self._failed.get(key, ())
-                found = await climb.run(known, user, tried=tried, seconds=seconds)
-                self._failed[key] = climb.failed(found.trials)
-                return found
+                climbed = await climb.run(first_report, user, tried=tried, seconds=seconds)
+                self._failed[key] = climb.failed(climbed.trials)
+                return climbed
         finally:
             self._climbs.discard(climb)
 
@@ -222,7 +222,7 @@ class Preflight:
         if self._context.settings.measure_on_device and task.backend != "cpu":
             spare = await self.spare.find(task, report.estimate)
             devices = await with_image(
-                self._context.hosts, list({one.host.name: one.host for one in spare}.values()),
+                self._context.hosts, list({each.host.name: each.host for each in spare}.values()),
                 image_of,
             )  # fmt: skip
             means = replace(means, tiers=(*means.tiers, "device"), devices=devices)
@@ -276,20 +276,20 @@ class Preflight:
     async def _hosts_for(
         self, task: Task, mode: Mode, estimate: Estimate | None
     ) -> tuple[str, ...]:
-        """Return the hosts at which a measurement is tried where none is named; "" stands for
-        the first that can measure at all."""
+        """Return the hosts to try a measurement on if none is named; "" means the first that can
+        measure at all."""
         if mode == "device" and estimate is not None:
             spare = await self.spare.find(task, estimate)
             if not spare:
                 raise _no_device()
-            return tuple({one.host.name: None for one in spare})
+            return tuple({each.host.name: None for each in spare})
         sites, _ = await host_sites(task, self._context.hosts, self._fleet(), self._image_of(task))
         return tuple(site.host for site in sites) or ("",)
 
     async def _spot(
         self, task: Task, mode: Mode, host: str, estimate: Estimate | None, *, patient: bool
     ) -> Spot:
-        """Return where on a host is measured. RefusedError where no device of it stands idle."""
+        """Return where to measure on a host. RefusedError if none of its devices is idle."""
         name, image = choose_host(self._fleet(), host, self._image_of(task))
         spot = Spot(self._host(name), image, patient=patient)
         if mode == "device" and estimate is not None:
@@ -300,9 +300,9 @@ class Preflight:
         return spot
 
     def _host(self, name: str) -> Host:
-        found = self._fleet().host(name)
-        assert found is not None
-        return found
+        host_ = self._fleet().host(name)
+        assert host_ is not None
+        return host_
 
     def _image_of(self, task: Task) -> Callable[[str], str]:
         return lambda host: task.image or self._context.default_image(host)

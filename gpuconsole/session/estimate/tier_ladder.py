@@ -90,7 +90,7 @@ class Climb:
 
     def failed(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
         """Return the trials that need not be made again for the same script: of each tier that was
-        measured and told nothing, or a fault, and of all where the user cancelled."""
+        measured without an answer, or with a fault, and of all if the user cancelled."""
         if self._skipped:
             return tuple(Trial(tier, "unknown", CANCELLED) for tier in self._means.tiers)
         return tuple(
@@ -140,12 +140,12 @@ class Climb:
 
     def _drop(self, site: Site, why: str) -> None:
         """Use a site no more."""
-        sites = tuple(one for one in self._means.sites if one != site)
+        sites = tuple(other for other in self._means.sites if other != site)
         devices = tuple(device for device in self._means.devices if device.host != site.host)
         absent = joined("; ", filter(None, (self._means.absent, why)))
         self._means = replace(self._means, sites=sites, devices=devices, absent=absent)
 
-    async def _try(self, run: Run, progress: Progress, known: Report) -> Trial:
+    async def _try(self, run: Run, progress: Progress, report: Report) -> Trial:
         begun = self._effects.now()
         self._work = asyncio.ensure_future(
             within(
@@ -167,7 +167,7 @@ class Climb:
         except ConsoleError as error:
             outcome = "impossible" if _is_of_site(error) else "unknown"
             why = clean(joined(": ", (error.title, error.message)), MOST_WHY)
-            if isinstance(error, ScriptFailedError) and is_fault_at(known, error.file, error.line):
+            if isinstance(error, ScriptFailedError) and is_fault_at(report, error.file, error.line):
                 outcome, why = "confirmed", clean(error.message, MOST_WHY)
             if isinstance(error, (EngineError, UnreachableError)):
                 self._drop(run.site, why)

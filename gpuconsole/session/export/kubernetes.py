@@ -154,17 +154,17 @@ class _Rendering:
         """Return the image that a host with such devices has for tasks that name none."""
         backend, hosts = self._task.backend, self._context.hosts.snapshot().hosts
         fitting = [host.name for host in hosts if any(d.backend == backend for d in host.devices)]
-        found = self._settings.images.get(cast(Backend, backend), "")
-        # Of a host that is not known the usual image is told, which is made for CUDA.
-        if not found and (fitting or backend in ("gpu", "cpu")):
-            found = self._context.default_image(fitting[0] if fitting else "")
-        if not found:
+        image = self._settings.images.get(cast(Backend, backend), "")
+        # If the host is unknown the usual image is named, which is built for CUDA.
+        if not image and (fitting or backend in ("gpu", "cpu")):
+            image = self._context.default_image(fitting[0] if fitting else "")
+        if not image:
             raise UsageError(
                 "No image",
                 msg("The task names no image, and the lab none for {backend}.", backend=backend),
                 "Name one with --image or in the task, or under `images` in the settings.",
             )
-        return found
+        return image
 
     def _memory_request(self, spec: ContainerSpec) -> float | None:
         if self._task.memory_limit_mib is not None:
@@ -195,15 +195,15 @@ class _Rendering:
         """Return the project, packed; nothing for a task without a script."""
         if not self._task.script:
             return b""
-        kept = self._context.bundle(self._job.id)
+        bundle = self._context.bundle(self._job.id)
         if self._job.id != UNNAMED:
-            if kept.exists():
-                return kept.read_bytes()
+            if bundle.exists():
+                return bundle.read_bytes()
             self._note("The project as it was submitted is no longer kept; this is how it is now.")
         with tempfile.TemporaryDirectory(prefix="gpuconsole-render-") as folder:
             target = Path(folder) / "project.tar.gz"
-            made = pack_project(self._task, target, self._settings.code_size_limit)
-            for sentence in made.skipped:
+            packed = pack_project(self._task, target, self._settings.code_size_limit)
+            for sentence in packed.skipped:
                 self._note(sentence)
             return target.read_bytes()
 
@@ -212,7 +212,7 @@ class _Rendering:
         inside = f"{name}/results" + (f"/{RANK}" if pods > 1 else "")
         yield Folder(RESULTS_DIR, claim, inside)
         if target := checkpoint_path(task):
-            # One for all ranks: whoever goes on finds what rank 0 has saved.
+            # One for all ranks: each continues from what rank 0 has saved.
             yield Folder(target, claim, f"{name}/{CHECKPOINT_FOLDER}")
         if not claim:
             self._note(
@@ -241,8 +241,8 @@ class _Rendering:
         backend = self._task.backend
         if backend == "cpu":
             return ""
-        found = self._cluster.resources.get(backend) or RESOURCES.get(backend, "")
-        if not found:
+        resource = self._cluster.resources.get(backend) or RESOURCES.get(backend, "")
+        if not resource:
             raise UsageError(
                 "Unknown kind of device",
                 msg("What a cluster calls a {backend} is not known.", backend=backend),
@@ -314,8 +314,8 @@ class _Rendering:
     def _seconds(self) -> int | None:
         """Return after how many seconds the cluster ends it: at its time limit, or its deadline."""
         limit = time_limit(self._task, self._context.settings.limits.time_limit)
-        found = [self._until_deadline(), None if limit is None else math.ceil(limit.seconds)]
-        return min((seconds for seconds in found if seconds is not None), default=None)
+        limits = [self._until_deadline(), None if limit is None else math.ceil(limit.seconds)]
+        return min((seconds for seconds in limits if seconds is not None), default=None)
 
     def _until_deadline(self) -> int | None:
         if not self._task.deadline:
@@ -331,18 +331,18 @@ class _Rendering:
         return left
 
     def _labels(self) -> dict[str, str]:
-        found = {"app.kubernetes.io/managed-by": "gpuconsole"}
+        labels = {"app.kubernetes.io/managed-by": "gpuconsole"}
         named = self._job.id if self._job.id != UNNAMED else ""
         for key, word in (("job", named), ("user", self._job.user)):
             if value := label_word(word):
-                found[f"gpuconsole/{key}"] = value
-        return found
+                labels[f"gpuconsole/{key}"] = value
+        return labels
 
     def _annotations(self) -> dict[str, str]:
-        found = {"gpuconsole/task": clean(self._task.name, 200)}
+        annotations = {"gpuconsole/task": clean(self._task.name, 200)}
         if self._job.estimate_mib is not None:
-            found["gpuconsole/estimate-mib"] = f"{self._job.estimate_mib:.0f}"
-        return found
+            annotations["gpuconsole/estimate-mib"] = f"{self._job.estimate_mib:.0f}"
+        return annotations
 
     def _note(self, sentence: str) -> None:
         self._notes.append(sentence)
@@ -404,7 +404,7 @@ def _name_of(job: Job, packed: bytes) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes everything out where it stands: people read it."""
+    """Writes everything in place, without anchors: people read it."""
 
     def ignore_aliases(self, data: object) -> bool:
         """Nothing is referred to."""

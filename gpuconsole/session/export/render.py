@@ -86,9 +86,9 @@ def _docker(context: Context, job: Job, on: Sequence[Place]) -> str:
     """Return the command that was run, or, before a launch, that would be; without devices chosen
     the first ones of the fleet stand for those."""
     if job.attempt is not None:
-        kept = line_file(context.state, job.id, job.attempt.number)
-        if kept.exists():
-            return _without_values(kept.read_text(encoding="utf-8"), job.task).rstrip("\n")
+        lines_path = line_file(context.state, job.id, job.attempt.number)
+        if lines_path.exists():
+            return _without_values(lines_path.read_text(encoding="utf-8"), job.task).rstrip("\n")
     # A run on a cluster had no devices that Docker could be asked for.
     ran = None if cluster_of(job.task) else job.attempt
     attempt = ran or _imagined(job, on or _first_places(context, job))
@@ -121,8 +121,8 @@ TARGETS: Mapping[str, Callable[[Context, Job, Sequence[Place]], str]] = {
 
 
 def _specs(context: Context, job: Job, attempt: Attempt) -> list[ContainerSpec]:
-    # Before a launch the account on the host is not known yet; this user's stands for it. Nor is
-    # where a gang meets: the names of its hosts stand for their addresses.
+    # Before a launch the account on the host is not known yet; this user's is used instead. Nor is
+    # the rendezvous of a gang: the names of its hosts are used for their addresses.
     folder = Path("~/.local/state/gpuconsole/results").expanduser() / job.id
     account = HostAccount(os.getuid() or 1000, os.getgid() or 1000, str(folder))
     key = attempt_key(job.id, attempt.number)

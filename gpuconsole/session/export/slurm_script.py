@@ -21,8 +21,8 @@ _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def batch_file(context: Context, jobs: Sequence[Job]) -> str:
-    """Return the text for `sbatch`, of several jobs as one array; what it leaves to a person
-    stands in comments at its beginning.
+    """Return the text for `sbatch`, of several jobs as one array; what it leaves to a person is in
+    comments at its beginning.
 
     UsageError for devices that cannot be spread evenly over nodes, or jobs that ask for
     different things.
@@ -86,8 +86,8 @@ def _notes(job: Job) -> list[str]:
         notes.append(f"It prefers {wanted}: name Slurm's type of it in --gres.")
     if task.after:
         conditions = [Condition.of(text) for text in task.after]
-        words = ",".join(f"{one.kind}:NUMBER" for one in conditions)
-        names = ", ".join(one.needed for one in conditions)
+        words = ",".join(f"{condition.kind}:NUMBER" for condition in conditions)
+        names = ", ".join(condition.needed for condition in conditions)
         notes.append(f"It comes after {names}: add --dependency={words}.")
     if hidden := sorted(withheld(task.env, task.secrets)):
         listed = ", ".join(hidden)

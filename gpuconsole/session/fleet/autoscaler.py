@@ -1,4 +1,4 @@
-"""`Waking`: wakes the hosts that waiting jobs need, and puts to sleep what nobody uses.
+"""`Waking`: resumes the hosts that waiting jobs need, and suspends unused ones.
 
 It acts only while its console dispatches. What it does is written down before it is done, so that
 the next dispatcher goes on where this one ended.
@@ -126,8 +126,10 @@ class Waking:
     def _up(self, host: Host, limits: Elastic, past: Past, now: float) -> Past:
         if past.phase == "waking":
             took = now - past.since
-            kept = (*past.took, took)[-MOST_TOOK:]
-            past = replace(past, phase="awake", since=now, took=kept, failures=0, error="", jobs=())
+            durations = (*past.took, took)[-MOST_TOOK:]
+            past = replace(
+                past, phase="awake", since=now, took=durations, failures=0, error="", jobs=()
+            )
             self._tell(host.name, f"It is awake after {format_duration(took)}.")
         elif past.phase in ("", "asleep") or (
             past.phase == "sleeping" and now - past.since > AWAKE_S
@@ -168,7 +170,7 @@ class Waking:
             for part in job.attempt.parts
         )
 
-    # -- falling asleep ---------------------------------------------------------------------
+    # -- suspending -------------------------------------------------------------------------
 
     def _is_idle(self, host: Host, limits: Elastic, past: Past, now: float) -> bool:
         """Whether nothing has used a host for long enough, as far as can be seen from here."""
@@ -239,14 +241,14 @@ class Waking:
 
     def _sleeping(self) -> list[Host]:
         """Return the hosts that sleep, as they would be awake."""
-        found = []
+        hosts = []
         for host in self._context.hosts.snapshot().hosts:
             limits, past = self._power.hosts.get(host.name), self._notes.all().get(host.name)
             if limits is None or past is None or host.drained or host.name in self._doing:
                 continue
             if host.power == "asleep":
-                found.append(awake_as(host, past, limits))
-        return found
+                hosts.append(awake_as(host, past, limits))
+        return hosts
 
     def _chosen(
         self, jobs: Sequence[Job], snapshot: FleetSnapshot, sleeping: Sequence[Host], now: float
@@ -255,7 +257,9 @@ class Waking:
         jobs, and those that are too dear."""
         journal = self._context.journal.id
         notes, limits = self._notes.all(), self._power.hosts
-        ready = [one for one in sleeping if not may_wake(limits[one.name], notes[one.name], now)]
+        ready = [
+            host for host in sleeping if not may_wake(limits[host.name], notes[host.name], now)
+        ]
         waking = [
             awake_as(
                 replace(host, drained="") if host.drained == WOKEN else host,
@@ -338,7 +342,7 @@ class Waking:
 
 
 def _empty(devices: Sequence[Device]) -> tuple[Device, ...]:
-    """Return devices as they are when nobody uses them: only what stays the same is kept."""
+    """Return devices without load: only static facts are kept."""
     return tuple(
         Device(
             device.uuid,

@@ -26,14 +26,16 @@ def changes(
     before: FleetSnapshot | None, now: FleetSnapshot, leases: Mapping[str, tuple[Lease, ...]]
 ) -> FleetChanges:
     """Return what somebody lacks who has the picture `before`, None for none."""
-    known = {host.name: host for host in before.hosts} if before is not None else {}
-    changed = tuple(host for host in now.hosts if known.get(host.name) is not host)
+    seen = {host.name: host for host in before.hosts} if before is not None else {}
+    changed = tuple(host for host in now.hosts if seen.get(host.name) is not host)
     names = tuple(host.name for host in now.hosts)
     return FleetChanges(now.revision, now.taken_at, now.simulated, names, changed, dict(leases))
 
 
-def applied(before: FleetSnapshot, told: FleetChanges) -> FleetSnapshot:
-    """Return the picture after changes that were told."""
-    hosts = {host.name: host for host in (*before.hosts, *told.changed)}
-    there = tuple(hosts[name] for name in told.names if name in hosts)
-    return FleetSnapshot(told.revision, told.taken_at, there, told.simulated)
+def applied(before: FleetSnapshot, fleet_changes: FleetChanges) -> FleetSnapshot:
+    """Return the picture after reported changes."""
+    hosts = {host.name: host for host in (*before.hosts, *fleet_changes.changed)}
+    there = tuple(hosts[name] for name in fleet_changes.names if name in hosts)
+    return FleetSnapshot(
+        fleet_changes.revision, fleet_changes.taken_at, there, fleet_changes.simulated
+    )

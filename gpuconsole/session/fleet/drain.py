@@ -1,5 +1,6 @@
 """Hosts that take no new jobs: drained by the inventory, by a person through the journal, or set
-aside by the console because they could not start jobs; and those whose engine is silent."""
+aside by the console because they could not start jobs; and those with an engine that does not
+answer."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Drains:
         clock: Callable[[], float],
         silent: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`silent` returns the hosts whose engine does not answer, and why."""
+        """`silent` returns the hosts with an engine that does not answer, and why."""
         self._hosts = hosts
         self._silent = silent
         self._journal = journal
@@ -64,9 +65,9 @@ class Drains:
         # Without the journal the last that was known of it holds.
         with contextlib.suppress(JournalError):
             faults = self._faults(self._journal.streaks())
-            known = DrainMarks(self._clock, self._journal.drains(), faults, self._silent())
-            if self._known is not None or known != DrainMarks(self._clock):
-                self._known = known
+            marks_now = DrainMarks(self._clock, self._journal.drains(), faults, self._silent())
+            if self._known is not None or marks_now != DrainMarks(self._clock):
+                self._known = marks_now
         return self._known
 
     async def drain(self, host: str, reason: str, by: str) -> Drain | None:
@@ -75,15 +76,15 @@ class Drains:
         UsageError for a host that is not in the inventory, RefusedError for a cluster's node."""
         snapshot = self._hosts.snapshot()
         _require(snapshot, host)
-        found = snapshot.host(host)
-        if found is not None and found.node:
-            name = found.name.partition("/")[2]
+        found_host = snapshot.host(host)
+        if found_host is not None and found_host.node:
+            name = found_host.name.partition("/")[2]
             raise RefusedError(
                 "Slurm drains its own nodes",
-                msg("{name} takes the jobs that Slurm gives it.", name=found.name),
+                msg("{name} takes the jobs that Slurm gives it.", name=found_host.name),
                 msg(
                     "On {cluster}: scontrol update nodename={name} state=drain reason=WHY",
-                    cluster=found.cluster,
+                    cluster=found_host.cluster,
                     name=name,
                 ),
             )
@@ -96,8 +97,8 @@ class Drains:
         """Let jobs start on a host again; RefusedError when it was neither drained nor set aside,
         or is drained by the inventory, UsageError when there is no such host."""
         was = self._journal.undrain(host)
-        found = self._hosts.snapshot().host(host)
-        if found is not None and found.drained:
+        found_host = self._hosts.snapshot().host(host)
+        if found_host is not None and found_host.drained:
             raise RefusedError(
                 "The inventory drains it",
                 msg("{host} has `drain:` there.", host=host),
@@ -113,11 +114,11 @@ class Drains:
     def _faults(self, streaks: Streaks) -> dict[str, tuple[FaultStreak, ...]]:
         """Return the streaks of each host as they are now."""
         now = self._clock()
-        found: dict[str, tuple[FaultStreak, ...]] = {}
+        faults: dict[str, tuple[FaultStreak, ...]] = {}
         for streak in streaks.values():
             seen = replace(streak, closed=is_closed(streak, self._journal, now))
-            found[streak.host] = (*found.get(streak.host, ()), seen)
-        return found
+            faults[streak.host] = (*faults.get(streak.host, ()), seen)
+        return faults
 
 
 def _require(snapshot: FleetSnapshot, name: str) -> None:

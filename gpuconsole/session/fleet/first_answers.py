@@ -1,4 +1,4 @@
-"""Waiting for the first answers of the hosts, for whoever asks them once."""
+"""Waiting for the first answers of the hosts, for callers that ask only once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ async def first_frames(hosts: Hosts, clock: Clock, wait_s: float, host: str = ""
     while True:
         snapshot = hosts.snapshot()
         silent = any(
-            (found.state is HostState.CONNECTING or found.unsettled) and host in ("", found.name)
-            for found in snapshot.hosts
+            (each.state is HostState.CONNECTING or each.unsettled) and host in ("", each.name)
+            for each in snapshot.hosts
         )
         if not silent or clock.now() >= deadline:
             return snapshot

@@ -50,8 +50,8 @@ class HostFaults:
         self._fitting = fitting
 
     def note(self, epoch: int, job: Job, host: str, error: ConsoleError) -> str:
-        """Count a fault of a host with a job whose latest attempt ended by it. Return why the job
-        fails because of it; "" where it waits for a host."""
+        """Count a fault of a host that ended the latest attempt of a job. Return why the job fails
+        because of it; "" if it waits for a host."""
         if error.blame in (Blame.HOST, Blame.IMAGE):
             image = self._image(job, host) if error.blame is Blame.IMAGE else ""
             self._count(epoch, job, host, image, error)
@@ -121,7 +121,7 @@ def could_not_start(said: str, host: str) -> ConsoleError:
 
 def next_streak(before: FaultStreak, job: str, error: ConsoleError, now: float) -> FaultStreak:
     """Return a streak with one more fault."""
-    others = tuple(known for known in before.jobs if known != job)
+    others = tuple(each for each in before.jobs if each != job)
     return replace(
         before,
         count=before.count + 1,
@@ -165,7 +165,7 @@ def shunned(job: Job, failing: Collection[str], now: float) -> dict[str, Shun]:
     the host itself is at fault, later and later where it does not suit the job. `failing` are the
     hosts that have not started a job since their last fault."""
     faults = faults_of(job)
-    found = {}
+    shuns = {}
     for host, attempt in {attempt.at_fault: attempt for attempt in faults}.items():
         unfit = sum(fault.at_fault == host and fault.ended_by == "unfit" for fault in faults)
         if not unfit and host not in failing:
@@ -173,25 +173,25 @@ def shunned(job: Job, failing: Collection[str], now: float) -> dict[str, Shun]:
         until = (attempt.ended_at or now) + pause_s(unfit)
         title = attempt.cause.partition(":")[0]
         moment = clock_words(until, now)
-        told = msg(
+        reason = msg(
             "{host} could not start it ({title_text}): it is not tried there again until {time}.",
             host=host,
             title_text=title,
             time=moment,
         )
-        found[host] = Shun(until, told)
-    return found
+        shuns[host] = Shun(until, reason)
+    return shuns
 
 
 def behind_others(hosts: Iterable[Host], now: float) -> dict[str, Shun]:
-    """Return the hosts whose pause is over and on which a job that could not start before is, for a
-    while, no trial: jobs that may themselves be at fault must not keep a host from all others."""
-    found = {}
+    """Return the hosts past their pause on which a job that could not start before is, for a while,
+    no trial: jobs that may themselves be at fault must not keep a host from all others."""
+    shuns = {}
     for host in hosts:
         if host.aside is not None and host.aside.until <= now:
-            told = f"{host.name}: a job that has not failed before is tried there first."
-            found[host.name] = Shun(host.aside.until + OTHERS_FIRST_S, told)
-    return found
+            reason = f"{host.name}: a job that has not failed before is tried there first."
+            shuns[host.name] = Shun(host.aside.until + OTHERS_FIRST_S, reason)
+    return shuns
 
 
 def verdict(
@@ -216,13 +216,13 @@ def verdict(
     if not followed and not too_long:
         return ""
     causes = {attempt.at_fault: attempt.cause for attempt in faults}
-    told = " ".join(f"{host}: {cause.rstrip('.')}." for host, cause in causes.items())
-    return f"No host could start it. {told}"
+    text = " ".join(f"{host}: {cause.rstrip('.')}." for host, cause in causes.items())
+    return f"No host could start it. {text}"
 
 
 def _excused(job: str, host: str, image: str, streaks: Streaks) -> bool:
     """Whether a fault of a host says nothing of this job: others could not start there either, or
     the host cannot fetch the image."""
     streak = streaks.get((host, ""))
-    others = streak is not None and any(known != job for known in streak.jobs)
+    others = streak is not None and any(each != job for each in streak.jobs)
     return others or (host, image) in streaks

@@ -73,12 +73,12 @@ class LeaseBoard:
 
     def forget(self, host: str) -> None:
         """Look at this host again at the next refresh: what was seen is outdated."""
-        found = self._seen.get(host)
-        if found is not None:
-            self._seen[host] = (0.0, found[1])
+        seen = self._seen.get(host)
+        if seen is not None:
+            self._seen[host] = (0.0, seen[1])
 
     async def refresh(self) -> None:
-        """Look at the hosts whose picture is old; one that cannot be asked keeps its last."""
+        """Look at the hosts with an old picture; one that cannot be queried keeps its last."""
         now = self._clock.now()
         for host in self._hosts.snapshot().hosts:
             wanted = host.state is HostState.UP and host.devices and not host.cluster

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LIMIT_S = 120.0
 """How long a command may take; cloud tools wait for their API. It is ended then."""
 SAID = 300
-"""Letters of a command's output that are told."""
+"""Characters of a command's output that are reported."""
 
 
 class CommandPower:
@@ -44,9 +44,9 @@ class CommandPower:
         if done.exit_status == 0:
             return ""
         said = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")
-        told = " ".join(clean(line, SAID) for line in said.splitlines()[-3:])
+        text = " ".join(clean(line, SAID) for line in said.splitlines()[-3:])
         return clean(
-            f"{words[0]} ended with {done.exit_status}" + (f": {told}" if told else ""), SAID
+            f"{words[0]} ended with {done.exit_status}" + (f": {text}" if text else ""), SAID
         )
 
 

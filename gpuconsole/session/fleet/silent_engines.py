@@ -1,4 +1,4 @@
-"""Hosts whose container engine could not be asked lately, and why."""
+"""Hosts with a container engine that could not be queried lately, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock
 
 SILENT_S = 60.0
-"""How long a host is left out after its engine could not be asked, if nobody asks it again."""
+"""How long (s) a host is left out after its engine could not be queried, if no caller queries it
+again."""
 BELIEVED_S = 10.0
 """An engine that answers is trusted again so long after it last did not: one that takes some
 calls and drops others must not get a job every few seconds."""

@@ -1,4 +1,4 @@
-"""Putting a host to sleep so that nobody's work is lost.
+"""Suspending a host without losing work.
 
 All its devices are claimed first, as a job would, so that no console can start anything there
 meanwhile.
@@ -31,8 +31,8 @@ class Falling:
         return f"{PREFIX}{new_nonce()}"
 
     async def leased(self, host: Host) -> bool:
-        """Whether some console, perhaps another user's, has a job there; also where that cannot
-        be told."""
+        """Whether some console, perhaps another user's, has a job there; True if that is
+        unknown."""
         try:
             engine = await self._context.hosts.engine(host.name)
             leases = await engine.leases()

@@ -23,7 +23,7 @@ Overlay = Callable[[], Marks | None]
 
 
 class FleetView:
-    """Hosts whose snapshots bear the marks of overlays. Implements `core.containers.Hosts`."""
+    """Hosts with the marks of overlays in their snapshots. Implements `core.containers.Hosts`."""
 
     def __init__(
         self,

@@ -45,8 +45,10 @@ def holder_of(job: Job, snapshot: FleetSnapshot) -> str:
 def pack_parents(task: Task, target: Path) -> bool:
     """Write a tar of the folders that lead to the checkpoints, and of those in which the script
     starts, below the project; False where there are none. Docker would make them root's."""
-    start, kept = PurePosixPath(start_path(task)), PurePosixPath(checkpoint_path(task) or "/")
-    folders = {one for one in (start, *start.parents, *kept.parents) if _is_below(one)}
+    start, checkpoint = PurePosixPath(start_path(task)), PurePosixPath(checkpoint_path(task) or "/")
+    folders = {
+        folder for folder in (start, *start.parents, *checkpoint.parents) if _is_below(folder)
+    }
     if not folders:
         return False
     with tarfile.open(target, "w") as tar:

@@ -188,20 +188,20 @@ def checkpoint_path(task: Task) -> str:
 
 
 def require_targets(task: Task) -> None:
-    """Raise UsageError for a task whose mounts would lie in each other's way, or in the way of what
-    gpuconsole puts into a container: the engine, as root, would write that into the host."""
+    """Raise UsageError for a task with mounts that conflict with each other, or with the paths that
+    gpuconsole uses in a container: the engine, as root, would write those into the host."""
     own = [WORKING_DIR, RESULTS_DIR, injected.FOLDER, *filter(None, (checkpoint_path(task),))]
-    kept = [PurePosixPath(path) for path in own]
+    own_paths = [PurePosixPath(path) for path in own]
     targets = [_target(mount) for mount in task.mounts]
     for number, (mount, target) in enumerate(zip(task.mounts, targets, strict=True)):
         above = [
             other
-            for other, one in zip(targets, task.mounts, strict=True)
-            if other in target.parents and not one.read_only
+            for other, mount in zip(targets, task.mounts, strict=True)
+            if other in target.parents and not mount.read_only
         ]
-        if any(one.is_relative_to(target) for one in kept):
+        if any(own_path.is_relative_to(target) for own_path in own_paths):
             why = "it would hide what the job is started with"
-        elif any(target.is_relative_to(one) for one in kept[1:]):
+        elif any(target.is_relative_to(own_path) for own_path in own_paths[1:]):
             why = "what lies there is the job's own"
         elif _is_systems(target):
             why = "what lies there is the system's"
@@ -231,7 +231,7 @@ def _target(mount: Mount) -> PurePosixPath:
 def _is_systems(path: PurePosixPath) -> bool:
     if path.is_relative_to("/dev/shm"):
         return False
-    return any(path.is_relative_to(one) for one in ("/proc", "/sys", "/dev"))
+    return any(path.is_relative_to(system) for system in ("/proc", "/sys", "/dev"))
 
 
 def require_safe_source(mount: Mount) -> None:
@@ -307,7 +307,7 @@ def _environment(
 
 
 def labels_of(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:
-    """Return what an attempt's container is known by again, whoever looks."""
+    """Return the labels by which an attempt's container is recognised."""
     values = {
         "job": job.id,
         "attempt": attempt_key(job.id, attempt.number),

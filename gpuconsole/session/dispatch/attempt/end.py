@@ -303,14 +303,14 @@ class Ending:
         job, _ = self._entry.present()
         self._entry.require_role()
         await gang.release(parts, job.id)
-        known = max(attempt.peak_mib or 0.0, self._watch.peak_mib)
+        peak_mib = max(attempt.peak_mib or 0.0, self._watch.peak_mib)
         now = self._context.clock.now()
         ended = replace(
             attempt,
             ended_at=ended_at or now,
             cause=cause,
             ended_by=ended_by,
-            peak_mib=known or None,
+            peak_mib=peak_mib or None,
         )
         state, replica = after_end(job, ended, state, now)
         if state is JobState.QUEUED:
@@ -333,9 +333,9 @@ class Ending:
 def first_to_end(ends: Sequence[PartEnd]) -> PartEnd:
     """Return the part that decides how its gang ended: the first that failed, else rank 0.
 
-    Processes whose peer is gone fail within a second, and a launcher looks at its own only every
+    Processes that lost their peer fail within a second, and a launcher looks at its own only every
     other second: so one that failed on its own comes before those that were killed or speak of
-    the others, whatever the clocks say. Where none did, it is the one whose log ends with an
+    the others, whatever the clocks say. If none did, it is the one with a log that ends with an
     exception of its own: its launcher was stopped before it had looked.
     """
     failed = [end for end in ends if end.outcome.state is not JobState.SUCCEEDED]
@@ -394,11 +394,12 @@ def _after_stop(attempt: Attempt) -> JobState:
 def _whereto(
     job: Job, attempt: Attempt, outcome: Outcome, away: str
 ) -> tuple[JobState, EndedBy, str]:
-    """Return where a job goes whose attempt ended so, what kind of end it was, and why."""
+    """Return the next state of a job after such an end of its attempt, the kind of the end, and
+    why."""
     if job.cancel_requested:
         return JobState.CANCELLED, "own", CANCELLED_RUNNING
     if attempt.ended_by:
-        # Whatever its exit code: a script that saves when it is told to stop ends with 0.
+        # Whatever its exit code: a script that saves when it is asked to stop ends with 0.
         killed = attempt.ended_by in STOPPED_FOR_GOOD and attempt.exit_code == KILLED_CODE
         cause = f"{attempt.cause} {KILLED}" if killed else attempt.cause
         return _after_stop(attempt), attempt.ended_by, cause

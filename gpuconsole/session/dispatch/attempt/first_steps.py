@@ -28,7 +28,7 @@ FIRST_S = 5.0
 LONGEST_S = 60.0
 """Longest pause between two questions."""
 GIVE_UP_S = 7200.0
-"""A job that told nothing for so long is asked only at its end."""
+"""A job that reported nothing for so long (s) is asked only at its end."""
 
 
 class FirstSteps:
@@ -90,9 +90,9 @@ async def read_files(parts: Sequence[Part]) -> tuple[dict[str, bytes], bool]:
     whole = True
     for part in parts:
         try:
-            found = await part.engine.read_files(part.attempt.container_name, REPORTS)
+            files_of_part = await part.engine.read_files(part.attempt.container_name, REPORTS)
         except ConsoleError:
             whole = False
             continue
-        files |= {f"{part.rank}/{name}": text for name, text in found.items()}
+        files |= {f"{part.rank}/{name}": text for name, text in files_of_part.items()}
     return files, whole

@@ -82,7 +82,7 @@ async def look(context: Context, attempt: Attempt, but: Sequence[str] = ()) -> t
 
 
 def step_of(parts: Sequence[Part], job: Job, journal: str) -> Step:
-    """Return the next thing to do with a job whose parts look like this."""
+    """Return the next step for a job from the state of its parts."""
     assert job.attempt is not None
     steps = [
         next_step(alone, part.status, journal=journal, cancel=unwanted(job))

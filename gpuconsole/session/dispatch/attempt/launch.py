@@ -98,7 +98,7 @@ class Launch:
         else:
             if attempt.members:
                 require_gang_network(job.task, self._context.settings)
-                # What a dead console made may have been told of another meeting place.
+                # Containers of a dead console may have been given another rendezvous.
                 await gang.remove_own(self._parts, self._context.journal.id)
             containers = await self._create()
             await gang.each(self._parts, lambda part: self._fill(part, containers[part.rank]))
@@ -175,11 +175,11 @@ class Launch:
 
     def _keep_lines(self, attempt: Attempt, specs: Sequence[ContainerSpec]) -> None:
         """Keep the equal `docker run` lines beside the log."""
-        kept = line_file(self._context.state, self._entry.job_id, attempt.number)
+        path = line_file(self._context.state, self._entry.job_id, attempt.number)
         # A full disk must not keep a job from starting for the sake of lines to read.
         with contextlib.suppress(OSError):
-            make_private(kept.parent)
-            with open(kept, "w", encoding="utf-8", opener=private) as file:
+            make_private(path.parent)
+            with open(path, "w", encoding="utf-8", opener=private) as file:
                 file.write(docker_lines(attempt, specs) + "\n")
 
     async def _spec(self, part: Part, meeting: Meeting | None) -> ContainerSpec:

@@ -1,7 +1,7 @@
 """What an attempt took, put together from the driver's figures and the reporter's files.
 
-The files lie in a container whose owner may have written anything into them: figures out of
-bounds and words that are no words do not count.
+The files are in a container, and its owner may have written anything into them: figures out of
+bounds and malformed words do not count.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Watch:
     peak_mib: float = 0.0
     """The most that the container's processes held on one device."""
     others_mib: float | None = None
-    """The most that others held on the device meanwhile; None until it could be told."""
+    """The most that others held on the device meanwhile; None until it is known."""
     capacity_mib: float | None = None
     readings: int = 0
-    """Of how busy the devices were, while nobody else worked there."""
+    """Number of readings of the devices' load, while no other process worked there."""
     busy: float = 0.0
     """The mean of these, percent."""
 
     @property
     def utilization(self) -> float | None:
-        """How busy the attempt kept its devices, percent; None until it can be told."""
+        """How busy the attempt kept its devices, percent; None until it is known."""
         return self.busy if self.readings >= ENOUGH_READINGS else None
 
     def see(self, snapshot: FleetSnapshot, attempt: Attempt) -> None:
@@ -115,11 +115,11 @@ class Bounds:
 
 def bounds_of(snapshot: FleetSnapshot, attempt: Attempt, watch: Watch | None = None) -> Bounds:
     """Return the bounds of an attempt on hosts and devices as last seen."""
-    known = watch.capacity_mib if watch is not None else None
-    devices = [one.memory_total_mib for one in devices_of(snapshot, attempt)]
+    capacity = watch.capacity_mib if watch is not None else None
+    devices = [device.memory_total_mib for device in devices_of(snapshot, attempt)]
     hosts = [snapshot.host(part.host) for part in attempt.parts]
     return Bounds(
-        _most(devices) or known or MOST_MIB,
+        _most(devices) or capacity or MOST_MIB,
         _most(host.facts.memory_total_mib for host in hosts if host is not None) or MOST_MIB,
     )
 
@@ -155,24 +155,24 @@ def read_reports(files: Mapping[str, bytes], bounds: Bounds = NO_BOUNDS) -> Repo
     """Return what the files say together: the process that made the most steps speaks, with the
     highest peaks of all. Memory beyond the bounds is a false figure, and left out."""
     said = (_parsed(content, bounds) for content in files.values())
-    found = [one for one in said if one is not None]
+    reports = [report for report in said if report is not None]
     # A launcher imports Paddle too; what it took is no step's.
-    trained = [one for one in found if one.steps] or found
+    trained = [report for report in reports if report.steps] or reports
     if not trained:
         return Reported()
-    speaker = max(trained, key=lambda one: (one.steps, one.allocated_mib or 0.0))
+    speaker = max(trained, key=lambda report: (report.steps, report.allocated_mib or 0.0))
     return Reported(
         backend=speaker.backend,
-        allocated_mib=_most(one.allocated_mib for one in trained),
-        reserved_mib=_most(one.reserved_mib for one in trained),
-        current_mib=_most(one.current_mib for one in trained),
+        allocated_mib=_most(report.allocated_mib for report in trained),
+        reserved_mib=_most(report.reserved_mib for report in trained),
+        current_mib=_most(report.current_mib for report in trained),
         steps=speaker.steps,
         step_s=speaker.step_s,
         recent_s=speaker.recent_s,
         batch=speaker.batch,
         paddle=speaker.paddle,
-        oom=next((one.oom for one in found if one.oom is not None), None),
-        fallback=next((one.fallback for one in (speaker, *found) if one.fallback), ""),
+        oom=next((report.oom for report in reports if report.oom is not None), None),
+        fallback=next((report.fallback for report in (speaker, *reports) if report.fallback), ""),
     )
 
 
@@ -287,8 +287,8 @@ def _fallback(said: Mapping[str, Any]) -> str:
     if not isinstance(wanted, str) or wanted not in _BACKENDS or not isinstance(built, str):
         return ""
     visible = _number(said.get("visible"), 1e6)
-    known = built if built in _BACKENDS else clean(built, 40)
-    return fallback(wanted, "cpu", known, None if visible is None else int(visible))
+    backend = built if built in _BACKENDS else clean(built, 40)
+    return fallback(wanted, "cpu", backend, None if visible is None else int(visible))
 
 
 def _number(value: Any, most: float) -> float | None:

@@ -37,19 +37,19 @@ _EXCEPTION = re.compile(
     r"(?::.{0,300})?)$",
     re.M,
 )
-# What Gloo, NCCL and their sockets say on hosts whose peer has gone. Paddle's Gloo calls the end of
+# What Gloo, NCCL and their sockets say on hosts that lost a peer. Paddle's Gloo calls the end of
 # a connection a TIMEOUT, at once (gloo v0.0.3, transport/tcp/pair.cc, where a read returns 0).
 _PEER_GONE = re.compile(
     r"gloo::\w*Exception|gloo/transport/tcp/pair\.cc:\d+\] TIMEOUT self_rank"
     r"|Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"
     r"|remote process exited|Broken pipe"
 )
-# What Paddle's own handler says of a process that was told to end.
+# What Paddle's own handler says of a process that was asked to end.
 _TOLD_TO_END = "Termination signal is detected"
 CANCELLED_RUNNING = "Cancelled while it ran."
 KILLED_CODES = (15, 137, 143, 255)
-"""How a container ends that was told to, or killed: Paddle's launcher ends with the number of the
-signal; 255 is Docker's word for one that went down with its engine."""
+"""Exit codes of a container that was stopped or killed: Paddle's launcher ends with the number of
+the signal; 255 is Docker's word for one that went down with its engine."""
 _MIB_PER_UNIT = {"": 2.0**-20, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20}
 
 
@@ -96,10 +96,10 @@ def outcome_of(
 def find_device_oom(log_tail: str) -> Outcome | None:
     """Return the `oom` outcome if the log says that a device ran out of memory."""
     last = max(0, log_tail.rfind("Out of memory error on "))
-    if found := _DEVICE_OOM.match(log_tail, last):
-        device = found["device"].replace(":", " ")
-        requested = _mib(_REQUESTED.search(found["rest"]))
-        available = _mib(_AVAILABLE.search(found["rest"]))
+    if match := _DEVICE_OOM.match(log_tail, last):
+        device = match["device"].replace(":", " ")
+        requested = _mib(_REQUESTED.search(match["rest"]))
+        available = _mib(_AVAILABLE.search(match["rest"]))
         parts = []
         if requested is not None:
             parts.append(f"{format_mib(requested)} requested")
@@ -161,5 +161,5 @@ def exit_sentence(code: int | None) -> str:
     )
 
 
-def _mib(found: re.Match[str] | None) -> float | None:
-    return None if found is None else float(found[1]) * _MIB_PER_UNIT[found[2]]
+def _mib(match: re.Match[str] | None) -> float | None:
+    return None if match is None else float(match[1]) * _MIB_PER_UNIT[match[2]]

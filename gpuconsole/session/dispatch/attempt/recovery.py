@@ -44,7 +44,7 @@ class Step(str, Enum):
     DISCARD = "discard"
     """It is not wanted and never ran: remove what there is of it."""
     LOST = "lost"
-    """It may have run and its container is gone: never start it again unasked."""
+    """It may have run and its container is gone: never restart it automatically."""
     FOREIGN = "foreign"
     """The name is taken by a container that is not ours: leave it alone."""
     WAIT = "wait"
@@ -54,7 +54,7 @@ class Step(str, Enum):
 def next_step(
     attempt: Attempt, status: ContainerStatus | None, *, journal: str, cancel: bool
 ) -> Step:
-    """Return what to do with an active attempt whose container looks like `status`."""
+    """Return what to do with an active attempt with a container in the state `status`."""
     if status is None:
         if may_have_run(attempt):
             return Step.LOST
@@ -109,7 +109,7 @@ def may_have_run(attempt: Attempt) -> bool:
 
 
 def is_out_of_sight(job: Job, snapshot: FleetSnapshot) -> bool:
-    """Whether nobody can tell now if a job runs on: a host of it is away."""
+    """Return True if the job's state is unknown because one of its hosts is unreachable."""
     attempt = job.attempt
     if job.state is not JobState.UNKNOWN or attempt is None or not may_have_container(attempt):
         return False

@@ -17,7 +17,7 @@ def after_end(
     A service is begun again by its policy, each time after a longer pause; a replica that is to go,
     that has never run, or that goes on elsewhere at once, is not the policy's.
     """
-    service, known = job.task.service, job.health
+    service, health = job.task.service, job.health
     if service is None:
         return state, job.replica
     stopped = job.cancel_requested or ended.ended_by in STOPPED_FOR_GOOD or job.is_leaving
@@ -29,7 +29,7 @@ def after_end(
     )
     if not again:
         return (JobState.FAILED if state is JobState.QUEUED else state), job.replica
-    well = known.health == "healthy" and now - known.since >= RESET_S
-    restarts = 0 if well else known.restarts
-    waits = replace(known, restarts=restarts + 1, restart_at=now + back_off_s(restarts))
+    well = health.health == "healthy" and now - health.since >= RESET_S
+    restarts = 0 if well else health.restarts
+    waits = replace(health, restarts=restarts + 1, restart_at=now + back_off_s(restarts))
     return JobState.QUEUED, waits

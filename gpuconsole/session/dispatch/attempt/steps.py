@@ -17,7 +17,7 @@ READ_EVERY_S = 300.0
 """Longest time between two readings; each is a small archive from each host of the job."""
 SHORTEST_S = 15.0
 READINGS = 4
-"""Readings in the time after which a job without steps is told of."""
+"""Readings in the time after which a job without steps is reported."""
 
 
 class Steps:

@@ -1,5 +1,5 @@
-"""What a job gets by the kind of its devices: an image where nobody names one, their maker, and the
-maker's runtime where the engine has it."""
+"""What a job gets by the kind of its devices: the default image, their vendor, and the vendor's
+runtime if the engine has it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpuconsole.errors import UsageError
 def by_kind(
     hosts: Hosts, images: Mapping[Backend, str], usual: str, default_image: Callable[[str], str]
 ) -> Callable[[str], str]:
-    """Return which image a host's tasks get that name none.
+    """Return the default image for the tasks of a host.
 
-    The host's own; where the inventory names none (then `default_image` gives `usual`, made for
-    CUDA) the lab's for the kind of devices there, and "" where the lab has none for that kind.
+    It is the host's own; if the inventory names none (then `default_image` returns `usual`, built
+    for CUDA) the lab's for the kind of devices there, and "" if the lab has none for that kind.
     """
 
     def image_of(name: str) -> str:
