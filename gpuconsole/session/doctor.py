@@ -146,12 +146,12 @@ def _ssh() -> Iterator[Finding]:
             yield _failed("ssh config", error)
         except OSError as error:
             yield Finding("ssh config", "fail", f"{config}: {error.strerror}.")
-    known = config.with_name("known_hosts")
-    if known.exists():
-        yield Finding("known hosts", "ok", f"{known}")
+    known_hosts = config.with_name("known_hosts")
+    if known_hosts.exists():
+        yield Finding("known hosts", "ok", f"{known_hosts}")
     else:
         remedy = "`gpuconsole check --trust HOST` shows a host's key and adds it."
-        none = msg("There is no {path}: no host is trusted.", path=known)
+        none = msg("There is no {path}: no host is trusted.", path=known_hosts)
         yield Finding("known hosts", "warn", none, remedy)
 
 
@@ -229,9 +229,9 @@ def _state(given: Path | None) -> Finding:
         remedy = "Choose a folder of your own with --state DIR."
         return Finding("state folder", "fail", msg("{path} cannot be written.", path=there), remedy)
     free_mib = shutil.disk_usage(there).free / 2**20
-    made = "" if folder.is_dir() else ", made when it is first used"
+    note = "" if folder.is_dir() else ", made when it is first used"
     free = msg("{n} free", n=format_mib(free_mib))
-    said = joined("", (name(str(folder)), made, "; ", free))
+    said = joined("", (name(str(folder)), note, "; ", free))
     if free_mib < LOW_DISK_MIB:
         return Finding("state folder", "warn", said, "Free some room, or choose --state DIR.")
     journal = folder / JOURNAL_NAME

@@ -1,4 +1,4 @@
-"""Events for whoever listens: what any console wrote into the journal, and what hosts do."""
+"""Events for subscribers: what any console wrote into the journal, and what hosts do."""
 
 from __future__ import annotations
 

@@ -48,11 +48,11 @@ class NoHosts:
         return FleetSnapshot()
 
     async def engine(self, host: str) -> Engine:
-        """Refuse: this session contacts nobody."""
+        """Refuse: this session contacts no host."""
         raise UnreachableError("No hosts", msg("This session does not contact {host}.", host=host))
 
     async def signal(self, host: str, process: DeviceProcess, signal: str) -> None:
-        """Refuse: this session contacts nobody."""
+        """Refuse: this session contacts no host."""
         raise UnreachableError("No hosts", msg("This session does not contact {host}.", host=host))
 
 
@@ -64,11 +64,11 @@ class DemoOptions:
     seed: int = 7
     speed: float = 1.0
     slurm: bool = False
-    """Whether a Slurm cluster stands beside its hosts."""
+    """Whether it has a Slurm cluster beside its hosts."""
     elastic: bool = False
     """Whether one more host sleeps until a job needs it."""
     user: str = ""
-    """Whose session it is; "" for the user of this process."""
+    """The user of the session; "" for the user of this process."""
 
 
 def open_session(
@@ -135,11 +135,11 @@ def _lab_session(
 
     chosen = way()
     folder = state / "labs" / re.sub(r"[^A-Za-z0-9.-]", "-", chosen.name)
-    known = known_settings(folder, settings)
-    if known is None:
-        known = with_looks(first_hello(way).settings, settings)
+    settings_known = known_settings(folder, settings)
+    if settings_known is None:
+        settings_known = with_looks(first_hello(way).settings, settings)
     return LabQueueSession(
-        chosen, known, user_name(), folder, own_folder=state, read_only=read_only
+        chosen, settings_known, user_name(), folder, own_folder=state, read_only=read_only
     )
 
 
@@ -186,7 +186,7 @@ def _demo_session(
             language=mine.language,
             tour=mine.tour,
             keys=mine.keys,
-            # Nobody outside is told of troubles that are made up.
+            # Simulated incidents are not reported outside.
             triage=mine.triage.model_copy(update={"webhook": ""}),
         ),
         lambda host: hosts.default_image(host) or DEFAULT_IMAGE,

@@ -1,4 +1,4 @@
-"""What runs on devices, whoever started it: signal a process, stop a container."""
+"""What runs on devices, not only the console's own: signal a process, stop a container."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Processes:
         if job is not None:
             return await self._cancel(job.id)
         engine = await self._hosts.engine(host)
-        found = await engine.inspect(container)
-        if found is None:
+        status = await engine.inspect(container)
+        if status is None:
             raise RefusedError(
                 "It is gone already",
                 msg("{host} has no container {value}.", host=host, value=container[:12]),
             )
-        await engine.stop(found.id, GRACE_S)
+        await engine.stop(status.id, GRACE_S)
         return None
 
     def job_of(self, container: str) -> Job | None:
@@ -58,8 +58,8 @@ class Processes:
         return None
 
     def _known(self, host: str, pid: int) -> DeviceProcess:
-        found = self._hosts.snapshot().host(host)
-        for device in found.devices if found is not None else ():
+        entry = self._hosts.snapshot().host(host)
+        for device in entry.devices if entry is not None else ():
             for process in device.processes:
                 if process.pid == pid:
                     return process

@@ -1,1 +1,2 @@
-"""Containers of every host, whoever made them: looked at, their logs read, commands run in them."""
+"""All containers of every host, not only gpuconsole's: listed, their logs read, commands run in
+them."""

@@ -1,8 +1,8 @@
 """Every container that the account may see, on every host: listed, its log read, entered.
 
-Hosts are asked only when somebody looks, and each for itself: one that is slow or away changes
-nothing for the others. What the account may do there is the engine's to say; each command that is
-run in a container stands in the audit of this console's queue before it begins.
+Hosts are queried only while the list is open, and each for itself: one that is slow or away changes
+nothing for the others. The engine decides what the account may do there; each command that is run
+in a container is in the audit of this console's queue before it begins.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ class Containers:
                 yield chunk
         if not follow:
             return
-        found = await engine.inspect(container.id)
-        if found is None or found.state == "removing":
+        status = await engine.inspect(container.id)
+        if status is None or status.state == "removing":
             raise RefusedError(
                 "The container is gone",
                 msg("{name} was removed while its log was read.", name=container.key),
             )
-        if found.state == "running":
+        if status.state == "running":
             raise UnreachableError(
                 "The log broke off",
                 msg("{name} runs on; the connection to its log ended.", name=container.key),
@@ -163,8 +163,8 @@ class Containers:
         outputs = {False: bytearray(), True: bytearray()}
         try:
             while (said := await process.read()) is not None:
-                kept = outputs[said.error]
-                kept += said.data[: max(0, MOST_OUTPUT - len(kept))]
+                buffer = outputs[said.error]
+                buffer += said.data[: max(0, MOST_OUTPUT - len(buffer))]
             code = await process.exit_code()
         finally:
             await process.close()
@@ -277,9 +277,9 @@ class RunningCommand:
 
 def _access(engine: Engine, host: str) -> ContainerAccess:
     """Return the containers behind an engine; RefusedError where it has none."""
-    found: ContainerAccess | None = getattr(engine, "containers", None)
-    if found is None:
+    access: ContainerAccess | None = getattr(engine, "containers", None)
+    if access is None:
         raise RefusedError(
             "There are no containers", msg("{host} has no container engine.", host=host)
         )
-    return found
+    return access

@@ -49,10 +49,10 @@ class Spool:
         """Keep the newer half, from the beginning of a line on where there is one."""
         with self.path.open("rb") as file:
             file.seek(self._size - self._most // 2)
-            kept = file.read()
-        at = kept.find(b"\n") + 1
-        kept = kept[at:]
+            newest = file.read()
+        at = newest.find(b"\n") + 1
+        newest = newest[at:]
         fresh = self.path.with_suffix(".new")
-        fresh.write_bytes(kept)
+        fresh.write_bytes(newest)
         os.replace(fresh, self.path)
-        self._size = len(kept)
+        self._size = len(newest)

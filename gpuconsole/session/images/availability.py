@@ -22,7 +22,7 @@ KNOWN_S = 600.0
 ABSENT_S = 60.0
 """The same where the host does not have it, or could not be asked."""
 FORGET_S = 3600.0
-"""What nobody asked about for so long is forgotten."""
+"""What was not asked for so long (s) is forgotten."""
 PARALLEL = 8
 
 _Key = tuple[str, str]
@@ -81,7 +81,7 @@ class ImageBoard:
         return task.image or self._default_image(host)
 
     def note(self, task: Task, host: Host) -> str:
-        """Return what could not be told about a task's image on a host, or ""."""
+        """Return what is uncertain about a task's image on a host, or ""."""
         return _judged(image_note, *self._known(task, host))
 
     def rule(self, tasks: Iterable[Task], snapshot: FleetSnapshot) -> Suits:
@@ -100,11 +100,17 @@ class ImageBoard:
         key = (host.name, image)
         self._wanted[key] = self._clock.now()
         _, facts = self._seen.get(key, (0.0, None))
-        known: _Facts | None = None
+        image_known: _Facts | None = None
         if facts is not None:
             facts = self._checked(facts)
-            known = (tuple(sorted(facts.env.items())), facts.paddle, facts.paddle_cuda)
-        return task.backend, image, known, host.facts.driver_version, host.facts.runtime_version
+            image_known = (tuple(sorted(facts.env.items())), facts.paddle, facts.paddle_cuda)
+        return (
+            task.backend,
+            image,
+            image_known,
+            host.facts.driver_version,
+            host.facts.runtime_version,
+        )
 
     def _is_due(self, key: _Key, now: float) -> bool:
         at, facts = self._seen.get(key, (float("-inf"), None))
@@ -125,12 +131,12 @@ def _judged(
     judge: Callable[[str, str, ImageFacts | None, HostFacts], str],
     backend: str,
     image: str,
-    known: _Facts | None,
+    image_facts: _Facts | None,
     driver: str,
     runtime: str,
 ) -> str:
     facts = None
-    if known is not None:
-        env, paddle, cuda = known
+    if image_facts is not None:
+        env, paddle, cuda = image_facts
         facts = ImageFacts(dict(env), paddle=paddle, paddle_cuda=cuda)
     return judge(backend, image, facts, HostFacts(driver_version=driver, runtime_version=runtime))

@@ -81,21 +81,21 @@ def faults(check: ImageCheck, backend: str, host: Host, facts: ImageFacts | None
     if check.error:
         what = "computes wrongly" if check.paddle else "cannot be imported"
         return [f"Paddle {what}: {check.error}"]
-    found = []
+    sentences = []
     facts = replace(facts or ImageFacts(), paddle=check.paddle, paddle_cuda=check.cuda)
     if backend in KINDS and check.built_for == "cpu":
-        found.append(
+        sentences.append(
             f"Paddle {check.paddle} is built for processors alone, the host has {backend}."
         )
     else:
         unsuited = image_fault(backend, check.image, facts, host.facts)
-        found += [unsuited] if unsuited else []
+        sentences += [unsuited] if unsuited else []
     if check.given and check.device.startswith("cpu") and check.built_for != "cpu":
-        found.append(
+        sentences.append(
             f"Paddle computed on the CPU although it had {check.given}: it found no driver or no"
             " device in the container."
         )
-    return found
+    return sentences
 
 
 def learned(facts: ImageFacts, check: ImageCheck | None) -> ImageFacts:
@@ -129,14 +129,14 @@ class _Run:
             if line.startswith(MARK):
                 return _said(line.removeprefix(MARK))
             last = [*last, line][-_LAST_LINES:]
-        told = "; ".join(last[-3:]) or "it said nothing"
+        text = "; ".join(last[-3:]) or "it said nothing"
         raise RefusedError(
             "The image cannot be checked",
             msg(
                 "{image} on {name} ended without an answer: {said}.",
                 image=self._image,
                 name=self._host.name,
-                said=told,
+                said=text,
             ),
             "Check that the image has Python: gpuconsole image list",
         )
@@ -209,9 +209,9 @@ def _source() -> str:
 
 def _said(text: str) -> dict[str, str]:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         return {"error": "what it said cannot be read"}
-    return {str(key)[:40]: clean(str(value), 2000) for key, value in found.items()}
+    return {str(key)[:40]: clean(str(value), 2000) for key, value in document.items()}

@@ -45,7 +45,7 @@ class Dockerfile:
 
 
 def dockerfile(script: Path, project: Path, base: str) -> Dockerfile:
-    """Write a Dockerfile whose build context is `project`; nothing is run, nothing is written.
+    """Generate a Dockerfile with the build context `project`; nothing is run, nothing is written.
 
     UsageError for a script that is not there, is no Python, or lies outside the project.
     """
@@ -104,22 +104,22 @@ def imported(script: Path, project: Path) -> set[str]:
     """Return the modules that a script imports, and those of its project's that it imports,
     without the project's own and Python's; the first part of each name."""
     roots = (script.parent, project)
-    todo, seen, found = [script], {script}, set()
+    todo, seen, modules = [script], {script}, set()
     while todo and len(seen) <= FILES_LIMIT:
         for name in _imports(todo.pop(), must=len(seen) == 1):
             own = _own_files(name, roots)
             if not own:
-                found.add(name.partition(".")[0])
+                modules.add(name.partition(".")[0])
             todo += [path for path in own if path not in seen]
             seen.update(own)
-    return {name for name in found if name not in sys.stdlib_module_names}
+    return {name for name in modules if name not in sys.stdlib_module_names}
 
 
 def packages_of(modules: Iterable[str]) -> list[str]:
     """Return the packages that bring modules, without what the base brings."""
-    known = _names()
+    packages = _names()
     return sorted(
-        {known.get(name, name) for name in modules if name not in _BROUGHT}, key=str.lower
+        {packages.get(name, name) for name in modules if name not in _BROUGHT}, key=str.lower
     )
 
 
@@ -163,13 +163,13 @@ def _imports(path: Path, *, must: bool) -> list[str]:
                 "Only Python can be analysed.",
             ) from None
         return []
-    found = []
+    names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-    return found
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def _own_files(name: str, roots: Iterable[Path]) -> list[Path]:
@@ -178,9 +178,9 @@ def _own_files(name: str, roots: Iterable[Path]) -> list[Path]:
     for root in roots:
         paths = [root.joinpath(*parts[:count]) for count in range(1, len(parts) + 1)]
         files = [file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py")]
-        found = [file for file in files if file.is_file()]
-        if found or (parts and (root / parts[0]).is_dir()):
-            return found or [root / parts[0]]
+        own_files = [file for file in files if file.is_file()]
+        if own_files or (parts and (root / parts[0]).is_dir()):
+            return own_files or [root / parts[0]]
     return []
 
 
@@ -193,7 +193,7 @@ def _requirements(project: Path) -> str | None:
 
 def _doubts(requirements: str, needed: Iterable[str]) -> list[str]:
     lines = [line.partition("#")[0].strip() for line in requirements.splitlines()]
-    listed = {_plain(found[1]) for line in lines if (found := _PACKAGE.match(line))}
+    listed = {_plain(match[1]) for line in lines if (match := _PACKAGE.match(line))}
     missing = [name for name in needed if _plain(name) not in listed]
     notes = []
     if missing:

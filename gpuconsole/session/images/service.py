@@ -40,13 +40,13 @@ Told = Callable[[str, str], None]
 """Hears a host's name and a sentence."""
 
 
-def silent(*told: object) -> None:
+def silent(*words: object) -> None:
     """Hear how something goes on, and say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostImages:
-    """The images of one host, or why they cannot be told."""
+    """The images of one host, or why they are unknown."""
 
     host: Host
     images: tuple[ImageRecord, ...] = ()
@@ -94,19 +94,19 @@ class Imaging:
         )
 
     def _jobs(self) -> Sequence[Job]:
-        """Return the jobs whose images are known here."""
+        """Return the jobs with images that are known here."""
         return self._context.journal.jobs()
 
     async def listing(self, hosts: Sequence[str] = ()) -> tuple[HostImages, ...]:
         """Ask hosts for their images, all at once; those that cannot be asked say why."""
         self._require(hosts)
-        known = self._context.hosts.snapshot().hosts
+        hosts_now = self._context.hosts.snapshot().hosts
         # Nodes of a cluster keep no images of ours.
-        asked = [host for host in known if _named(host, hosts) and (hosts or not host.cluster)]
+        asked = [host for host in hosts_now if _named(host, hosts) and (hosts or not host.cluster)]
         return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
 
     async def fetch(
-        self, fetches: Sequence[Fetch], told: Told = silent
+        self, fetches: Sequence[Fetch], report: Told = silent
     ) -> tuple[FetchedImage, ...]:
         """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
         pulls; layers that are whole stay. The result names every fetch, also those of hosts that
@@ -125,7 +125,7 @@ class Imaging:
 
         async def drive(lane: Sequence[Fetch]) -> list[FetchedImage]:
             async with slots:
-                return [await self._pull(fetch, told) for fetch in lane]
+                return [await self._pull(fetch, report) for fetch in lane]
 
         for lane in await asyncio.gather(*(drive(lane) for lane in lanes(due, roads, present))):
             ended += lane
@@ -135,8 +135,8 @@ class Imaging:
         """Find the one image that a name means and remember it: tasks that are submitted from now
         on with that name run that image.
 
-        By the digest that hosts know it by, else its registry, else its id. RefusedError when
-        hosts hold different images under the name and `host` does not say whose is meant.
+        By the digest that hosts know it by, else its registry, else its id. RefusedError if hosts
+        hold different images under the name and `host` is not given.
         """
         self._context.require_writable("Pinning an image")
         pin = await self.resolve(image, host)
@@ -159,11 +159,18 @@ class Imaging:
                 msg("{image}: {each}.", image=image, each=each),
                 "Say whose with --host HOST.",
             )
-        digest = next((found for _, one in holders if (found := one.digest_of(reference.name))), "")
-        known = holders[0][1].id if holders else ""
-        digest = digest or await self._asked(image, host, must=not known)
-        named = f"{reference.name}@{digest}" if digest else known
-        return Pin(image, named, known, self._context.user, self._context.clock.now())
+        digest = next(
+            (
+                known_digest
+                for _, record in holders
+                if (known_digest := record.digest_of(reference.name))
+            ),
+            "",
+        )
+        image_id = holders[0][1].id if holders else ""
+        digest = digest or await self._asked(image, host, must=not image_id)
+        named = f"{reference.name}@{digest}" if digest else image_id
+        return Pin(image, named, image_id, self._context.user, self._context.clock.now())
 
     def unpin(self, image: str) -> None:
         """Forget a pin; RefusedError when there is none."""
@@ -183,14 +190,14 @@ class Imaging:
         """
         self._context.require_writable("Checking an image")
         parse_reference(image)
-        engine, found = await self._reached(host)
-        idle = _idle(found) if device else None
-        check = await imagecheck.run_check(self._context, engine, found, idle, image, progress)
+        engine, entry = await self._reached(host)
+        idle = _idle(entry) if device else None
+        check = await imagecheck.run_check(self._context, engine, entry, idle, image, progress)
         if check.id:
             self.notes.keep(check)
         facts = await engine.image_facts(image)
-        backend = idle.backend if idle is not None else _backend(found)
-        return check, imagecheck.faults(check, backend, found, facts)
+        backend = idle.backend if idle is not None else _backend(entry)
+        return check, imagecheck.faults(check, backend, entry, facts)
 
     async def copy(
         self,
@@ -248,45 +255,45 @@ class Imaging:
             # The pull itself will say what is wrong.
             return False
 
-    async def _pull(self, fetch: Fetch, told: Told) -> FetchedImage:
+    async def _pull(self, fetch: Fetch, report: Told) -> FetchedImage:
         try:
             engine = await self._context.hosts.engine(fetch.host)
-            await engine.ensure_image(fetch.image, lambda words: told(fetch.host, words))
+            await engine.ensure_image(fetch.image, lambda words: report(fetch.host, words))
         except ConsoleError as error:
             return FetchedImage(fetch, error)
-        told(fetch.host, f"has {fetch.image}")
+        report(fetch.host, f"has {fetch.image}")
         return FetchedImage(fetch)
 
     async def _holders(self, image: str, host: str) -> list[tuple[str, ImageRecord]]:
         """Return hosts that have an image, with its record."""
         self._require((host,) if host else ())
-        found = []
-        for one in self._context.hosts.snapshot().hosts:
-            if _can_tell(one, host):
+        holders = []
+        for candidate in self._context.hosts.snapshot().hosts:
+            if _can_tell(candidate, host):
                 try:
-                    store = _store(await self._context.hosts.engine(one.name), one.name)
+                    store = _store(await self._context.hosts.engine(candidate.name), candidate.name)
                     record = await store.find(image)
                 except (EngineError, UnreachableError):
                     if host:
                         raise
                     continue
                 if record is not None:
-                    found.append((one.name, record))
-        return found
+                    holders.append((candidate.name, record))
+        return holders
 
     async def _asked(self, image: str, host: str, *, must: bool) -> str:
         """Return the digest that the image's registry tells, or ""; where it `must`, ImageError."""
-        known = self._context.hosts.snapshot().hosts
+        hosts = self._context.hosts.snapshot().hosts
         try:
             # What one host cannot reach the next will hardly; one question is enough.
-            one = next((one for one in known if _can_tell(one, host)), None)
-            if one is None:
+            candidate = next((each for each in hosts if _can_tell(each, host)), None)
+            if candidate is None:
                 raise ImageError(
                     "No terminal to ask",
                     msg("No host is up that could look for {image}.", image=image),
                     "",
                 )
-            store = _store(await self._context.hosts.engine(one.name), one.name)
+            store = _store(await self._context.hosts.engine(candidate.name), candidate.name)
             return await store.registry_digest(image)
         except (EngineError, UnreachableError):
             if must:
@@ -300,10 +307,10 @@ class Imaging:
         return await self._context.hosts.engine(name), host
 
     def _require(self, names: Sequence[str]) -> None:
-        known = [host.name for host in self._context.hosts.snapshot().hosts]
+        host_names = [host.name for host in self._context.hosts.snapshot().hosts]
         for name in names:
-            if name not in known:
-                listed = ", ".join(known[:10])
+            if name not in host_names:
+                listed = ", ".join(host_names[:10])
                 raise UsageError(
                     "No such host",
                     msg("The inventory has no {name}.", name=f"{clean(name, 80)!r}"),
@@ -317,7 +324,7 @@ def pinned(notes: ImageNotes, default_image: Callable[[str], str]) -> Callable[[
 
 
 def with_pin(task: Task, notes: ImageNotes) -> Task:
-    """Return a task whose image is the pinned one; UsageError when it names no image at all."""
+    """Return a task with the pinned image; UsageError if it names no image at all."""
     if not task.image:
         return task
     parse_reference(task.image)
@@ -344,9 +351,11 @@ def _named(host: Host, names: Sequence[str]) -> bool:
     return host.name in names if names else not host.cluster
 
 
-def _can_tell(one: Host, host: str) -> bool:
+def _can_tell(candidate: Host, host: str) -> bool:
     """Whether a host may be asked about an image, where one is named only that."""
-    return one.state is HostState.UP and (one.name == host if host else not one.cluster)
+    return candidate.state is HostState.UP and (
+        candidate.name == host if host else not candidate.cluster
+    )
 
 
 def _idle(host: Host) -> Device | None:

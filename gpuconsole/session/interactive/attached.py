@@ -55,7 +55,7 @@ class AttachedTerminal:
             await self._stream.write(terminals.frame(terminals.INPUT, piece))
 
     async def write_eof(self) -> None:
-        """Nothing: the shell does not end because nobody types."""
+        """Does nothing: the end of input does not end the shell."""
 
     async def resize(self, columns: int, rows: int) -> None:
         """Tell the size of the window, in cells."""
@@ -66,7 +66,7 @@ class AttachedTerminal:
         return self._code
 
     async def state(self) -> TerminalState:
-        """Ask how it stands. ValueError where it does not say, TimeoutError where it is silent."""
+        """Query the state. ValueError for a malformed answer, TimeoutError for none."""
         await self._stream.write(terminals.frame(terminals.ASK, b""))
         return await within(ANSWER_S, self._state())
 
@@ -103,7 +103,8 @@ def notice(text: str) -> bytes:
 
 
 async def asked(stream: ByteStream) -> TerminalState | None:
-    """Return how the terminal behind a stream stands, and close it; None where it does not say."""
+    """Return the state of the terminal behind a stream, and close it; None if it does not
+    answer."""
     terminal = AttachedTerminal(stream)
     try:
         return await terminal.state()

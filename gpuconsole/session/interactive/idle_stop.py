@@ -1,7 +1,7 @@
-"""Sessions that are not used any more, and those whose time is nearly over: warned, and ended.
+"""Sessions that are idle, or near their time limit: warned, and ended.
 
-Used is a session in which somebody types, or one of whose devices does something. What cannot be
-told counts as use: a device that does not say, a host out of sight, a terminal that is silent.
+A session is in use while a user types, or one of its devices is busy. What is unknown counts as
+use: a device without figures, a host out of sight, a terminal that does not answer.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class IdleStop:
                 job for job in jobs
                 if job.task.kind in SESSIONS and job.state is JobState.RUNNING and job.attempt
             ]  # fmt: skip
-            known = {job.id for job in self._running}
-            self._watched = {key: one for key, one in self._watched.items() if key in known}
+            ids = {job.id for job in self._running}
+            self._watched = {key: watched for key, watched in self._watched.items() if key in ids}
         snapshot = self._context.hosts.snapshot()
         for job in self._running:
             assert job.attempt is not None
@@ -98,7 +98,7 @@ class IdleStop:
             seen.asked_at = now
             self._aside(self._ask(job, attempt, seen))
         idle = now - seen.used_at
-        # Only what was asked after the idle time was over proves that nobody has typed in it.
+        # Only an answer from after the idle time proves that nothing was typed in it.
         if idle >= idle_stop and seen.answered_at - seen.used_at >= idle_stop:
             words = f"Ended idle: for {format_duration(idle)} nothing was typed and no device used."
             with contextlib.suppress(JobMovedError):
@@ -114,8 +114,8 @@ class IdleStop:
             f"nothing is typed and no device used; it ends in {format_duration(max(left_s, 0.0))}"
             " unless it is used."
         )
-        told = clean(f"{job.task.name}: {words}", 500)
-        self._context.journal.tell("job", job.id, told, "warning", "idle-warning")
+        text = clean(f"{job.task.name}: {words}", 500)
+        self._context.journal.tell("job", job.id, text, "warning", "idle-warning")
         self._aside(self._say(attempt, words.capitalize()))
 
     def _ends_soon(self, job: Job, attempt: Attempt, snapshot: FleetSnapshot) -> str:
@@ -167,9 +167,9 @@ class IdleStop:
 
 
 def may_be_used(attempt: Attempt, snapshot: FleetSnapshot) -> bool:
-    """Tell whether a device of an attempt does something, or that cannot be told."""
+    """Return True if a device of an attempt is busy, or its load is unknown."""
     host = snapshot.host(attempt.host)
     if host is None or host.state is not HostState.UP:
         return True
-    known = {device.uuid: device.utilization for device in host.devices}
-    return any(known.get(uuid) != 0 for uuid in attempt.device_uuids)
+    loads = {device.uuid: device.utilization for device in host.devices}
+    return any(loads.get(uuid) != 0 for uuid in attempt.device_uuids)

@@ -29,7 +29,7 @@ class Tokens:
         self._store = SecretStore(folder / FOLDER)
 
     def new(self) -> str:
-        """Return a token that nobody can guess."""
+        """Return an unguessable token."""
         return secrets.token_urlsafe(24)
 
     def keep(self, job: str, token: str) -> None:

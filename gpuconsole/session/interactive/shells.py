@@ -1,4 +1,4 @@
-"""Shells on leased devices: opened as jobs, looked at by whoever may, from anywhere."""
+"""Shells on leased devices: opened as jobs, attached to by users with the right, from anywhere."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Shells:
         _require_form(task, memory_mib, now)
         _require_engine(resolved(task, self._context.hosts.snapshot()))
         jobs = self._context.journal.jobs()
-        made = replace(
+        prepared = replace(
             task,
             name=free_name(task.name or ("shell" if task.kind == SESSION else task.kind), jobs),
             script="",
@@ -65,8 +65,10 @@ class Shells:
             folder="",
         )
         if task.workspace:
-            made = replace(made, labels={**self._where_kept(made, jobs), **made.labels})
-        return await self._queue().open_session(made, memory_mib)
+            prepared = replace(
+                prepared, labels={**self._where_kept(prepared, jobs), **prepared.labels}
+            )
+        return await self._queue().open_session(prepared, memory_mib)
 
     async def open_jupyter(self, task: Task, memory_mib: float | None = None) -> Job:
         """Queue a session that runs JupyterLab, with a token of its own; as `open`."""
@@ -113,8 +115,8 @@ class Shells:
     async def attach(
         self, reference: str, columns: int, rows: int, *, watch: bool = False
     ) -> AttachedTerminal:
-        """Look at a session's terminal, and type into it unless `watch` is set: whoever typed
-        before watches from then on. Leaving it leaves the shell.
+        """Attach to a session's terminal, and type into it unless `watch` is set: an earlier viewer
+        that typed watches from then on. Detaching does not end the shell.
 
         RefusedError where the job is no session, or does not run; UnreachableError where its host
         is out of sight.
@@ -146,15 +148,17 @@ class Shells:
             return ()
         host = attempt.host
         ran = [
-            one.task.image
-            for one in self._context.journal.jobs()
-            if one.task.kind == job.task.kind and one.state is JobState.SUCCEEDED
-            and one.attempt is not None and one.attempt.host == host
+            past_job.task.image
+            for past_job in self._context.journal.jobs()
+            if past_job.task.kind == job.task.kind and past_job.state is JobState.SUCCEEDED
+            and past_job.attempt is not None and past_job.attempt.host == host
         ]  # fmt: skip
         checks = ImageNotes(self._context.journal.folder).checks().values()
         able = job.task.kind == SESSION
-        found = [check.image for check in checks if able and check.host == host and check.python]
-        return tuple(name for name in dict.fromkeys((*ran, *found)) if name)
+        checked_images = [
+            check.image for check in checks if able and check.host == host and check.python
+        ]
+        return tuple(name for name in dict.fromkeys((*ran, *checked_images)) if name)
 
     def _where_kept(self, task: Task, jobs: tuple[Job, ...]) -> dict[str, str]:
         """Return the label of the host that has the workspace; none where it is new."""

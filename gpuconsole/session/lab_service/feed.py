@@ -132,7 +132,7 @@ class Feed:
 
     def whole(self) -> Told:
         """Return what tells of everything; made once a beat."""
-        number, told = self._whole
+        number, message = self._whole
         if number != self.beat.number:
             scene = self.beat.scene
             picture = Picture(
@@ -146,16 +146,18 @@ class Feed:
                 incidents=scene.incidents,
                 dispatching=scene.dispatching,
             )
-            told = Told(picture)
-            self._whole = (self.beat.number, told)
-        return told
+            message = Told(picture)
+            self._whole = (self.beat.number, message)
+        return message
 
     def own(self, user: str, may_see: Callable[[Job], bool], *, everything: bool) -> bytes:
         """Return the message that tells a user all that is theirs; an operator sees everything."""
         jobs = tuple(without_estimate(job) for job in self.beat.scene.jobs if may_see(job))
         journal = self._session._journal
         ids = {job.id for job in jobs}
-        seen = tuple(one for one in journal.observations() if one.job in ids)[-MOST_OBSERVATIONS:]
+        seen = tuple(
+            observation for observation in journal.observations() if observation.job in ids
+        )[-MOST_OBSERVATIONS:]
         marked = self._marked(user, everything=everything)
         own = Own(jobs, (), seen, journal.calibrations(), incidents=marked)
         return packed(Message(own=own))
@@ -163,11 +165,11 @@ class Feed:
     def own_changes(self, user: str, may_see: Callable[[Job], bool], *, everything: bool) -> bytes:
         """Return what of a user's own changed at this beat; empty where nothing did."""
         jobs = tuple(without_estimate(job) for job in self.beat.changed if may_see(job))
-        told = [(number, event) for number, event in self.beat.events if not is_public(event)]
-        by_id = {job.id: job for job in self.beat.scene.jobs} if told else {}
+        private = [(number, event) for number, event in self.beat.events if not is_public(event)]
+        by_id = {job.id: job for job in self.beat.scene.jobs} if private else {}
         events = tuple(
             (number, event)
-            for number, event in told
+            for number, event in private
             if event.subject in by_id and may_see(by_id[event.subject])
         )
         marked = None
@@ -178,8 +180,8 @@ class Feed:
         return packed(Message(own=Own(jobs, events, incidents=marked)))
 
     def _marked(self, user: str, *, everything: bool) -> tuple[Incident, ...]:
-        found = self._marks.seen_by(user, self.beat.scene.incidents)
-        return found if everything else tuple(map(public_incident, found))
+        incidents = self._marks.seen_by(user, self.beat.scene.incidents)
+        return incidents if everything else tuple(map(public_incident, incidents))
 
     def _seen(self, event: int) -> Scene:
         session, journal = self._session, self._session._journal
@@ -207,9 +209,9 @@ class Feed:
         order = None
         if scene.jobs is not before.jobs and not _same_order(before.jobs, scene.jobs):
             order = tuple(job.id for job in scene.jobs)
-        told = tuple((number, event) for number, event in events if is_public(event))
+        public_events = tuple((number, event) for number, event in events if is_public(event))
         same = (
-            not (fleet.changed or changed or told)
+            not (fleet.changed or changed or public_events)
             and order is None
             and fleet.names == tuple(host.name for host in before.fleet.hosts)
             and scene.leases == before.leases
@@ -224,7 +226,7 @@ class Feed:
             fleet=fleet,
             jobs=self._all_public(changed),
             order=order,
-            events=told,
+            events=public_events,
             drains=scene.drains,
             streaks=scene.streaks,
             incidents=scene.incidents,
@@ -232,20 +234,20 @@ class Feed:
         )
 
     def _all_public(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
-        found = []
+        public_jobs = []
         for job in jobs:
-            known = self._public.get(job.id)
-            if known is None or known[0] != job.revision:
-                known = self._public[job.id] = (job.revision, public(job))
-            found.append(known[1])
-        return tuple(found)
+            cached = self._public.get(job.id)
+            if cached is None or cached[0] != job.revision:
+                cached = self._public[job.id] = (job.revision, public(job))
+            public_jobs.append(cached[1])
+        return tuple(public_jobs)
 
 
 _SILENT = Event("", "", "", 0.0)
-"""Stands for events that were told before a console came."""
+"""Replaces events from before a console connected."""
 
 
 def _same_order(before: Sequence[Job], after: Sequence[Job]) -> bool:
     return len(before) == len(after) and all(
-        one.id == other.id for one, other in zip(before, after, strict=True)
+        first.id == other.id for first, other in zip(before, after, strict=True)
     )

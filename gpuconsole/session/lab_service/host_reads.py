@@ -1,5 +1,5 @@
-"""Looks at hosts for callers, a few at a time: an sshd gives one connection ten sessions, an engine
-has a few threads, and what launches jobs there needs some of both."""
+"""Reads from hosts for callers, a few at a time: an sshd allows ten sessions a connection, an
+engine has a few threads, and what launches jobs there needs some of both."""
 
 from __future__ import annotations
 

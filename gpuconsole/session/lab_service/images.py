@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
 MOST_LISTED = 2000
-"""Images of one host that are told."""
+"""Most images of one host that are sent."""
 
 
 class LabImages:
@@ -37,10 +37,10 @@ class LabImages:
     async def listed(self, caller: Caller, host: str) -> tuple[ImageRecord, ...]:
         """Return the images of a host: all for an operator, for others those that they may run."""
         store = await self._store(host)
-        found = (await store.list())[:MOST_LISTED]
+        records = (await store.list())[:MOST_LISTED]
         if self._rights.is_operator(caller):
-            return found
-        return tuple(one for one in found if self._is_shown(one))
+            return records
+        return tuple(record for record in records if self._is_shown(record))
 
     async def found(self, host: str, image: str) -> tuple[ImageRecord, ...]:
         """Return one image of a host, or none where the host has it not."""

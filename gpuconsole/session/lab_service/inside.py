@@ -99,7 +99,7 @@ class Inside:
         if now - self._recorded.get(key, float("-inf")) >= RECORD_AGAIN_S:
             self._record(caller, "connect", job.id, target, "")
             self._recorded = {
-                known: at for known, at in self._recorded.items() if now - at < RECORD_AGAIN_S
+                key: at for key, at in self._recorded.items() if now - at < RECORD_AGAIN_S
             }
             self._recorded[key] = now
 
@@ -152,8 +152,8 @@ class CarriedStream:
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return b""
             if message.data:
-                found: bytes = message.data
-                return found
+                data: bytes = message.data
+                return data
 
     async def write(self, data: bytes) -> None:
         """Send bytes; dropped after the end."""

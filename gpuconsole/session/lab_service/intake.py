@@ -154,7 +154,9 @@ class Intake:
         """Raise UsageError for a sweep that others could not tell from what is theirs."""
         for job in self._session._journal.jobs() if names else ():
             taken = job.task.sweep if job.user != caller.name else ""
-            if name := next((one for one in (taken, job.id) if one in names), ""):
+            if name := next(
+                (name_asked for name_asked in (taken, job.id) if name_asked in names), ""
+            ):
                 raise UsageError(
                     "The name is taken",
                     msg("The name {value} of a sweep is taken.", value=clean(name, 80)),
@@ -179,8 +181,8 @@ class Intake:
             )
 
     def _groups(self, caller: Caller, submission: Submission) -> Mapping[str, str]:
-        """Return what each condition stands for that a job of a submission waits for. UsageError
-        for one that names neither a job nor a sweep, and for too many of them."""
+        """Return what the conditions of a submission's jobs refer to. UsageError for one that names
+        neither a job nor a sweep, and for too many of them."""
         names = {text for wanted in submission.jobs for text in wanted.task.after}
         if len(names) > _MOST_GROUPS:
             raise UsageError(
@@ -264,7 +266,7 @@ def _require_form(task: Task) -> None:
     _require_search(task)
     words = (
         *task.args,
-        *(word for one in task.smaller for word in one.args),
+        *(word for smaller in task.smaller for word in smaller.args),
         *task.env,
         *task.env.values(),
         *task.labels.values(),
@@ -320,15 +322,15 @@ def _require_smaller(task: Task) -> None:
     """Raise UsageError for batches to try again with that no console of ours would send."""
     _require_number("smaller batches", len(task.smaller), 0, _MOST_RETRIES)
     above = _LARGEST_BATCH + 1
-    for one in task.smaller:
-        _require_number("smaller batch", one.size, 1, min(above, one.was) - 1)
-        _require_number("smaller batch", one.was, 2, _LARGEST_BATCH)
-        _require_figure("estimate", one.estimate_mib, _LARGEST_MIB)
-        above = one.size
+    for smaller in task.smaller:
+        _require_number("smaller batch", smaller.size, 1, min(above, smaller.was) - 1)
+        _require_number("smaller batch", smaller.was, 2, _LARGEST_BATCH)
+        _require_figure("estimate", smaller.estimate_mib, _LARGEST_MIB)
+        above = smaller.size
 
 
 def require_mounts(task: Task) -> None:
-    """Raise UsageError for mounts whose paths are none, and for too many."""
+    """Raise UsageError for mounts with malformed paths, and for too many."""
     _require_number("mounts", len(task.mounts), 0, _MOST_MOUNTS)
     for mount in task.mounts:
         for path in (mount.source, mount.target):
@@ -366,6 +368,6 @@ def _size(files: Iterable[Path]) -> int:
     sizes: dict[int, int] = {}
     for file in files:
         with contextlib.suppress(OSError):
-            found = file.stat()
-            sizes[found.st_ino] = found.st_size
+            status = file.stat()
+            sizes[status.st_ino] = status.st_size
     return sum(sizes.values())

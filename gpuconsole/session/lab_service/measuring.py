@@ -106,8 +106,8 @@ class Measuring:
 
     async def _measured(self, caller: Caller, wanted: Measurement, asked: Asked) -> bytes:
         context, name = self._session._context, wanted.host
-        found = context.hosts.snapshot().host(name)
-        assert found is not None
+        entry = context.hosts.snapshot().host(name)
+        assert entry is not None
         engine = await context.hosts.engine(name)
         # Before the turn: a pull may take an hour, and the host measures for others meanwhile.
         await engine.ensure_image(asked.image, lambda words: asked.progress(0.0, words))
@@ -116,7 +116,7 @@ class Measuring:
             caller.uid,
             name,
             patient=wanted.patient,
-            told=lambda: asked.progress(0.0, waiting),
+            on_wait=lambda: asked.progress(0.0, waiting),
         ):
             if name not in self._cleared:
                 # A service that was killed left its container, and the device of that.
@@ -124,9 +124,9 @@ class Measuring:
                     await clear(context, name, alone=True)
                 self._cleared.add(name)
             if not wanted.device:
-                return await measure_on_host(context, found, asked)
+                return await measure_on_host(context, entry, asked)
             device = await self._spare_device(caller, wanted)
-            return await measure_on_device(context, found, device, asked)
+            return await measure_on_device(context, entry, device, asked)
 
     async def _spare_device(self, caller: Caller, wanted: Measurement) -> Device:
         """Return the device that was asked for. NotHereError unless a job of the caller could
@@ -144,7 +144,7 @@ class Measuring:
             unread = Estimate("", None, None, device.backend, "static", 0.0, None)
             self._session._leases.forget(wanted.host)
             spare = await self._session.estimates.spare.find(task, unread, wanted.host, caller.name)
-            if any(one.device.uuid == device.uuid for one in spare):
+            if any(each.device.uuid == device.uuid for each in spare):
                 return device
         raise NotHereError(
             "No device is idle",

@@ -106,9 +106,9 @@ class Operations:
             said.append({"host": clean(host, 80), "said": clean(words, _LONGEST_SAID)})
 
         def news() -> list[dict[str, str]]:
-            told = list(said)
+            lines = list(said)
             said.clear()
-            return told
+            return lines
 
         with turn:
             return await send_while(request, _limited(work(caller, wanted, tell)), news)
@@ -119,9 +119,9 @@ class Operations:
                 "Nothing to pull",
                 msg("One request names 1 to {most_pulls} pulls.", most_pulls=MOST_PULLS),
             )
-        known = {host.name for host in self._session.snapshot().hosts}
+        names = {host.name for host in self._session.snapshot().hosts}
         for host, image in wanted.fetches:
-            if host not in known:
+            if host not in names:
                 raise UsageError(
                     "No such host",
                     msg("The lab has no host {value}.", value=f"{clean(host, 80)!r}"),
@@ -134,11 +134,11 @@ class Operations:
         return PULLED.dump_json(
             tuple(
                 Pulled(
-                    one.fetch.host,
-                    one.fetch.image,
-                    None if one.error is None else refusal_of(one.error),
+                    pulled.fetch.host,
+                    pulled.fetch.image,
+                    None if pulled.error is None else refusal_of(pulled.error),
                 )
-                for one in done
+                for pulled in done
             )
         )
 
@@ -154,7 +154,7 @@ class Operations:
         # Before the turn: a pull may take an hour, and the host measures for others meanwhile.
         await engine.ensure_image(wanted.image, lambda words: tell(host, words))
         waiting = f"waiting for a measurement on {host}"
-        async with self._turns.turn(caller.uid, host, told=lambda: tell(host, waiting)):
+        async with self._turns.turn(caller.uid, host, on_wait=lambda: tell(host, waiting)):
             check, faults = await self._session.images.check(
                 wanted.image,
                 host,
@@ -164,7 +164,7 @@ class Operations:
         return CHECKED.dump_json(Checked(check, tuple(faults)))
 
     def _may_copy(self, caller: Caller, wanted: Operation) -> None:
-        # It gives a name on a host to an image: all jobs that use the name run that.
+        # It assigns a name on a host to an image: all jobs that use the name run that.
         self._rights.require_operator(caller, "Copying images between hosts")
         self._images.require_up(wanted.source)
         self._images.require_up(wanted.host)
@@ -185,10 +185,10 @@ class Operations:
         self._images.require_up(wanted.host)
 
     async def _calibrate(self, caller: Caller, wanted: Operation, tell: Tell) -> bytes:
-        found = await self._session.calibrate(
+        calibration = await self._session.calibrate(
             wanted.host, wanted.device, wanted.image, lambda words: tell(wanted.host, words)
         )
-        return CALIBRATED.dump_json(found)
+        return CALIBRATED.dump_json(calibration)
 
     def _may_prune(self, caller: Caller, wanted: Operation) -> None:
         """Let everybody: of what is not their own nothing goes."""

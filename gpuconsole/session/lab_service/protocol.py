@@ -2,20 +2,20 @@
 
     GET  /v1/watch              a WebSocket: `Hello`, then a `Picture` and an `Own` when they
                                 change, each as zlib of a `Message`
-    POST /v1/act                a `Request`; gives `Answer`
-    POST /v1/submit             multipart: a `Submission`, then the packed project; gives `Answer`
-    POST /v1/measure            multipart: a `Measurement`, then the packed project; gives lines of
-                                JSON, see `measuring`
-    POST /v1/operation          an `Operation`; gives lines of JSON, see `operations`
+    POST /v1/act                a `Request`; returns `Answer`
+    POST /v1/submit             multipart: a `Submission`, then the packed project; returns `Answer`
+    POST /v1/measure            multipart: a `Measurement`, then the packed project; returns lines
+                                of JSON, see `measuring`
+    POST /v1/operation          an `Operation`; returns lines of JSON, see `operations`
     GET  /v1/images             `ImageRecord`s of ?host, or of one &image there
-    GET  /v1/digest             the digest that a registry tells over ?host of an &image
+    GET  /v1/digest             the digest from a registry through ?host of an &image
     GET  /v1/image              `ImageFacts` of ?host&image, or null
     GET  /v1/log                a part of a log: ?job&attempt&rank&offset&wait
     GET  /v1/results            a tar: ?job&host&what
     GET  /v1/files              what a job has left on a host: ?job&host
     GET  /v1/inside             a WebSocket into a container: ?host&container&target, see `inside`
     GET  /v1/audit              the latest acts: ?limit
-    POST /v1/notify             a `Notify`: how its user wants to be told of jobs; gives `Notified`
+    POST /v1/notify             a `Notify`: notifications for its user; returns `Notified`
     GET  /v1/report             device-hours, energy and cost: ?since&until&by
     GET  /v1/head               `HeadState`: whether this head leads, and where the one is that does
     GET  /v1/journal            a WebSocket for a standby: `session.standby.protocol`
@@ -24,8 +24,8 @@
 A head that stands by answers `head`, and `act` with the verb `takeover`; of everything else it says
 where the lab's queue is.
 
-Whoever asks is known by the socket, and by nothing that is sent; a header `THROUGH` names, for the
-audit alone, the program through which they ask. An answer that is no success is a
+Callers are identified by the socket, and by nothing that is sent; a header `THROUGH` names, for the
+audit alone, the program that they use. An answer that is no success is a
 `Refusal` with the words of the error. Each side bounds what it reads.
 """
 
@@ -277,7 +277,7 @@ class HeadState:
     in_step: bool = False
     """Whether the standby may take over without loss."""
     note: str = ""
-    """What stands in the way of a take-over."""
+    """What prevents a take-over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """How the caller wants to be told of jobs. The service keeps it until another comes."""
+    """How the caller wants to be notified of jobs. The service keeps it until another comes."""
 
     settings: str = field(repr=False)
     """`notify` of the caller's own settings, as JSON."""
@@ -387,8 +387,8 @@ def unpacked(data: bytes) -> Message:
 def refusal_of(error: ConsoleError) -> Refusal:
     """Return an error as it is sent."""
     # The most special kind that is known at the far end.
-    kinds = [kind for kind, known in _ERRORS.items() if isinstance(error, known)]
-    kind = max(kinds, key=lambda one: len(_ERRORS[one].__mro__), default="unreachable")
+    kinds = [kind for kind, error_type in _ERRORS.items() if isinstance(error, error_type)]
+    kind = max(kinds, key=lambda kind_: len(_ERRORS[kind_].__mro__), default="unreachable")
     place = (error.file, error.line) if isinstance(error, ScriptFailedError) else ("", 0)
     return Refusal(kind, error.title, error.message, error.hint, *place)
 

@@ -56,9 +56,9 @@ def _query(words: Mapping[str, str]) -> Query:
 
 def _time(words: Mapping[str, str], name: str) -> float:
     try:
-        found = float(words.get(name, "")[:40])
+        seconds = float(words.get(name, "")[:40])
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        seconds = math.nan
+    if not math.isfinite(seconds):
         raise UsageError("Wrong request", msg("`{name}` is no time.", name=name))
-    return found
+    return seconds

@@ -93,7 +93,7 @@ class LabService:
     """Serves a session's queue while it is entered; the session is the one that dispatches."""
 
     def __init__(self, session: Session, path: Path, lead: Lead | None = None) -> None:
-        """`path` is the socket's; whoever reaches it is known by their account. With `lead` a
+        """`path` is the socket's; callers are identified by their account. With `lead` a
         standby may follow, and what callers ask for is safe there before it is answered."""
         settings = session.settings
         self._session = session
@@ -190,10 +190,10 @@ class LabService:
                 self._feed.look()
                 trouble = ""
             except ConsoleError:
-                # The journal's trouble is told by whoever writes it.
+                # The writer of the journal reports its errors.
                 pass
             except Exception as error:
-                # Whatever cannot be shown now, the next look may; it is told once.
+                # What cannot be shown now may be at the next look; the error is reported once.
                 if trouble != repr(error):
                     trouble = repr(error)
                     said = {"message": "The lab's queue cannot be shown", "exception": error}
@@ -229,14 +229,14 @@ class LabService:
                 if feed.beat.number == sent:
                     await feed.next()
                 if feed.beat.number == sent + 1:
-                    told = feed.beat.changes
+                    changes = feed.beat.changes
                     own = feed.own_changes(user, may_see, everything=everything)
                 else:
                     # It was too slow for the beats between: it hears everything again.
-                    told, own = feed.whole(), feed.own(user, may_see, everything=everything)
+                    changes, own = feed.whole(), feed.own(user, may_see, everything=everything)
                 sent = feed.beat.number
                 # What is the user's own goes first: it says more of the same jobs.
-                for message in filter(None, (own, told.message(everything=everything))):
+                for message in filter(None, (own, changes.message(everything=everything))):
                     await _send(socket, message)
         except (ConnectionError, asyncio.TimeoutError):
             await socket.close()
@@ -249,7 +249,7 @@ class LabService:
             VERSION,
             caller.name,
             self._rights.is_operator(caller),
-            # What the service's account sends to is nobody else's.
+            # The recipients of the service's account are its own.
             session.settings.model_copy(update={"triage": triage, "notify": NotifySection()}),
             session.simulated,
             session._journal.id,
@@ -311,10 +311,10 @@ class LabService:
         image = request.query.get("image", "")
         async with self._look(request) as host:
             if image:
-                found = await self._images.found(host, image)
+                records = await self._images.found(host, image)
             else:
-                found = await self._images.listed(_caller(request), host)
-        return json_answer(IMAGES.dump_json(found))
+                records = await self._images.listed(_caller(request), host)
+        return json_answer(IMAGES.dump_json(records))
 
     async def _digest(self, request: web.Request) -> web.Response:
         query = request.query
@@ -380,8 +380,8 @@ class LabService:
         return json_answer(ACTS.dump_json(self._session._journal.acts(limit, user)))
 
     async def _report(self, request: web.Request) -> web.Response:
-        made = await self._reports.make(_caller(request), request.query)
-        return json_answer(REPORT.dump_json(made))
+        report = await self._reports.make(_caller(request), request.query)
+        return json_answer(REPORT.dump_json(report))
 
     async def _notify(self, request: web.Request) -> web.Response:
         caller = _caller(request)
@@ -409,8 +409,8 @@ class LabService:
             self._tested[caller.uid] = asyncio.get_running_loop().time() + TEST_AGAIN_S
 
     def _own_job(self, request: web.Request, what: str) -> Job:
-        """Return the job whose log or results are asked for; who looks at those of somebody else,
-        or would, is on record."""
+        """Return the job with the log or results that are requested; requests for those of another
+        user are audited, also refused ones."""
         caller = _caller(request)
         job = self._session._journal.job(request.query.get("job", ""))
         if job is None:
@@ -442,7 +442,7 @@ def _caller(request: web.Request) -> Caller:
 
 
 async def _sent_on(request: web.Request, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
-    """Answer with what a host gives."""
+    """Answer with a host's data."""
     async with contextlib.aclosing(chunks) as stream:  # type: ignore[type-var]
         # What fails before the first byte is said as any error is.
         first = await anext(stream, None)

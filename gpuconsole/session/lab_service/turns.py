@@ -1,4 +1,4 @@
-"""Whose measurement comes next: a host runs one at a time, and no account takes them all."""
+"""The order of measurements: a host runs one at a time, and no account takes them all."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class _Ticket:
 class MeasuringTurns:
     """Hands out the hosts that measure, one measurement each.
 
-    Users take turns: a host that is free goes to the one of those who wait whose last turn is the
-    longest ago, and within a user to the request that came first. While another user waits, for
-    whichever host, nobody begins a second measurement beside one that runs.
+    Users take turns: a free host goes to the waiting user with the oldest last turn, and within a
+    user to the request that came first. While another user waits, for any host, no user begins a
+    second measurement beside a running one.
     """
 
     def __init__(self) -> None:
         self._waiting: list[_Ticket] = []
         self._running: dict[str, int] = {}
-        """The account whose measurement a host runs."""
+        """The account of the measurement that a host runs."""
         self._last: dict[int, int] = {}
         """When an account had its last turn, counted in turns."""
         self._turns = 0
@@ -46,9 +46,9 @@ class MeasuringTurns:
         host: str,
         *,
         patient: bool = True,
-        told: Callable[[], object] = lambda: None,
+        on_wait: Callable[[], object] = lambda: None,
     ) -> AsyncIterator[None]:
-        """Hold a host for a measurement of an account; `told` is called once it has to wait.
+        """Hold a host for a measurement of an account; `on_wait` is called once it has to wait.
 
         HostBusyError where it is not `patient` and would wait, or has waited for `LONGEST_S`.
         """
@@ -59,7 +59,7 @@ class MeasuringTurns:
             if not ticket.granted.is_set():
                 if not patient:
                     raise _busy(host)
-                told()
+                on_wait()
                 try:
                     await within(LONGEST_S, ticket.granted.wait())
                 except asyncio.TimeoutError:
@@ -73,7 +73,7 @@ class MeasuringTurns:
             self._grant()
 
     def _grant(self) -> None:
-        """Give each host that is free to whose turn it is."""
+        """Assign each free host to the next in turn."""
         while (ticket := self._next()) is not None:
             self._waiting.remove(ticket)
             self._running[ticket.host] = ticket.uid
@@ -82,7 +82,7 @@ class MeasuringTurns:
             ticket.granted.set()
         present = {ticket.uid for ticket in self._waiting} | set(self._running.values())
         if not present:
-            # Nobody is owed anything any more.
+            # No turns are owed any more.
             self._last.clear()
 
     def _next(self) -> _Ticket | None:

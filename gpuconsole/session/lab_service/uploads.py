@@ -39,7 +39,7 @@ class Uploads:
         self._reading = asyncio.Semaphore(_MOST_READ)
 
     def clear(self) -> None:
-        """Remove what a service left that was killed: nobody else would ever do so."""
+        """Remove what a killed service left: nothing else would ever do so."""
         for left in self._folder.glob(f"{_PREFIX}*"):
             left.unlink(missing_ok=True)
 
@@ -60,10 +60,10 @@ class Uploads:
     async def received(
         self, part: object, limit_mib: float, stored: int = 0
     ) -> AsyncIterator[Path]:
-        """Give the file that a request's part `bundle` is written to; it is removed unless it was
+        """Yield the file that a request's part `bundle` is written to; it is removed unless it was
         moved. UsageError for one that is no packed project, or has more than so much; RefusedError
-        where the disk is nearly full, or an account whose projects take `stored` bytes would have
-        more of it than it leaves to the others."""
+        where the disk is nearly full, or an account with projects of `stored` bytes would have more
+        of it than it leaves to the others."""
         if not isinstance(part, BodyPartReader) or part.name != "bundle":
             raise UsageError("Wrong request", "It has no packed project.")
         make_folder(self._folder)

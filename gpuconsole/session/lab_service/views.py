@@ -11,12 +11,12 @@ from gpuconsole.core.incidents import Evidence, Incident
 from gpuconsole.core.jobs import Attempt, Job, Task
 
 FAILED = " failed: "
-"""Stands between a job's name and why it failed, in the evidence of incidents."""
+"""Separates a job's name from why it failed, in the evidence of incidents."""
 
 
 def public(job: Job) -> Job:
-    """Return a job as everybody sees it: where it stands and what it takes, for that decides about
-    the jobs of others; nothing of what it runs."""
+    """Return a job as everybody sees it: its state and what it takes, for that affects the jobs of
+    others; nothing of what it runs."""
     attempts = tuple(map(_public_attempt, job.attempts))
     return replace(
         job, task=_public_task(job.task), attempts=attempts, cause="", detail="", estimate=None,
@@ -38,7 +38,7 @@ def public_host(host: Host) -> Host:
     """Return a host as everybody sees it: of processes the program, for their arguments are those
     of somebody's script. The same host where there is nothing to leave out."""
     devices = tuple(map(_public_device, host.devices))
-    same = all(one is other for one, other in zip(devices, host.devices, strict=True))
+    same = all(device is other for device, other in zip(devices, host.devices, strict=True))
     return host if same else replace(host, devices=devices)
 
 
@@ -58,14 +58,14 @@ def _public_device(device: Device) -> Device:
     return replace(device, processes=processes)
 
 
-def _public_evidence(one: Evidence) -> Evidence:
-    if one.source == "process":
-        who, mark, command = one.text.partition(": ")
-        return replace(one, text=f"{who}{mark}{_program(command)}")
-    if one.source == "job":
-        name, mark, _ = one.text.partition(FAILED)
-        return replace(one, text=f"{name}{FAILED.rstrip(': ')}." if mark else one.text)
-    return one
+def _public_evidence(evidence: Evidence) -> Evidence:
+    if evidence.source == "process":
+        who, mark, command = evidence.text.partition(": ")
+        return replace(evidence, text=f"{who}{mark}{_program(command)}")
+    if evidence.source == "job":
+        name, mark, _ = evidence.text.partition(FAILED)
+        return replace(evidence, text=f"{name}{FAILED.rstrip(': ')}." if mark else evidence.text)
+    return evidence
 
 
 def _program(command: str) -> str:

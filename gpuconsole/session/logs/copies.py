@@ -1,8 +1,8 @@
 """Containers' logs copied into files: while they run, and to the end after their job has ended.
 
 The end of a job waits for no log. What is still missing then is copied in the background, and the
-container stays until its log is whole: an ended container that is still on its host is one whose
-log may be incomplete, whichever console finds it.
+container stays until its log is whole: the log of an ended container that is still on its host may
+be incomplete, for any console.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpuconsole.session.logs.follow import (
 
 PARALLEL_COPIES = 2
 """Logs of ended jobs copied at once from a host: they share its link with everything else, and a
-host whose engine stalls delays no other."""
+host with a stalled engine delays no other."""
 TAIL_WITHIN_S = 60.0
 """How long the end of a log may take, before a job ends without."""
 
@@ -42,7 +42,8 @@ class LogCopies:
     def __init__(
         self, context: Context, on_left: Callable[[str], None] = lambda host: None
     ) -> None:
-        """`on_left` hears the host of an ended container whose log could not be made whole."""
+        """`on_left` is called with the host of an ended container if its log could not be
+        completed."""
         self._context = context
         self._on_left = on_left
         self._live: dict[str, asyncio.Task[None]] = {}

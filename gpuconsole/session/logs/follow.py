@@ -131,7 +131,7 @@ def _mark_of(log: Path) -> Path:
 
 
 def _missing(path: Path, tail: bytes) -> bytes | None:
-    """Return what of the tail the file lacks; None when that cannot be told."""
+    """Return what of the tail the file lacks; None if that is unknown."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)

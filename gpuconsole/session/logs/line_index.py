@@ -70,7 +70,7 @@ class Lines(Protocol):
         ...
 
     def prefix(self, line: int) -> str:
-        """Return what stands before a line, such as the rank that wrote it."""
+        """Return the prefix of a line, such as the rank that wrote it."""
         ...
 
 
@@ -87,7 +87,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    known: _Known
+    state: _Known
     starts: array[int]
     """Where lines begin that were not known."""
     again: bool
@@ -137,7 +137,7 @@ class LogIndex:
             self.epoch += 1
             self._starts = array("Q", [0])
         self.version += 1
-        self._known = news.known
+        self._known = news.state
         self._starts.extend(news.starts)
         return news.more
 
@@ -161,7 +161,7 @@ class LogIndex:
 def shown(raw: bytes, *, whole: bool = True) -> str:
     """Return a line as it is shown: its last state where it was written over, clean, and cut.
 
-    Of a line that is not whole, a letter whose last bytes are to come is left out.
+    Of a line that is not whole, an incomplete character at its end is left out.
     """
     last = raw.rstrip(b"\r\n").rsplit(b"\r", 1)[-1]
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -195,7 +195,7 @@ def _line(file: int, start: int, end: int) -> bytes:
     return tail if b"\r" in tail.rstrip(b"\r\n") else os.pread(file, LINE_BYTES, start)
 
 
-def _read_on(path: Path, known: _Known, chunk: int) -> _News | None:
+def _read_on(path: Path, before: _Known, chunk: int) -> _News | None:
     """Read what follows what is known; None when nothing does. A file that is not there is empty.
 
     OSError when it cannot be read.
@@ -203,28 +203,28 @@ def _read_on(path: Path, known: _Known, chunk: int) -> _News | None:
     try:
         status = path.stat()
     except FileNotFoundError:
-        return _News(_Known(), array("Q"), again=True) if known.size else None
+        return _News(_Known(), array("Q"), again=True) if before.size else None
     mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if mark == known.mark and known.size == status.st_size:
+    if mark == before.mark and before.size == status.st_size:
         return None
     with path.open("rb", buffering=0) as file:
-        again = not _is_known(file.fileno(), known)
+        again = not _is_known(file.fileno(), before)
         if again:
-            known = _Known()
-        block = os.pread(file.fileno(), chunk, known.size)
+            before = _Known()
+        block = os.pread(file.fileno(), chunk, before.size)
     if not (again or block):
         return None
-    starts = array("Q", (known.size + found.end() for found in _BREAK.finditer(block)))
-    head = (known.head + block[:_ANCHOR])[:_ANCHOR]
-    anchor = (known.anchor + block[-_ANCHOR:])[-_ANCHOR:]
-    size = known.size + len(block)
+    starts = array("Q", (before.size + match.end() for match in _BREAK.finditer(block)))
+    head = (before.head + block[:_ANCHOR])[:_ANCHOR]
+    anchor = (before.anchor + block[-_ANCHOR:])[-_ANCHOR:]
+    size = before.size + len(block)
     return _News(_Known(size, head, anchor, mark), starts, again, size < status.st_size)
 
 
-def _is_known(file: int, known: _Known) -> bool:
+def _is_known(file: int, before: _Known) -> bool:
     """Tell whether a file still begins with what was read of it."""
     with suppress(OSError):
-        head = os.pread(file, len(known.head), 0)
-        anchor = os.pread(file, len(known.anchor), known.size - len(known.anchor))
-        return head == known.head and anchor == known.anchor
+        head = os.pread(file, len(before.head), 0)
+        anchor = os.pread(file, len(before.anchor), before.size - len(before.anchor))
+        return head == before.head and anchor == before.anchor
     return False

@@ -1,6 +1,6 @@
 """A log with a line of the console's own among those of its job: the warning of a time limit.
 
-The line is nowhere but where a log is shown: neither in the container, whose files are the job's,
+The line exists only where a log is shown: neither in the container, where the files are the job's,
 nor in the copy of its log, which is the container's output byte for byte.
 """
 
@@ -29,8 +29,8 @@ def warning_line(job: Job, attempt_number: int, lab_s: float | None) -> str:
 class NotedLog:
     """A log and at most one line of the console's own. Implements `Lines`.
 
-    Nothing in a file says when a line was written, so the line stands after those that had an end
-    when it came.
+    Nothing in a file says when a line was written, so the line is shown after those that were
+    complete when it came.
     """
 
     def __init__(self, log: Lines) -> None:
@@ -97,7 +97,7 @@ class NotedLog:
         return self.log.text(self._inner(line))
 
     def prefix(self, line: int) -> str:
-        """Return what stands before a line; nothing before the console's own."""
+        """Return the prefix of a line; "" for the console's own."""
         if self._note and line == self._place:
             return ""
         return self.log.prefix(self._inner(line))

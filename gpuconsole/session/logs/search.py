@@ -14,8 +14,7 @@ BLOCK = 4096
 
 
 class Search:
-    """Which lines hold the words. `|` stands between words of which one is enough; whether
-    letters are capital does not matter."""
+    """The lines that contain the words. `|` separates alternatives; case is ignored."""
 
     def __init__(self, words: str) -> None:
         """`words` as typed; nothing in them but `|` means more than itself."""
@@ -42,9 +41,9 @@ class Search:
         first, last, whole = self.done, min(len(log), self.done + BLOCK), log.whole
         if first >= last:
             return False
-        found = await asyncio.to_thread(self._find, log.reader(first, last), first)
+        numbers = await asyncio.to_thread(self._find, log.reader(first, last), first)
         if log.epoch == self._seen[0]:
-            self.matches.extend(found)
+            self.matches.extend(numbers)
             self.done, self._sure = last, min(last, whole)
         return True
 
@@ -74,7 +73,7 @@ class Search:
             self.matches.pop()
 
     def _find(self, read: Reader, first: int) -> array[int]:
-        found = array("Q")
+        numbers = array("Q")
         for number, raw in enumerate(read(), first):
             if b"\x1b" in raw or b"\r" in raw:
                 # What a terminal would not show is not found either.
@@ -83,6 +82,6 @@ class Search:
                 line = raw.lower()
             for part in self._parts:
                 if part in line:
-                    found.append(number)
+                    numbers.append(number)
                     break
-        return found
+        return numbers

@@ -11,7 +11,7 @@ LINE_LIMIT = 4096
 """Characters of a line that are shown; a script may print 10 MB without a line break."""
 _CHUNK = 64 * 1024
 _PENDING_LIMIT = 4 * LINE_LIMIT
-"""Bytes kept of a line whose end has not come; what goes beyond is dropped until it does."""
+"""Bytes kept of an incomplete line; what goes beyond is dropped until its end."""
 
 
 class LineReader:

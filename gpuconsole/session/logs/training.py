@@ -24,7 +24,7 @@ from gpuconsole.core.trust import private
 CHUNK = 1 << 20
 """Bytes read at once: a second of work at most."""
 MOST_LOGS = 64
-"""Logs whose curves are kept in memory."""
+"""Most logs with curves in memory."""
 _LINE_BYTES = 4 * LONGEST_LINE
 _BREAK = re.compile(rb"[\r\n]")
 """A bar is written over itself after a carriage return: each state of it is a line."""

@@ -45,7 +45,7 @@ async def _until_stopped(session: Session, job_id: str) -> AsyncIterator[Update]
     lines: list[str] = []
 
     async def read() -> None:
-        # Each line as it comes: whoever follows takes what is there.
+        # Each line as it comes.
         async for line in session.logs(job_id, follow=True):
             lines.append(line)  # noqa: PERF401
 

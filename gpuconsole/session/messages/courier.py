@@ -23,7 +23,7 @@ into one."""
 PAUSES_S = (30.0, 60.0, 300.0, 900.0)
 """Rests after a message that no way took."""
 STALE_S = 86400.0
-"""What happened so long ago is not told any more."""
+"""What happened so long (s) ago is not reported any more."""
 MOST_WAITING = 1000
 """Of a user's; the oldest are given up."""
 
@@ -114,7 +114,7 @@ class Courier:
     async def _run(self) -> None:
         while self._waiting:
             now = self._clock.now()
-            fresh = [one for one in self._waiting if now - one.at <= STALE_S]
+            fresh = [notice for notice in self._waiting if now - notice.at <= STALE_S]
             settings = self._settings()
             if fresh and settings.ways and not await self._tell(fresh, settings):
                 pause = PAUSES_S[min(self._failures, len(PAUSES_S)) - 1]

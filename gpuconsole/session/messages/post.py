@@ -46,7 +46,7 @@ ANYWHERE = Guard()
 
 
 class PublicAddresses:
-    """Resolves names, and leaves out addresses that are not of the public network: whoever owns a
+    """Resolves names, and leaves out addresses that are not of the public network: the owner of a
     name decides to which address it leads."""
 
     def __init__(self, inner: abc.AbstractResolver) -> None:
@@ -56,8 +56,8 @@ class PublicAddresses:
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[abc.ResolveResult]:
         """Return the public addresses of a name. OSError where it has none."""
-        found = await self._inner.resolve(host, port, family)
-        public = [one for one in found if is_public(one["host"])]
+        addresses = await self._inner.resolve(host, port, family)
+        public = [entry for entry in addresses if is_public(entry["host"])]
         if not public:
             raise OSError(None, "it has no public address")
         return public
@@ -107,7 +107,7 @@ async def sent(
 ) -> Reply:
     """Post a JSON document once; with `public` to the public network alone, with `proxied` through
     a proxy that the environment names."""
-    # Only who is told something pays for the import.
+    # Imported only when something is sent: the import is slow.
     import aiohttp
     from aiohttp.resolver import ThreadedResolver
 
@@ -135,15 +135,15 @@ async def sent(
 
 def is_public(address: str) -> bool:
     """Tell whether an address is of the public network, as is every address within it."""
-    found = ipaddress.ip_address(address)
-    if found.is_multicast or not found.is_global:
+    ip = ipaddress.ip_address(address)
+    if ip.is_multicast or not ip.is_global:
         return False
-    if found.version == 4:
+    if ip.version == 4:
         return True
-    if found in _COMPATIBLE or found in _SITE:
+    if ip in _COMPATIBLE or ip in _SITE:
         return False
-    translated = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _TRANSLATED else None
-    inner = translated or found.sixtofour
+    translated = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _TRANSLATED else None
+    inner = translated or ip.sixtofour
     return inner is None or inner.is_global
 
 

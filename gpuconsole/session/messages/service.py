@@ -33,7 +33,7 @@ MOST_USERS = 10_000
 _WHATS = frozenset(get_args(What))
 
 SettingsOf = Callable[[str], NotifySection]
-"""How a user wants to be told."""
+"""How a user wants to be notified."""
 
 
 class Messages:
@@ -56,9 +56,9 @@ class Messages:
         """Take what is new; nothing is awaited here."""
         journal = self._context.journal
         if self._seen is None:
-            kept = self._file.content()
+            stored = self._file.content()
             last = journal.last_event()
-            self._seen = last if kept is None else min(kept, last)
+            self._seen = last if stored is None else min(stored, last)
         for number, event in journal.events_after(self._seen):
             self._seen = number
             notice = self._notice(number, event)
@@ -82,12 +82,12 @@ class Messages:
 
     async def close(self) -> None:
         """Stop sending; what is left is sent by who dispatches next."""
-        tasks = [one.task for one in self._couriers.values() if one.task is not None]
+        tasks = [courier.task for courier in self._couriers.values() if courier.task is not None]
         await cancel_all(tasks)
         self._couriers.clear()
 
     def _notice(self, number: int, event: Event) -> Notice | None:
-        """Return what a user may be told of an event; None where it is nobody's."""
+        """Return the notice of an event for its user; None if it has none."""
         what = "started" if event.what == JobState.RUNNING.value else event.what
         job = self._context.journal.job(event.subject) if what in _WHATS else None
         if job is None or event.kind != "job":
@@ -122,16 +122,18 @@ class Messages:
 
     def _keep(self, seen: int) -> None:
         """Write down up to which event all is sent."""
-        oldest = [one.oldest for one in self._couriers.values() if one.oldest is not None]
+        oldest = [
+            courier.oldest for courier in self._couriers.values() if courier.oldest is not None
+        ]
         done = min((seen, *(number - 1 for number in oldest)))
-        # Where nobody is told anything there is nothing to remember.
+        # Without recipients there is nothing to remember.
         if done != self._kept and (self._couriers or self._file.content() is not None):
             self._file.write(json.dumps({"done": done}).encode())
         self._kept = done
 
 
 class UserSettings:
-    """How the users of the lab's service want to be told, as they left it there."""
+    """How the users of the lab's service want to be notified, as they stored it there."""
 
     def __init__(self, context: Context) -> None:
         self._file = KeptFile(context.state / USERS_FILE, _users, MAX_BYTES)
@@ -142,13 +144,15 @@ class UserSettings:
 
     def keep(self, user: str, settings: NotifySection) -> bool:
         """Keep what a user wants; whether it is new. RefusedError where there is no room."""
-        known = self._file.content()
-        if known.get(user, NotifySection()) == settings:
+        stored = self._file.content()
+        if stored.get(user, NotifySection()) == settings:
             return False
-        if user not in known and len(known) >= MOST_USERS:
+        if user not in stored and len(stored) >= MOST_USERS:
             raise RefusedError("Too many users", "The lab keeps no settings of more users.")
-        wanted = {**known, user: settings}
-        document = {name: one.model_dump(exclude_unset=True) for name, one in wanted.items()}
+        wanted = {**stored, user: settings}
+        document = {
+            name: section.model_dump(exclude_unset=True) for name, section in wanted.items()
+        }
         content = json.dumps(document).encode()
         if len(content) > MAX_BYTES:
             # No more is read back: everybody's would be lost.
@@ -176,13 +180,13 @@ def _users(content: bytes) -> Mapping[str, NotifySection]:
         document: Any = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    found: dict[str, NotifySection] = {}
+    sections: dict[str, NotifySection] = {}
     for user, part in document.items() if isinstance(document, dict) else ():
         try:
-            found[user] = NotifySection.model_validate(part)
+            sections[user] = NotifySection.model_validate(part)
         except ValidationError:
             continue
-    return found
+    return sections
 
 
 def _number(content: bytes) -> int | None:

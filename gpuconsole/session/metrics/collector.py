@@ -1,7 +1,7 @@
 """The metrics of a session: one picture at a time, taken from what the session knows already.
 
 Nothing here asks a host or reads more of the journal than has changed, so scrapes, however often
-they come, poll nobody.
+they come, poll no host.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Metrics:
             predictions, dispatching = self._judged(), bool(self._session.dispatcher)
             journal = True
         except JournalError:
-            # The fleet is told all the same.
+            # The fleet is reported all the same.
             facts, predictions = QueueFacts(), PredictionFacts()
             dispatching = journal = False
         return Picture(

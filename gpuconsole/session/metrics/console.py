@@ -64,23 +64,30 @@ def prediction_facts(observations: Iterable[Observation]) -> PredictionFacts:
     """Hold predictions against what was seen."""
     ratios: dict[str, list[float]] = {tier: [] for tier in TIERS}
     judged = Counter({(said, ended): 0 for said in SAID for ended in ENDINGS})
-    for one in observations:
-        if one.oom_probability is not None:
-            judged[SAID[one.oom_probability >= LIKELY], one.outcome] += 1
-        if one.outcome == "ok" and one.predicted_reserved_mib and one.peak_mib:
-            tier = one.tier if one.tier in TIERS else OTHER
-            ratios.setdefault(tier, []).append(one.peak_mib / one.predicted_reserved_mib)
+    for observation in observations:
+        if observation.oom_probability is not None:
+            judged[SAID[observation.oom_probability >= LIKELY], observation.outcome] += 1
+        if (
+            observation.outcome == "ok"
+            and observation.predicted_reserved_mib
+            and observation.peak_mib
+        ):
+            tier = observation.tier if observation.tier in TIERS else OTHER
+            ratios.setdefault(tier, []).append(
+                observation.peak_mib / observation.predicted_reserved_mib
+            )
     return PredictionFacts(
-        {tier: spread(found, RATIO_BUCKETS) for tier, found in ratios.items()}, dict(judged)
+        {tier: spread(ratios_of_tier, RATIO_BUCKETS) for tier, ratios_of_tier in ratios.items()},
+        dict(judged),
     )
 
 
 def families(picture: Picture) -> Iterator[Family]:
     """Give the metrics of predictions, incidents and the console."""
     if picture.journal:
-        known = picture.predictions
-        yield Family(RATIO, [((tier,), found) for tier, found in known.ratios.items()])
-        yield Family(JUDGED, [(words, float(n)) for words, n in known.judged.items()])
+        predictions = picture.predictions
+        yield Family(RATIO, [((tier,), spread_) for tier, spread_ in predictions.ratios.items()])
+        yield Family(JUDGED, [(words, float(n)) for words, n in predictions.judged.items()])
     yield from _incidents(picture)
     yield Family(SIMULATED, [((), float(picture.simulated))])
     yield Family(DISPATCHER, [((), float(picture.dispatching))])
@@ -92,13 +99,14 @@ def families(picture: Picture) -> Iterator[Family]:
 def _incidents(picture: Picture) -> Iterator[Family]:
     standing = [incident for incident in picture.incidents if _counts(incident, picture.at)]
     rules = Counter(
-        (one.rule if one.rule in RULE_NAMES else OTHER, one.severity.value) for one in standing
+        (incident.rule if incident.rule in RULE_NAMES else OTHER, incident.severity.value)
+        for incident in standing
     )
     # A zero for each rule, so that a rate or an alert has something to begin from.
     for rule in RULES:
         rules.setdefault((rule.name, rule.severity.value), 0)
     yield Family(INCIDENTS, [(words, float(n)) for words, n in sorted(rules.items())])
-    hosts = Counter((one.host, one.severity.value) for one in standing)
+    hosts = Counter((incident.host, incident.severity.value) for incident in standing)
     yield Family(
         HOST_INCIDENTS,
         [

@@ -1,6 +1,6 @@
-"""Metrics of devices and hosts, as their last frames tell.
+"""Metrics of devices and hosts, from their last frames.
 
-A figure that cannot be told has no series, and neither have the figures of a host out of sight:
+An unknown figure has no series, and neither have the figures of a host out of sight:
 a graph with a gap is true, one with the last known value for ever is not.
 """
 
@@ -18,7 +18,7 @@ from gpuconsole.session.metrics.model import Family, Kind, Metric, Picture, Samp
 LONGEST_LABEL = 80
 """Letters of a word that a host says of itself."""
 MOST_DEVICES = 128
-"""Devices of one host that are told; a frame has no more."""
+"""Most devices of one host that are exported; a frame has no more."""
 THROTTLE_REASONS = ("power-cap", "hw-thermal", "sw-thermal", "power-brake")
 SIGHT = (HostState.UP, HostState.STALE)
 """States in which a host's frame counts."""
@@ -28,7 +28,7 @@ _DEVICE = ("host", "device")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A metric of each device or host with how it is read; None where it cannot be told."""
+    """A metric of each device or host with how it is read; None if it is unknown."""
 
     metric: Metric
     read: Callable[[Device], float | None]
@@ -70,29 +70,31 @@ def _healthy(device: Device) -> float:
 
 
 DEVICES: tuple[Reading, ...] = (
-    _device("up", "1 while the driver lists the device.", lambda one: float(not one.lost)),
+    _device("up", "1 while the driver lists the device.", lambda device: float(not device.lost)),
     _device("healthy", "1 while neither driver nor tool complains of it.", _healthy),
     _device("memory_total_bytes", "Memory of the device.", lambda d: _bytes(d.memory_total_mib)),
     _device("memory_used_bytes", "Memory that is held.", lambda d: _bytes(d.memory_used_mib)),
     _device(
         "utilization_ratio", "Share of time with a kernel running.",
-        lambda one: _scaled(one.utilization, 0.01),
+        lambda device: _scaled(device.utilization, 0.01),
     ),
-    _device("temperature_celsius", "Temperature.", lambda one: one.temperature_c),
-    _device("power_watts", "Power that is drawn.", lambda one: one.power_w),
-    _device("power_limit_watts", "Power that may be drawn.", lambda one: one.power_limit_w),
+    _device("temperature_celsius", "Temperature.", lambda device: device.temperature_c),
+    _device("power_watts", "Power that is drawn.", lambda device: device.power_w),
+    _device("power_limit_watts", "Power that may be drawn.", lambda device: device.power_limit_w),
     _device("energy_joules_total", "Energy since its driver was loaded.", lambda d: d.energy_j),
     _device("sm_clock_hertz", "Clock of its cores.", lambda d: _scaled(d.sm_clock_mhz, 1e6)),
     _device("processes", "Processes that hold memory on it.", lambda d: float(len(d.processes))),
     _device(
         "ecc_uncorrected_errors_total", "Uncorrected memory errors that it counts.",
-        lambda one: one.ecc_uncorrected,
+        lambda device: device.ecc_uncorrected,
     ),
     _device("retired_pages", "Pages or rows of its memory out of use.", lambda d: d.retired_pages),
-    _device("last_xid", "Number of the last XID since the agent began.", lambda one: one.xid),
-    _device("nvlinks_up", "NVLinks that work.", lambda one: one.nvlinks_up),
-    _device("nvlinks_down", "NVLinks that do not work.", lambda one: one.nvlinks_down),
-    _device("nvlink_errors_total", "Errors of all its NVLinks.", lambda one: one.nvlink_errors),
+    _device("last_xid", "Number of the last XID since the agent began.", lambda device: device.xid),
+    _device("nvlinks_up", "NVLinks that work.", lambda device: device.nvlinks_up),
+    _device("nvlinks_down", "NVLinks that do not work.", lambda device: device.nvlinks_down),
+    _device(
+        "nvlink_errors_total", "Errors of all its NVLinks.", lambda device: device.nvlink_errors
+    ),
 )  # fmt: skip
 
 DEVICE_INFO = _gauge(
@@ -139,7 +141,7 @@ ALWAYS = frozenset(
     f"gpuconsole_host_{name}"
     for name in ("up", "frame_age_seconds", "engine_up", "drained", "asleep")
 )
-"""What is told of a host out of sight too."""
+"""What is exported of a host out of sight too."""
 
 HOST_STATE = _gauge(
     "host_state", "1 for the state of the link to the host.", ("host", "state"), "host",
@@ -151,8 +153,8 @@ HOST_LOSSES = Metric(
 )  # fmt: skip
 
 METRICS: tuple[Metric, ...] = (
-    *(one.metric for one in DEVICES), DEVICE_INFO, DEVICE_AGE, DEVICE_JOBS, THROTTLED,
-    *(one.metric for one in HOSTS), HOST_STATE, HOST_LOSSES,
+    *(reading.metric for reading in DEVICES), DEVICE_INFO, DEVICE_AGE, DEVICE_JOBS, THROTTLED,
+    *(reading.metric for reading in HOSTS), HOST_STATE, HOST_LOSSES,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Who holds which device, for Prometheus: told only where it was asked for.
+"""Which user holds which device, for Prometheus: exported only on request.
 
 Its series come and go with jobs: each job leaves one behind in Prometheus for every device it held.
 """

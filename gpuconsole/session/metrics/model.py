@@ -103,7 +103,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Everything that is told at one moment; frozen, so that a thread may write it out."""
+    """Everything that is exported at one moment; frozen, so that a thread may write it out."""
 
     at: float
     snapshot: FleetSnapshot
@@ -118,7 +118,7 @@ class Picture:
     journal: bool = True
     """Whether the journal could be read."""
     holders: tuple[Holder, ...] | None = None
-    """Who holds devices; None where that is not to be told."""
+    """Who holds devices; None if that is not to be exported."""
 
 
 def spread(values: Sequence[float], buckets: Sequence[float]) -> Spread:

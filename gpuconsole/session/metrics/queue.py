@@ -80,7 +80,7 @@ class Tally:
         self._ended: Counter[str] = Counter(dict.fromkeys(ENDS, 0))
 
     def facts(self, jobs: Sequence[Job], now: float) -> QueueFacts:
-        """Take in what has changed, and tell how the queue stands."""
+        """Take in what has changed, and return the figures of the queue."""
         for job in jobs:
             if self._seen.get(job.id) is not job:
                 self._seen[job.id] = job

@@ -208,37 +208,37 @@ class Forwards:
         return await self._opened(ServicePort(self._context, user, name, port), port, local_port)
 
     async def _opened(self, far: Far, port: int, local_port: int) -> Forward:
-        made = Forward(self._context, far, port)
-        await made.listen(local_port)
-        self._all.append(made)
-        return made
+        forward = Forward(self._context, far, port)
+        await forward.listen(local_port)
+        self._all.append(forward)
+        return forward
 
     def open_now(self) -> tuple[Forward, ...]:
         """Return the forwards that are open, the oldest first."""
-        self._all = [one for one in self._all if not one.ended.is_set()]
+        self._all = [forward for forward in self._all if not forward.ended.is_set()]
         return tuple(self._all)
 
     def known(self, job: str, port: int, local_port: int = 0) -> ForwardInfo | None:
         """Return the forward to a job's port that is open, at a port of this machine or at any."""
-        for info in (one.info for one in self.open_now()):
+        for info in (forward.info for forward in self.open_now()):
             if (info.job, info.port) == (job, port) and local_port in (0, info.local_port):
                 return info
         return None
 
     def at(self, local_port: int) -> Forward:
         """Return the forward at a port of this machine; UsageError where there is none."""
-        found = [one for one in self.open_now() if one.info.local_port == local_port]
-        if not found:
+        matches = [forward for forward in self.open_now() if forward.info.local_port == local_port]
+        if not matches:
             raise UsageError(
                 "No such forward", msg("No forward is open at port {port}.", port=local_port), ""
             )
-        return found[0]
+        return matches[0]
 
     async def close(self) -> None:
         """Close all of them."""
         closing, self._all = self._all, []
-        for one in closing:
-            await one.close()
+        for forward in closing:
+            await forward.close()
 
 
 def _require_ports(port: int, local_port: int) -> None:

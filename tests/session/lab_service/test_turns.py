@@ -130,6 +130,6 @@ async def test_waiting_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     await _settle()
     told = []
     with pytest.raises(HostBusyError):
-        async with bench.turns.turn(BOB, "x", told=lambda: told.append("waits")):
+        async with bench.turns.turn(BOB, "x", on_wait=lambda: told.append("waits")):
             raise AssertionError("two measure on one host")
     assert told == ["waits"]

@@ -85,7 +85,7 @@ NO_ANSWER = (
 
 
 def untold(share: float, stage: str) -> None:
-    """Tell nobody how far something is."""
+    """Ignore progress."""
 
 
 class Way(Protocol):
@@ -99,7 +99,7 @@ class Way(Protocol):
         ...
 
     def lost(self) -> None:
-        """Be told that the service did not answer there."""
+        """Called when the service did not answer there."""
         ...
 
     async def close(self) -> None:
@@ -170,21 +170,21 @@ class LabClient:
     async def images(self, host: str, image: str = "") -> tuple[ImageRecord, ...]:
         """Return the images of a host that the caller may see, or the one that is named."""
         asked = {"host": host, "image": image} if image else {"host": host}
-        found = IMAGES.validate_json(await self._ask("GET", "images", asked))
-        return tuple(map(_shown_image, found[:MOST_IMAGES]))
+        records = IMAGES.validate_json(await self._ask("GET", "images", asked))
+        return tuple(map(_shown_image, records[:MOST_IMAGES]))
 
     async def digest(self, host: str, image: str) -> str:
         """Return which digest an image's registry knows, asked over a host."""
         asked = {"host": host, "image": image}
         return clean(DIGEST.validate_json(await self._ask("GET", "digest", asked)), 200)
 
-    async def operate(self, wanted: Operation, told: Callable[[str, str], None]) -> bytes:
-        """Have the service do something on hosts, and return the document of what it did; `told`
-        hears a host's name and a sentence. The errors that the service raised."""
+    async def operate(self, wanted: Operation, report: Callable[[str, str], None]) -> bytes:
+        """Have the service do something on hosts, and return its document; `report` is
+        called with a host's name and a sentence. Raises the service's errors."""
         data = OPERATION.dump_json(wanted)
         async with self._answered("POST", "operation", data=data, limit_s=None) as response:
             return await self._streamed(
-                response, lambda said: told(clean(said["host"], 80), clean(said["said"], 500))
+                response, lambda said: report(clean(said["host"], 80), clean(said["said"], 500))
             )
 
     async def measure(self, wanted: Measurement, bundle: Path, progress: Progress) -> bytes:
@@ -270,12 +270,12 @@ class LabClient:
         return ACTS.validate_json(await self._ask("GET", "audit", {"limit": str(limit)}))
 
     async def notify(self, settings: str, *, test: bool) -> Notified:
-        """Leave at the service how its user wants to be told of jobs; with `test` it sends a
+        """Store at the service how its user wants to be notified of jobs; with `test` it sends a
         message at once, and RefusedError says why it cannot."""
         data = NOTIFY.dump_json(Notify(settings, test))
-        found = NOTIFIED.validate_json(await self._ask("POST", "notify", data=data))
-        refused = tuple(clean(one, 300) for one in found.refused[:20])
-        return Notified(clean(found.way, 200), refused)
+        notified = NOTIFIED.validate_json(await self._ask("POST", "notify", data=data))
+        refused = tuple(clean(reason, 300) for reason in notified.refused[:20])
+        return Notified(clean(notified.way, 200), refused)
 
     async def usage_report(self, query: Query) -> UsageReport:
         """Return device-hours, energy and cost of a time, of the jobs that the caller may see."""
@@ -439,7 +439,7 @@ def _stage(value: Any) -> str:
 
 
 def _shown_image(record: ImageRecord) -> ImageRecord:
-    """Return an image as it is told with words that are fit for a terminal."""
+    """Return an image record with text that is safe for a terminal."""
     return replace(
         record,
         id=clean(record.id, 80),
@@ -508,9 +508,9 @@ class HeadsWay:
             await way.close()
 
     async def _found(self) -> Way:
-        found, said = await leading(self._ways)
-        if found is not None:
-            return found
+        head, said = await leading(self._ways)
+        if head is not None:
+            return head
         raise UnreachableError(
             "The lab's queue does not answer",
             msg("{names}.", names="; ".join(said)),

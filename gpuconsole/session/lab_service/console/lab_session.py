@@ -64,7 +64,7 @@ FIRST_S = 20.0
 
 
 class LabQueueSession(Session):
-    """A session whose fleet, queue and journal are the lab's."""
+    """A session with the lab's fleet, queue and journal."""
 
     elsewhere = True
 
@@ -197,10 +197,10 @@ class LabQueueSession(Session):
         await self.first_frames(REACH_S, host)
         wanted = Operation("calibrate", image, host, device=device)
         answer = await self.operate(wanted, lambda _, words: progress(words))
-        found = CALIBRATED.validate_json(answer)
-        if found.context_mib is not None:
-            self._mirror.learn(found)
-        return found
+        calibration = CALIBRATED.validate_json(answer)
+        if calibration.context_mib is not None:
+            self._mirror.learn(calibration)
+        return calibration
 
     async def prune(self) -> dict[str, PruneResult]:
         """Have the service clear what finished jobs left: the user's own, for operators all."""
@@ -244,12 +244,12 @@ class LabQueueSession(Session):
     async def send_test_message(self) -> tuple[str, list[str]]:
         """Have the service send a test message to the user, by the user's own settings."""
         self._context.require_writable("Sending a message")
-        found = await self.client.notify(self._notify_json(), test=True)
-        return found.way, list(found.refused)
+        notified = await self.client.notify(self._notify_json(), test=True)
+        return notified.way, list(notified.refused)
 
     async def _left_settings(self) -> tuple[str, ...]:
-        """Leave at the service how the user wants to be told; return what is of no use there. No
-        job waits for that."""
+        """Store at the service how the user wants to be notified; return what is of no use there.
+        No job waits for that."""
         try:
             return (await self.client.notify(self._notify_json(), test=False)).refused
         except ConsoleError as error:
@@ -265,12 +265,12 @@ class LabQueueSession(Session):
         self._mirror.put(tuple(jobs))
         return list(jobs)
 
-    async def operate(self, wanted: Operation, told: Callable[[str, str], None]) -> bytes:
+    async def operate(self, wanted: Operation, report: Callable[[str, str], None]) -> bytes:
         """Have the service do what takes a link to hosts, and return the document of what it did.
 
         RefusedError where it may not be, or the service is of before that. Cancelling ends it."""
         self._mirror.require_offer("operation", wanted.verb.capitalize())
-        return await self.client.operate(wanted, told)
+        return await self.client.operate(wanted, report)
 
     def is_own(self, job: Job) -> bool:
         """Tell whether this user may see what a job runs: it is their own, or all are shown."""
@@ -323,7 +323,7 @@ def known_settings(folder: Path, user: LabSettings) -> LabSettings | None:
 
 
 def with_looks(lab: LabSettings, user: LabSettings) -> LabSettings:
-    """Return the lab's settings with what is its user's own: looks, and how they are told."""
+    """Return the lab's settings with what is its user's own: looks, and notifications."""
     looks = ("theme", "language", "symbols", "keys", "notify")
     return lab.model_copy(update={name: getattr(user, name) for name in looks})
 
@@ -379,8 +379,8 @@ class LabQueue(JobQueue):
     def job(self, reference: str) -> Job:
         """Return a job by id, unique id prefix, or unique name; one's own go before those of
         others. UsageError when there is none."""
-        known = self._session._journal.job(reference)
-        return known or commands.find(self._session.jobs(), reference, self._session.user)
+        job = self._session._journal.job(reference)
+        return job or commands.find(self._session.jobs(), reference, self._session.user)
 
     async def _again(self, offer: Offer) -> Job:
         """Queue an offer as a new job: what a job ships is the service's, and stays as it was."""
@@ -405,9 +405,9 @@ class LabDrains(Drains):
 
     async def drain(self, host: str, reason: str, by: str) -> Drain | None:
         """Let no new job start on a host."""
-        known = self._journal.drains().get(host)
+        mark = self._journal.drains().get(host)
         await self._session.act(Request("drain", host=host, text=reason))
-        return known
+        return mark
 
     async def undrain(self, host: str) -> None:
         """Let jobs start on a host again."""

@@ -35,7 +35,7 @@ KEPT_EVENTS = 1000
 
 
 class Mirror:
-    """All that the service has told, kept up with what it tells."""
+    """All that the service has sent, updated by its messages."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -71,10 +71,10 @@ class Mirror:
     @property
     def role(self) -> Role:
         """Who starts jobs, by this console's clock."""
-        heard, told = self._dispatching
-        if not told.owner:
+        heard, role = self._dispatching
+        if not role.owner:
             return NO_DISPATCHER
-        return Role(0, told.owner, 0, "the lab's service", heard - told.quiet_s)
+        return Role(0, role.owner, 0, "the lab's service", heard - role.quiet_s)
 
     @property
     def version(self) -> tuple[int, int]:
@@ -96,9 +96,9 @@ class Mirror:
         """Tell whether this user may see what a job runs."""
         return job.id in self._own
 
-    def learn(self, found: HostCalibration) -> None:
+    def learn(self, calibration: HostCalibration) -> None:
         """Learn what was measured on a card, ahead of the next picture."""
-        self.calibrations = (*self.calibrations, found)
+        self.calibrations = (*self.calibrations, calibration)
 
     def take(self, message: Message) -> None:
         """Learn what a message tells."""
@@ -126,41 +126,41 @@ class Mirror:
         # Where the user's own has not come yet, what everybody sees is newer.
         return own if own.revision >= public.revision else public
 
-    def _take_picture(self, told: Picture) -> None:
-        if told.whole:
+    def _take_picture(self, picture: Picture) -> None:
+        if picture.whole:
             self._public, self.events = {}, []
-        self.fleet = applied(FleetSnapshot() if told.whole else self.fleet, told.fleet)
-        self.leases = told.fleet.leases
-        if {drain.host: drain for drain in told.drains} != self.drains:
-            self.drains = {drain.host: drain for drain in told.drains}
-        streaks = {(one.host, one.image): one for one in told.streaks}
+        self.fleet = applied(FleetSnapshot() if picture.whole else self.fleet, picture.fleet)
+        self.leases = picture.fleet.leases
+        if {drain.host: drain for drain in picture.drains} != self.drains:
+            self.drains = {drain.host: drain for drain in picture.drains}
+        streaks = {(streak.host, streak.image): streak for streak in picture.streaks}
         if streaks != self.streaks:
             self.streaks = streaks
-        if told.incidents != self._incidents:
-            self._incidents = told.incidents
+        if picture.incidents != self._incidents:
+            self._incidents = picture.incidents
             self._show_incidents()
-        self._public.update({job.id: job for job in told.jobs})
-        if told.order is not None:
-            self._order = told.order
+        self._public.update({job.id: job for job in picture.jobs})
+        if picture.order is not None:
+            self._order = picture.order
             self._own = {job_id: job for job_id, job in self._own.items() if job_id in self._public}
-        if told.jobs or told.order is not None:
+        if picture.jobs or picture.order is not None:
             self._jobs = None
-        self._dispatching = self._now(), told.dispatching
-        self._add_events(told.events)
+        self._dispatching = self._now(), picture.dispatching
+        self._add_events(picture.events)
 
-    def _take_own(self, told: Own) -> None:
-        self._own.update({job.id: job for job in told.jobs})
-        if told.observations:
-            self.observations = told.observations
+    def _take_own(self, own: Own) -> None:
+        self._own.update({job.id: job for job in own.jobs})
+        if own.observations:
+            self.observations = own.observations
             self._observed += 1
-        if told.calibrations:
-            self.calibrations = told.calibrations
-        if told.jobs:
+        if own.calibrations:
+            self.calibrations = own.calibrations
+        if own.jobs:
             self._jobs = None
-        if told.incidents is not None:
-            self._marked = {(incident.id, incident.since): incident for incident in told.incidents}
+        if own.incidents is not None:
+            self._marked = {(incident.id, incident.since): incident for incident in own.incidents}
             self._show_incidents()
-        self._add_events(told.events)
+        self._add_events(own.events)
 
     def _show_incidents(self) -> None:
         """Put the user's own marks on what everybody sees."""
@@ -171,7 +171,7 @@ class Mirror:
 
     def _add_events(self, events: tuple[tuple[int, Event], ...]) -> None:
         if events:
-            self.events = sorted((*self.events, *events), key=lambda one: one[0])[-KEPT_EVENTS:]
+            self.events = sorted((*self.events, *events), key=lambda entry: entry[0])[-KEPT_EVENTS:]
 
 
 def _with_mark_of(incident: Incident, own: Incident | None) -> Incident:
@@ -319,7 +319,7 @@ class LabJournal(ShownJournal):
         return self._mirror.jobs
 
     def job(self, job_id: str) -> Job | None:
-        """Return the job of an exact id as it was told last."""
+        """Return the job of an exact id as it was received last."""
         return self._mirror._job(job_id)
 
     def incidents(self) -> tuple[Incident, ...]:

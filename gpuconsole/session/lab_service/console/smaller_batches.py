@@ -24,7 +24,7 @@ async def with_smaller(preflight: Preflight, jobs: Sequence[Job]) -> tuple[list[
         return list(jobs), []
     if len(jobs) > MOST_JOBS:
         return list(jobs), [_none(f"a sweep of more than {MOST_JOBS} jobs is not looked through")]
-    made, notes = [], []
+    jobs_sized, notes = [], []
     for job in jobs:
         if job.task.auto_batch:
             try:
@@ -33,8 +33,8 @@ async def with_smaller(preflight: Preflight, jobs: Sequence[Job]) -> tuple[list[
                 notes.append(_none(error.message.rstrip(".")))
             else:
                 job = replace(job, task=replace(job.task, smaller=batches))
-        made.append(job)
-    return made, list(dict.fromkeys(notes))
+        jobs_sized.append(job)
+    return jobs_sized, list(dict.fromkeys(notes))
 
 
 async def smaller_batches(preflight: Preflight, task: Task) -> tuple[SmallerBatch, ...]:
@@ -45,8 +45,8 @@ async def smaller_batches(preflight: Preflight, task: Task) -> tuple[SmallerBatc
         raise RefusedError("No batch size", "its batch size is unknown.")
     if size == 1:
         raise RefusedError("Nothing smaller", "its batch size is 1 already.")
-    found: list[SmallerBatch] = []
-    while size > 1 and len(found) < min(task.retries, MOST):
+    sizes: list[SmallerBatch] = []
+    while size > 1 and len(sizes) < min(task.retries, MOST):
         was, size = size, size // 2
         change = await preflight.rebatched(task, size)
         if change.args is None:
@@ -59,8 +59,8 @@ async def smaller_batches(preflight: Preflight, task: Task) -> tuple[SmallerBatc
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
         memory = fresh.estimate.memory
         need = None if memory is None else memory.high_mib
-        found.append(SmallerBatch(size, was, change.args, need))
-    return tuple(found)
+        sizes.append(SmallerBatch(size, was, change.args, need))
+    return tuple(sizes)
 
 
 def _none(why: str) -> str:

@@ -20,7 +20,7 @@ _FILES = 65536
 
 def make_room() -> None:
     """Let this process open as many files as the connections of many accounts need: by default a
-    few accounts take all, and nobody else, nor a link to a host, gets any."""
+    few accounts could use up all of them, those of links to hosts too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

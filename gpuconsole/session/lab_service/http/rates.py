@@ -1,4 +1,4 @@
-"""How much an account may ask for, so that one that asks without end stops nobody else."""
+"""Limits on an account's requests, so that one account cannot block the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_ACCOUNTS = 10_000
 
 
 class Rates:
-    """Counts the requests of accounts; `clock` gives seconds that never go back."""
+    """Counts the requests of accounts; `clock` returns monotonic seconds."""
 
     def __init__(
         self,

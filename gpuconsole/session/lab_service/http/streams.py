@@ -25,7 +25,7 @@ async def send_while(
     work: Coroutine[Any, Any, bytes],
     news: Callable[[], Sequence[object]],
 ) -> web.StreamResponse:
-    """Do work and answer with lines: what `news` gives, at least one each beat, then
+    """Do work and answer with lines: what `news` returns, at least one each beat, then
     `{"document": BYTES}` and so many bytes, or `{"refusal": …}`.
 
     A console that goes away, or does not read, calls the work off; this returns once that has
@@ -50,7 +50,7 @@ async def send_while(
             await within(SLOW_S, response.write(document))
         await response.write_eof()
     except (ConnectionError, asyncio.TimeoutError):
-        # There is nobody any more to whom anything could be said.
+        # The client is gone: there is no one to answer.
         if request.transport is not None:
             request.transport.abort()
     finally:

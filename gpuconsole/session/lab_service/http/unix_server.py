@@ -28,8 +28,7 @@ _LOG = logging.getLogger("gpuconsole.lab_queue")
 _LOG.addFilter(
     lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 )
-"""What a client sent that is no HTTP is told to the client alone: anybody could fill the log with
-it."""
+"""Malformed requests are reported to the client only: otherwise any client could fill the log."""
 IDLE_S = 60.0
 """How long a connection may stand between two requests, or before its first is complete."""
 
@@ -103,7 +102,7 @@ async def errors_as_answers(request: web.Request, handler: Handler) -> web.Strea
         wrong = UsageError("Wrong request", clean(error.text or error.reason, 300))
         return json_answer(REFUSAL.dump_json(refusal_of(wrong)), error.status)
     except (ConnectionError, ClientPayloadError) as error:
-        # It went away half-way: there is nobody to tell, and nothing for the log.
+        # The client closed half-way: nothing to answer, and nothing for the log.
         wrong = UsageError("Wrong request", clean(str(error), 300))
         return json_answer(REFUSAL.dump_json(refusal_of(wrong)), 400)
     except HttpProcessingError as error:
