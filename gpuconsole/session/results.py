@@ -72,13 +72,13 @@ async def list_results(hosts: Hosts, job: Job) -> tuple[ResultFile, ...]:
 
     RefusedError when it has not run or they are gone, UnreachableError when a host is out of sight.
     """
-    found: list[ResultFile] = []
+    files: list[ResultFile] = []
     for rank, part in enumerate(_parts(job)):
         engine = await hosts.engine(part.host)
         prefix = f"rank-{rank}/" if rank else ""
         listed = await engine.list_results(job.id)
-        found += [replace(file, name=prefix + file.name) for file in listed]
-    return tuple(sorted(found, key=lambda file: -file.size_bytes))
+        files += [replace(file, name=prefix + file.name) for file in listed]
+    return tuple(sorted(files, key=lambda file: -file.size_bytes))
 
 
 def _parts(job: Job) -> Sequence[Attempt]:

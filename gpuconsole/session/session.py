@@ -116,7 +116,7 @@ REACH_S = 15.0
 
 
 class Session:
-    """A lab's fleet and queue, as `async with open_session() as session` gives it.
+    """A lab's fleet and queue, as `async with open_session() as session` returns it.
 
     A job is named by its id, a unique beginning of it, or its unique name. Every method raises a
     ConsoleError with a title, a message and a hint for what a person can put right.
@@ -127,7 +127,7 @@ class Session:
     read_only: bool
     """Whether every change is refused."""
     user: str
-    """Whose session it is, as the lab knows them."""
+    """The user of the session, as the lab knows them."""
     images: Imaging
     """The images of its hosts."""
     through = ""
@@ -244,7 +244,7 @@ class Session:
 
     @property
     def dispatcher(self) -> str:
-        """Who launches jobs, for a person; "" when nobody does."""
+        """The process that launches jobs, as text for a person; "" if there is none."""
         role = self._journal.role()
         return role.owner if role.alive(self.now()) else ""
 
@@ -305,8 +305,8 @@ class Session:
     ) -> AsyncIterator[str]:
         """Give the log lines of any container, `HOST:CONTAINER`, or its last ones; with `follow`
         until it ends. Lines are cleaned of control characters."""
-        found = await self.containers.find(*split_reference(container))
-        async for line in self.containers.log_lines(found, follow=follow, tail=tail):
+        target = await self.containers.find(*split_reference(container))
+        async for line in self.containers.log_lines(target, follow=follow, tail=tail):
             yield line
 
     async def run_in_container(
@@ -434,7 +434,7 @@ class Session:
         return self.why_now(reference)
 
     def why_now(self, reference: str) -> Why:
-        """Say why a job stands where it does by what is known already: reason, blockers, estimated
+        """Return why a job is in its state, from what is known already: reason, blockers, estimated
         start, options."""
         job = self.job(reference)
         return self.whys((job,))[job.id]
@@ -445,15 +445,15 @@ class Session:
         return self._leases.held_elsewhere(self._journal.id)
 
     def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
-        """Say why each of these jobs stands where it does, by id, after one look at the journal
-        and the fleet: made for all rows of a list at once."""
+        """Return why each of these jobs is in its state, by id, after one look at the journal and
+        the fleet: for all rows of a list at once."""
         return self._explanations.whys(tuple(jobs), dispatched=bool(self.dispatcher))
 
     def warnings(self, reference: str) -> tuple[str, ...]:
         """Return what was said when a job was submitted: what is unknown, what was not shipped."""
         job = self.job(reference)
-        told = (event for _, event in self._journal.events_after(0) if event.subject == job.id)
-        return tuple(event.message for event in told if event.severity == "warning")
+        events = (event for _, event in self._journal.events_after(0) if event.subject == job.id)
+        return tuple(event.message for event in events if event.severity == "warning")
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
@@ -537,7 +537,7 @@ class Session:
 
     async def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
         """Return jobs side by side: parameters, curves, peak memory. A reference may be a sweep."""
-        jobs = {job.id: job for one in references for job in self.group(one)}
+        jobs = {job.id: job for reference in references for job in self.group(reference)}
         curves = [await self.curves(job_id) for job_id in jobs]
         return compared(tuple(jobs.values()), curves)
 
@@ -552,8 +552,8 @@ class Session:
     async def wait(self, reference: str, *, timeout_s: float | None = None) -> Job:
         """Return a job once it has ended, however it did; `job.state` and `job.cause` tell.
 
-        Takes part in dispatching meanwhile if nobody else does. TimeoutError when it has not ended
-        by then; RefusedError when it is held: nothing would come until it is released.
+        Takes part in dispatching meanwhile if no other process does. TimeoutError when it has not
+        ended by then; RefusedError when it is held: nothing would come until it is released.
         """
         try:
             return await within(timeout_s, self._ended(self.job(reference)))
@@ -626,8 +626,8 @@ class Session:
     ) -> ForwardInfo:
         """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
 
-        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 stands
-        for the one that its task names, and takes part in dispatching if nobody else does.
+        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 means
+        the one that its task names, and takes part in dispatching if no other process does.
 
         `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
         or by `close_forward`. UsageError where the port is taken, RefusedError where the job does
@@ -641,8 +641,8 @@ class Session:
             self._dispatch()
             wanted = port or service.port
             name = first.task.sweep
-            made = await self.forwards.open_service(first.user, name, wanted, local_port)
-            return made.info
+            forward_ = await self.forwards.open_service(first.user, name, wanted, local_port)
+            return forward_.info
         job = await self._reached(reference)
         wanted = port or (service.port if service is not None else 0)
         return (await self.forwards.open(job, wanted, local_port, rank)).info
@@ -656,7 +656,7 @@ class Session:
         workspace: str = "",
         **options: Unpack[TaskOptions],
     ) -> Job:
-        """Queue a session: a shell on leased devices, which outlives whoever looks at it.
+        """Queue a session: a shell on leased devices, which outlives its viewers.
 
         It takes `memory_mib` of each device, or all of it where None. `project` is a folder that is
         copied there, `workspace` the name of one that is kept on its host. It ends with its shell,
@@ -685,17 +685,17 @@ class Session:
         """Forward a port of this machine to a session's JupyterLab, once that answers; return its
         address, with its token where the session was opened from here.
 
-        Takes part in dispatching meanwhile if nobody else does. RefusedError where the job is none,
-        or does not run; UsageError where the port is taken.
+        Takes part in dispatching meanwhile if no other process does. RefusedError where the job is
+        none, or does not run; UsageError where the port is taken.
         """
         self._dispatch()
         job = await self._reached(reference)
         await self.shells.until_jupyter_answers(job.id)
-        made = self.forwards.known(job.id, JUPYTER_PORT, local_port)
-        if made is None:
-            made = await self.forward(job.id, JUPYTER_PORT, local_port=local_port)
+        info = self.forwards.known(job.id, JUPYTER_PORT, local_port)
+        if info is None:
+            info = await self.forward(job.id, JUPYTER_PORT, local_port=local_port)
         token = self.shells.tokens.of(job)
-        return f"{made.url}lab?token={token}" if token else f"{made.url}lab"
+        return f"{info.url}lab?token={token}" if token else f"{info.url}lab"
 
     async def attach(
         self, reference: str, columns: int = 80, rows: int = 24, *, watch: bool = False
@@ -703,7 +703,7 @@ class Session:
         """Look at the terminal of a session, in a window of so many cells, and type into it unless
         `watch` is set. RefusedError where the job is no session, or does not run.
 
-        Takes part in dispatching meanwhile if nobody else does.
+        Takes part in dispatching meanwhile if no other process does.
         """
         self._dispatch()
         job = await self._reached(reference)
@@ -711,9 +711,9 @@ class Session:
 
     async def close_forward(self, local_port: int) -> ForwardInfo:
         """End a forward, and what is open through it; UsageError where there is none."""
-        found = self.forwards.at(local_port)
-        await found.close()
-        return found.info
+        forward_ = self.forwards.at(local_port)
+        await forward_.close()
+        return forward_.info
 
     async def _reached(self, reference: str) -> Job:
         """Return a job once the hosts of its latest attempt have answered or failed."""
@@ -846,10 +846,10 @@ class Session:
         """
         self._context.require_writable("Calibrating")
         await self.first_frames(REACH_S, host)
-        found = await calibrate(self._context, host, device, image, progress)
-        if found.context_mib is not None:
-            self._journal.calibrate(found)
-        return found
+        calibration = await calibrate(self._context, host, device, image, progress)
+        if calibration.context_mib is not None:
+            self._journal.calibrate(calibration)
+        return calibration
 
     async def record(self, path: str | os.PathLike[str], seconds: float | None = None) -> Recorded:
         """Record the session into a new file for so many seconds, or until it is cancelled.
@@ -859,7 +859,8 @@ class Session:
         return await record_into(self, Path(path), asyncio.Event(), seconds)
 
     async def adopt(self, without: Collection[str] = (), wait_s: float = 60.0) -> Settled:
-        """Take into a restored journal what hosts know, dispatching meanwhile if nobody else does.
+        """Take into a restored journal what hosts know, dispatching meanwhile if no other process
+        does.
 
         Hosts named in `without` are taken as asked: nothing of this queue ran there.
         """
@@ -885,7 +886,7 @@ class Session:
         return [*looks, self._watch_queue(), self.recorder.run()]
 
     def _dispatch(self) -> None:
-        """Take part in dispatching: this session does it whenever nobody else does."""
+        """Take part in dispatching: this session does it whenever no other process does."""
         if not self._dispatching and not self.read_only:
             self._dispatching = True
             self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))

@@ -76,7 +76,7 @@ class Explanations:
             job.id: why_of(
                 job,
                 waiting,
-                nobody=not dispatched,
+                no_console=not dispatched,
                 expected=starts.get(job.id),
                 prospect=prospect,
                 steps=first_steps(job, snapshot),

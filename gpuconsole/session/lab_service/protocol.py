@@ -21,8 +21,8 @@
     GET  /v1/journal            a WebSocket for a standby: `session.standby.protocol`
     GET  /v1/journal/file       what a job needs, for a standby: ?job&what
 
-A head that stands by answers `head`, and `act` with the verb `takeover`; of everything else it says
-where the lab's queue is.
+A standby head answers `head`, and `act` with the verb `takeover`; to everything else it
+answers where the lab's queue is.
 
 Callers are identified by the socket, and by nothing that is sent; a header `THROUGH` names, for the
 audit alone, the program that they use. An answer that is no success is a

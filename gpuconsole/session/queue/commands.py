@@ -25,11 +25,11 @@ def find(jobs: Sequence[Job], reference: str, user: str = "") -> Job:
     by_name = [job for job in jobs if job.task.name == reference]
     by_prefix = [job for job in jobs if reference and job.id.startswith(reference)]
     for several in (by_id, by_name, by_prefix):
-        found = [job for job in several if job.user == user] or several
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = ", ".join(job.id for job in found[-5:])
+        matches = [job for job in several if job.user == user] or several
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(job.id for job in matches[-5:])
             raise UsageError(
                 "Which job?",
                 msg(
@@ -85,13 +85,13 @@ def find_all(jobs: Sequence[Job], reference: str, user: str = "") -> tuple[Job, 
     """Return the job of an id, the jobs of a sweep by its name, or else the one job that is meant;
     UsageError when there is none. What the `user` has of a name goes before what others have."""
     own = [job for job in jobs if job.user == user]
-    for known in (own, jobs):
+    for some_jobs in (own, jobs):
         if any(job.id == reference for job in jobs):
             break
-        if swept := tuple(job for job in known if reference and job.task.sweep == reference):
+        if swept := tuple(job for job in some_jobs if reference and job.task.sweep == reference):
             return swept
-        if any(job.task.name == reference for job in known):
-            return (find(known, reference),)
+        if any(job.task.name == reference for job in some_jobs):
+            return (find(some_jobs, reference),)
     return (find(jobs, reference, user),)
 
 
@@ -117,9 +117,8 @@ def cancel(journal: Journal, job: Job, user: str) -> Job:
 
 
 def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collection[str] = ()) -> Job:
-    """Put an ended job back into the queue, or one whose host has left the inventory for good.
-
-    `hosts` are those of the inventory; none where nobody has looked.
+    """Put an ended job back into the queue, or one with a host that has left the inventory for
+    good. `hosts` are those of the inventory; empty if they were not read.
     """
     gone = _host_gone(job, hosts)
     if not job.state.ended and not gone:
@@ -144,7 +143,7 @@ def retry(journal: Journal, job: Job, bundle: Path, now: float, hosts: Collectio
         job, state=JobState.QUEUED, queued_at=now, cause="", detail="", cancel_requested=False
     )
     if gone and job.attempt is not None:
-        # Whoever dispatches ends it first on the hosts that are left, and queues it then.
+        # The dispatcher ends it first on the hosts that are left, and queues it then.
         cause = f"{gone} was taken out of the inventory."
         lost = replace(job.attempt, ended_by="lost-host", cause=cause)
         attempts = (*job.attempts[:-1], lost)
@@ -214,21 +213,25 @@ def set_priority(journal: Journal, job: Job, priority: int) -> Job:
 def require_service(jobs: Sequence[Job], reference: str, user: str = "") -> tuple[Job, ...]:
     """Return the replicas of a service that have not ended; RefusedError where it has none,
     UsageError where the name is not that of a service."""
-    found = find_all(jobs, reference, user)
-    if len(found) == 1 and found[0].task.service is not None and found[0].task.sweep != reference:
-        name = found[0].task.sweep
+    replicas = find_all(jobs, reference, user)
+    if (
+        len(replicas) == 1
+        and replicas[0].task.service is not None
+        and replicas[0].task.sweep != reference
+    ):
+        name = replicas[0].task.sweep
         raise UsageError(
             "That is one replica",
-            msg("{id} is a replica of the service {name}.", id=found[0].id, name=name),
+            msg("{id} is a replica of the service {name}.", id=replicas[0].id, name=name),
             "Name the service.",
         )
-    if any(job.task.service is None for job in found):
+    if any(job.task.service is None for job in replicas):
         raise UsageError(
             "Not a service",
             msg("{reference} is a job of another kind.", reference=repr(clean(reference, 80))),
             "`gpuconsole services` lists the services.",
         )
-    live = tuple(job for job in found if not job.state.ended and not job.cancel_requested)
+    live = tuple(job for job in replicas if not job.state.ended and not job.cancel_requested)
     if not live:
         raise RefusedError(
             "The service has ended",

@@ -61,8 +61,8 @@ class Order:
 
     def _left(self, after: tuple[str, ...]) -> tuple[_Left, ...]:
         if after not in self._known:
-            found = (self._left_of(needed) for needed in after)
-            self._known[after] = tuple(left for left in found if left is not None)
+            reasons = (self._left_of(needed) for needed in after)
+            self._known[after] = tuple(left for left in reasons if left is not None)
         return self._known[after]
 
     def _left_of(self, text: str) -> _Left | None:

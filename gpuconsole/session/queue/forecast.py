@@ -70,14 +70,14 @@ def parse_change(text: str) -> Change:
     rest = rest.strip()
     if verb == "drain" and rest and " " not in rest:
         return Change("drain", rest)
-    if verb == "add" and (found := _ADD.fullmatch(rest)):
-        count = int(found.group(1)) if len(found.group(1)) <= 6 else 0
+    if verb == "add" and (match := _ADD.fullmatch(rest)):
+        count = int(match.group(1)) if len(match.group(1)) <= 6 else 0
         if not 0 < count <= MOST_DEVICES:
             raise UsageError(
                 "Wrong number",
-                msg("{n} devices: 1 to {limit} can.", n=found.group(1), limit=MOST_DEVICES),
+                msg("{n} devices: 1 to {limit} can.", n=match.group(1), limit=MOST_DEVICES),
             )
-        return Change("add", found.group(2).strip(), count)
+        return Change("add", match.group(2).strip(), count)
     if verb == "priority":
         job, _, number = rest.rpartition(" ")
         if job.strip() and re.fullmatch(r"[+-]?\d{1,4}", number):
@@ -112,8 +112,8 @@ class Foresight:
         foreseen a while ago."""
         async with self._making:
             now, jobs = self._context.clock.now(), self._context.journal.jobs()
-            known = jobs is self._made_for and 0 <= now - self._made_at < FRESH_S
-            if known or time.monotonic() < self._rest_until:
+            is_current = jobs is self._made_for and 0 <= now - self._made_at < FRESH_S
+            if is_current or time.monotonic() < self._rest_until:
                 return self._known
             # Of a long queue even gathering what is to be foreseen takes a while.
             self._known, cost = await asyncio.to_thread(_looked_ahead, self._gatherer(), now)
@@ -132,8 +132,8 @@ class Foresight:
         standing, snapshot = await asyncio.to_thread(self._gatherer())
         now = self._context.clock.now()
         changed = _changed(standing, snapshot, change)
-        found = await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
-        return _with_labels(found, standing) if change.verb == "add" else found
+        comparison = await asyncio.to_thread(_compared, (standing, snapshot), changed, now)
+        return _with_labels(comparison, standing) if change.verb == "add" else comparison
 
     async def where(self, ask: Ask) -> Answer:
         """Return where so many devices with so much memory are free now."""
@@ -174,10 +174,10 @@ def _changed(
         raise UsageError(_UNKNOWN[change.verb], _unknown_text(change)) from None
 
 
-def _with_labels(found: Comparison, standing: Standing) -> Comparison:
+def _with_labels(comparison: Comparison, standing: Standing) -> Comparison:
     from gpuconsole.placement.forecast.what_if import wanted_labels, with_labels_named
 
-    return with_labels_named(found, wanted_labels(standing.requests), standing.requests)
+    return with_labels_named(comparison, wanted_labels(standing.requests), standing.requests)
 
 
 _UNKNOWN = {"drain": "No such host", "add": "No such model", "priority": "It does not wait"}
@@ -205,8 +205,8 @@ def _compared(
 def _looked_ahead(gather: Gather, now: float) -> tuple[dict[str, Expected], float]:
     """Return when waiting jobs should start, and the processor time that it took to tell."""
     began = time.thread_time()
-    found = _expected(*gather(), now)
-    return found, time.thread_time() - began
+    expected = _expected(*gather(), now)
+    return expected, time.thread_time() - began
 
 
 def _with_pauses(

@@ -19,7 +19,7 @@ LONG = 3.0
 MOST_HOSTS = 3
 """Hosts that could not start a job and are named."""
 UNEVEN = 0.05
-"""Use so far beside what is due is told."""
+"""Use that differs from what is due by more than this share is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def prospect_of(job: Job, ledger: Ledger, now: float) -> Prospect:
     length = ""
     if job.task.run_time_s is not None:
         length = f"Its task declares a run time of {format_duration(job.task.run_time_s)}."
-    elif (found := ledger.prediction(job, devices)) is not None:
-        length = found.sentence()
+    elif (prediction := ledger.prediction(job, devices)) is not None:
+        length = prediction.sentence()
     limit = ledger.limit_left_s(job, now)
     return Prospect(max(0.0, now - since), ledger.usual_wait(), share, length, left, limit)
 
@@ -64,13 +64,13 @@ def waiting_sentences(
     job: Job, prospect: Prospect, starts_at: float | None, now: float
 ) -> tuple[str, ...]:
     """Return what a waiting job's owner wants to know beside what it waits for."""
-    found = [_before(job), _wait(prospect)]
+    sentences_found = [_before(job), _wait(prospect)]
     share = prospect.share
     if share is not None and abs(share.over) > UNEVEN and share.due < 1.0:
         moved = "later" if share.over > 0 else "earlier"
-        found.append(f"{share.sentence()[:-1]}: it comes {moved} for that.")
-    found += [prospect.length, _deadline(job, prospect, max(now, starts_at or now))]
-    return tuple(sentence for sentence in found if sentence)
+        sentences_found.append(f"{share.sentence()[:-1]}: it comes {moved} for that.")
+    sentences_found += [prospect.length, _deadline(job, prospect, max(now, starts_at or now))]
+    return tuple(sentence for sentence in sentences_found if sentence)
 
 
 def running_sentences(job: Job, prospect: Prospect, now: float) -> tuple[str, ...]:
@@ -84,14 +84,14 @@ def running_sentences(job: Job, prospect: Prospect, now: float) -> tuple[str, ..
     limit = prospect.limit_s
     if limit is not None and limit > 0:
         end += f" Its time limit ends it in {format_duration(round(limit))} at the latest."
-    found = [_before(job), end.strip(), _deadline(job, prospect, now)]
-    return tuple(sentence for sentence in found if sentence)
+    sentences_found = [_before(job), end.strip(), _deadline(job, prospect, now)]
+    return tuple(sentence for sentence in sentences_found if sentence)
 
 
 def _before(job: Job) -> str:
     """Say how the last try ended, where there was one before this state."""
     tries = job.attempts[:-1] if job.state.active else job.attempts
-    ended = [one for one in tries if one.ended_at is not None and told_apart(one)]
+    ended = [attempt for attempt in tries if attempt.ended_at is not None and told_apart(attempt)]
     if not ended:
         return ""
     last = ended[-1]
@@ -108,23 +108,23 @@ def _before(job: Job) -> str:
         "rule": "was stopped by a rule of its task",
     }.get(last.ended_by, "ended")
     worked = worked_s(job) if job.state is JobState.QUEUED else 0.0
-    kept = f"; its checkpoints keep {format_duration(worked)} of work" if worked else ""
+    saved = f"; its checkpoints keep {format_duration(worked)} of work" if worked else ""
     why = f" ({last.cause.rstrip('.')})" if last.cause else ""
-    return f"Try {last.number} on {last.host} {how}{why}{kept}."
+    return f"Try {last.number} on {last.host} {how}{why}{saved}."
 
 
 def told_apart(attempt: Attempt) -> bool:
-    """Whether how an attempt ended is told in a sentence of its own: it had begun, or a host could
+    """Whether the end of an attempt has a sentence of its own: it had begun, or a host could
     not start it."""
     return attempt.starting_at is not None or bool(attempt.at_fault)
 
 
 def _not_started(tries: Sequence[Attempt]) -> str:
     """Say which hosts could not start a job the last times, and why."""
-    latest = takewhile(lambda one: one.at_fault, reversed(tries))
+    latest = takewhile(lambda attempt: attempt.at_fault, reversed(tries))
     causes: dict[str, str] = {}
-    for one in latest:
-        causes.setdefault(one.at_fault, one.cause.rstrip("."))
+    for attempt in latest:
+        causes.setdefault(attempt.at_fault, attempt.cause.rstrip("."))
     hosts = list(causes.items())[:MOST_HOSTS]
     return sentences(
         *(msg("It could not start on {host} ({why_text}).", host=h, why_text=c) for h, c in hosts)

@@ -105,32 +105,34 @@ class Placer:
         """Return the queue as placement sees it now; for looking ahead."""
         with self._planning:
             self._ledger.follow(situation.jobs, situation.snapshot)
-            found = self._standing(situation)
-            return replace(found, usage=found.usage.copy())
+            standing = self._standing(situation)
+            return replace(standing, usage=standing.usage.copy())
 
     def _plan(self, situation: Situation) -> Plan:
-        found, now = self._standing(situation), situation.now
+        standing, now = self._standing(situation), situation.now
         outcome, _ = pass_over(
-            found.requests,
-            Board.of(situation.snapshot, found.holders),
-            found.policies,
+            standing.requests,
+            Board.of(situation.snapshot, standing.holders),
+            standing.policies,
             now,
-            found.rules,
-            lab=found.lab,
-            shares=found.usage,
+            standing.rules,
+            lab=standing.lab,
+            shares=standing.usage,
         )
         choices = tuple(
             _choice(
                 start.request.job,
                 start.candidate,
-                found.counts[start.request.job],
+                standing.counts[start.request.job],
                 self._note(start.request.task, start.candidate, situation.snapshot),
             )
             for start in outcome.started
             if start.candidate is not None
         )
         estimates = {job.id: job.estimate for job in situation.jobs if job.estimate is not None}
-        reasons = Reasons(found.held_back, outcome, found.policies, now, found.rules, estimates)
+        reasons = Reasons(
+            standing.held_back, outcome, standing.policies, now, standing.rules, estimates
+        )
         return Plan(choices, reasons, outcome.preempted)
 
     def _standing(self, situation: Situation) -> Standing:
@@ -191,10 +193,10 @@ class Placer:
         """Return why a user's quotas let a task of one device start nowhere now; "" where they let
         it."""
         self._other.follow(jobs, fleet)
-        found = self._limits.refused(
+        refusal = self._limits.refused(
             Request("", task, None, 1, 0.0, user=user), self._other.use, now
         )
-        return "" if found is None else found.sentence
+        return "" if refusal is None else refusal.sentence
 
     def fitting(
         self, job: Job, jobs: Sequence[Job], snapshot: FleetSnapshot, now: float
@@ -220,9 +222,9 @@ class Placer:
         self, tasks: Sequence[Task], snapshot: FleetSnapshot, ledger: Ledger, now: float
     ) -> Rules:
         suits = any_image if self._images is None else self._images.rule(tasks, snapshot)
-        kept = any(host.interruptible for host in snapshot.hosts)
+        has_interruptible = any(host.interruptible for host in snapshot.hosts)
         swept = any(task.at_most is not None and task.sweep for task in tasks)
-        if self._limits == Limits() and suits is any_image and not kept and not swept:
+        if self._limits == Limits() and suits is any_image and not has_interruptible and not swept:
             return FREE
         # The reasons are worked out later, when use has gone on.
         return LabRules(self._limits, ledger.use.copy(), now, suits)
@@ -237,18 +239,18 @@ class Placer:
             return None
         # One that is set aside is left out for all jobs alike.
         failing = {host.name for host in faulty if host_fault(host) != "aside"}
-        found, images = shunned(job, failing, now), self._images
+        shunned_hosts, images = shunned(job, failing, now), self._images
         if untried and faults_of(job):
-            both = (*found.items(), *behind_others(faulty, now).items())
-            found = dict(sorted(both, key=lambda item: item[1].until))
+            both = (*shunned_hosts.items(), *behind_others(faulty, now).items())
+            shunned_hosts = dict(sorted(both, key=lambda item: item[1].until))
         if images is None:
-            return found
+            return shunned_hosts
         for host in faulty:
             for streak in host.faults:
                 if streak.closed and streak.image == images.image_of(job.task, host.name):
                     until = max(streak.until, now + PAUSES_S[0])
-                    found[host.name] = Shun(until, f"{host.name}: {streak.words(now)}.")
-        return found
+                    shunned_hosts[host.name] = Shun(until, f"{host.name}: {streak.words(now)}.")
+        return shunned_hosts
 
     def _note(self, task: Task, chosen: Candidate, snapshot: FleetSnapshot) -> str:
         host = snapshot.host(chosen.host)
@@ -337,11 +339,11 @@ def holders(situation: Situation, ledger: Ledger, grace_s: float) -> dict[str, H
     another = Holder(
         ANOTHER_CONSOLE, ANOTHER_CONSOLE, ANOTHER_CONSOLE, now, None, claimed_until=now + grace_s
     )
-    found = dict.fromkeys(avoided, another)
+    holders_by_device = dict.fromkeys(avoided, another)
     for seen in leases.values():
         for lease in seen:
             share = lease.share
-            found[lease.uuid] = Holder(
+            holders_by_device[lease.uuid] = Holder(
                 lease.job,
                 lease.job,
                 lease.user,
@@ -356,20 +358,22 @@ def holders(situation: Situation, ledger: Ledger, grace_s: float) -> dict[str, H
         if job.state.active and attempt is not None:
             holder = _holder(job, attempt, now, ledger)
             for uuid in (uuid for part in attempt.parts for uuid in part.device_uuids):
-                found[uuid] = _together(found.get(uuid), holder, came_second=attempt.shared)
+                holders_by_device[uuid] = _together(
+                    holders_by_device.get(uuid), holder, came_second=attempt.shared
+                )
     # Two are on it, or another console came beside its holder a moment ago.
     full = {pair.uuid for pair in pairs(jobs, leases)} | avoided
     return {
         uuid: replace(holder, share=False) if uuid in full and holder.share else holder
-        for uuid, holder in found.items()
+        for uuid, holder in holders_by_device.items()
     }
 
 
-def _together(known: Holder | None, holder: Holder, *, came_second: bool) -> Holder:
+def _together(earlier: Holder | None, holder: Holder, *, came_second: bool) -> Holder:
     """Return who holds a device of which somebody may be known already."""
-    if known is None or known.job == holder.job or known.name == ANOTHER_CONSOLE:
+    if earlier is None or earlier.job == holder.job or earlier.name == ANOTHER_CONSOLE:
         return holder
-    first, second = (known, holder) if came_second else (holder, known)
+    first, second = (earlier, holder) if came_second else (holder, earlier)
     return replace(first, beside=second)
 
 
@@ -401,19 +405,19 @@ def _memory_of(job: Job) -> Memory:
     if not isinstance(said, Mapping):
         return Memory(high_mib=high)
     parts = {name: said.get(name) for name in ("optimizer_mib", "gradients_mib")}
-    known = {name: float(size) for name, size in parts.items() if isinstance(size, (int, float))}
-    return Memory(**known, high_mib=high)
+    sizes = {name: float(size) for name, size in parts.items() if isinstance(size, (int, float))}
+    return Memory(**sizes, high_mib=high)
 
 
 def _reasoned(decision: Decision, count: DeviceCount) -> Decision:
-    """Return the decision whose candidates say why they have so many devices."""
+    """Return the decision with the reason for the number of devices in its candidates."""
     if not count.reason or decision.chosen is None:
         return decision
-    told = tuple(
+    candidates = tuple(
         replace(candidate, reasons=(count.reason, *candidate.reasons))
         for candidate in decision.candidates
     )
-    return replace(decision, chosen=told[0], candidates=told)
+    return replace(decision, chosen=candidates[0], candidates=candidates)
 
 
 def _choice(job: str, chosen: Candidate, count: DeviceCount, note: str) -> Choice:

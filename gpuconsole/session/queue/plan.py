@@ -100,11 +100,11 @@ class Outlook:
         if time.monotonic() < self._rest_until:
             return None
         began = time.monotonic()
-        made = await asyncio.to_thread(self._make, inputs)
+        plan = await asyncio.to_thread(self._make, inputs)
         ended = time.monotonic()
         self._rest_until = ended + REST * (ended - began)
-        self._keep(inputs, made)
-        return made
+        self._keep(inputs, plan)
+        return plan
 
     def _inputs(self) -> _Inputs:
         journal = self._context.journal
@@ -127,5 +127,5 @@ class Outlook:
         )
         return planned(situation, self._steps)
 
-    def _keep(self, inputs: _Inputs, made: Plan) -> None:
-        self._made_for, self._plan, self._large = inputs, made, not inputs.small
+    def _keep(self, inputs: _Inputs, plan: Plan) -> None:
+        self._made_for, self._plan, self._large = inputs, plan, not inputs.small

@@ -31,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a job stands where it does."""
+    """Why a job is in its state."""
 
     state: str
     reason: str

@@ -19,7 +19,8 @@ _TRAINED = "rl_based"
 
 
 class Policies:
-    """Gives tasks their policies. The weights are read once, when the first task asks for them."""
+    """Provides the policies of tasks. The weights are read once, when the first task asks for
+    them."""
 
     def __init__(self, settings: LabSettings, folder: Path | None = None) -> None:
         """`folder` is the state folder; without one there are no weights."""
@@ -42,11 +43,11 @@ class Policies:
 
     def _named(self, name: str, snapshot: FleetSnapshot) -> Policy:
         learned, note = self._learned(name, snapshot)
-        made = self._known.get((name, note))
-        if made is None or made[0] is not learned:
+        cached = self._known.get((name, note))
+        if cached is None or cached[0] is not learned:
             policy = lab_policy(self._settings, learned, note, name=name)
-            self._known[name, note] = made = learned, policy
-        return made[1]
+            self._known[name, note] = cached = learned, policy
+        return cached[1]
 
     def _learned(self, name: str, snapshot: FleetSnapshot) -> tuple[Learned | None, str]:
         """Return what `rl_based` may use on this fleet, or a sentence why it goes without."""

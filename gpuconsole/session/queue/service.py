@@ -32,7 +32,7 @@ class JobQueue:
         retrying: Retrying,
         dispatch: Callable[[], None],
     ) -> None:
-        """`dispatch` takes part in dispatching where nobody else does."""
+        """`dispatch` takes part in dispatching if no other process does."""
         self._context = context
         self._submitting = submitting
         self._retrying = retrying
@@ -48,10 +48,10 @@ class JobQueue:
     ) -> Job:
         """Pack the project, preflight it and queue it, or, with `hold`, keep it until released.
 
-        Where reading does not settle its memory it is measured first, if that is allowed; `user`
-        hears how that goes on, and may be asked. RefusedError when it will not fit or will fail and
-        `force` is not set; where that cannot be told, a warning, or RefusedError if the lab wants
-        no such jobs. Of a service, which `serve` queues, its first replica is returned.
+        Where reading does not settle its memory it is measured first, if that is allowed; `user` is
+        notified of its progress, and may be asked. RefusedError if it will not fit or will fail and
+        `force` is not set; if that is unknown, a warning, or RefusedError if the lab wants no such
+        jobs. Of a service, which `serve` queues, its first replica is returned.
         """
         if task.service is not None:
             return (await self.serve(task, force=force, hold=hold, user=user))[0]
@@ -73,8 +73,10 @@ class JobQueue:
 
     async def scale(self, service: str, replicas: int) -> tuple[Job, ...]:
         """Have a service, by its name, run so many replicas; return those that it has now."""
-        found = queue.require_service(self._context.journal.jobs(), service, self._context.user)
-        return tuple(await self.scale_all([job.id for job in found], replicas))
+        replica_jobs = queue.require_service(
+            self._context.journal.jobs(), service, self._context.user
+        )
+        return tuple(await self.scale_all([job.id for job in replica_jobs], replicas))
 
     async def scale_all(self, references: Iterable[str], replicas: int) -> list[Job]:
         """Note in the replicas of a service how many it is to have, all or none."""
@@ -134,8 +136,8 @@ class JobQueue:
     async def retry(
         self, reference: str, offer: Offer | None = None, secrets: Mapping[str, str] = NO_VALUES
     ) -> Job:
-        """Queue an ended job, or one whose host left the inventory, again: as a new attempt, or as
-        `retrying.offer` has offered.
+        """Queue an ended job, or one with a host that left the inventory, again: as a new attempt,
+        or as `retrying.offer` has offered.
 
         `secrets` are the values of its secret variables, which are not kept after its end;
         UsageError names those that are missing.

@@ -18,7 +18,7 @@ from gpuconsole.placement.rules.rules import usage_of
 from gpuconsole.session.dispatch.attempt.observation import Watch
 
 KEPT_WAITS = 200
-"""The latest starts, from which the usual wait is told."""
+"""Number of latest starts from which the usual wait is computed."""
 ENOUGH_WAITS = 5
 
 _WENT_ON = ("preempted", "crowded-out", "lost-host", "gang", "time-limit")
@@ -51,7 +51,7 @@ class Ledger:
         self._over: set[_Mark] = set()
         self._waits: deque[float] = deque(maxlen=KEPT_WAITS)
         self._busy: dict[tuple[str, str, tuple[str, ...] | None], float] = {}
-        """By user, script and arguments; None stands for any."""
+        """By user, script and arguments; None means any."""
         self._watches: dict[str, Watch] = {}
         # Between two ends of runs every answer stays the same.
         self._taught = 0
@@ -59,10 +59,10 @@ class Ledger:
 
     def remember(self, seen: Iterable[Observation]) -> None:
         """Take in what was seen of runs before this console was opened."""
-        for one in seen:
-            self._models[one.job, one.attempt] = one.device
-            if one.utilization is not None:
-                self._keep("", one.script, one.args, one.utilization)
+        for observation in seen:
+            self._models[observation.job, observation.attempt] = observation.device
+            if observation.utilization is not None:
+                self._keep("", observation.script, observation.args, observation.utilization)
 
     def follow(self, jobs: Sequence[Job], snapshot: FleetSnapshot) -> None:
         """Take in what has changed."""
@@ -79,7 +79,7 @@ class Ledger:
             self._seen[job.id] = job
             for attempt in job.attempts:
                 self._note(job, attempt, snapshot, moments)
-        # Use fades and periods change: what happened is told in its order.
+        # Use decays and periods change: events are applied in order of time.
         for _, _, happen in sorted(moments, key=itemgetter(0, 1)):
             happen()
 
@@ -108,8 +108,8 @@ class Ledger:
         elif task.service is not None:
             expected = None
         else:
-            found = self.prediction(job, devices)
-            expected = task.time_limit_s if found is None else found.left_s(worked_s(job))
+            prediction = self.prediction(job, devices)
+            expected = task.time_limit_s if prediction is None else prediction.left_s(worked_s(job))
         if expected is None or limit is None:
             return expected
         return min(expected, limit.seconds)
@@ -140,10 +140,14 @@ class Ledger:
             return None
         devices = sum(devices_by_host(attempt).values())
         model = self._models.get((job.id, attempt.number), "")
-        found = self.prediction(job, devices, model)
+        prediction = self.prediction(job, devices, model)
         # Without a start nothing is worked off yet, and the time is from now.
         ran = max(0.0, now - since) if attempt.started_at is not None else 0.0
-        return None if found is None else now + found.left_s(worked_s(job, before=attempt) + ran)
+        return (
+            None
+            if prediction is None
+            else now + prediction.left_s(worked_s(job, before=attempt) + ran)
+        )
 
     def limit_left_s(self, job: Job, now: float) -> float | None:
         """Return how long its time limit lets a job run, from its start, or from now where it
@@ -160,12 +164,12 @@ class Ledger:
         if watch is not None and watch.utilization is not None:
             return watch.utilization
         task = job.task
-        # Whoever ran it; with other arguments it says less, but more than nothing.
+        # For any user; with other arguments it says less, but more than nothing.
         for args in (task.args, None):
             for user in (job.user, ""):
-                found = self._busy.get((user, task.script, args))
-                if found is not None:
-                    return found
+                load = self._busy.get((user, task.script, args))
+                if load is not None:
+                    return load
         return None
 
     def usual_wait(self) -> tuple[float, int] | None:
@@ -272,7 +276,7 @@ def _key(job: Job, attempt: Attempt) -> str:
 
 
 def worked_s(job: Job, before: Attempt | None = None) -> float:
-    """Return how long a job has worked: its last attempt, and those from whose checkpoints it
+    """Return how long a job has worked: its last attempt, and those with checkpoints from which it
     went on; with `before` only the latter."""
     resumes = bool(job.task.checkpoint_dir)
     return sum(

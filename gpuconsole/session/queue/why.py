@@ -41,33 +41,32 @@ def why_of(
     job: Job,
     waiting: Mapping[str, Why],
     *,
-    nobody: bool = False,
+    no_console: bool = False,
     expected: Expected | None = None,
     prospect: Prospect | None = None,
     steps: str = "",
     now: float = 0.0,
 ) -> Why:
-    """Return the reason of a job's state; `waiting` are the reasons of queued ones, `nobody` says
-    that no console starts jobs now, `expected` when a waiting job should start, and `prospect`
-    what else can be foreseen of it. `steps` is what it took in its
-    first steps, as a sentence."""
+    """Return the reason of a job's state; `waiting` are the reasons of queued ones, `no_console`
+    means that no console starts jobs now, `expected` is when a waiting job should start, and
+    `prospect` its other forecasts. `steps` is what it took in its first steps, as a sentence."""
     state = job.state.value
     attempt = job.attempt
     host = " and ".join(devices_by_host(attempt)) if attempt else "its host"
     if job.state is JobState.QUEUED:
-        # How a try ended that had begun is told in a sentence of its own.
+        # The end of an attempt that had begun has a sentence of its own.
         begun = prospect is not None and attempt is not None and told_apart(attempt)
         soon = Why(
             state, ("" if begun else job.detail) or "It starts in the dispatcher's next pass."
         )
         why = waiting.get(job.id)
         if why is None:
-            why = NOBODY if nobody else soon
+            why = NOBODY if no_console else soon
         else:
             # One base for all times: the forecast counts the jobs before this one too.
             reason = why.reason if expected is None else why.undated or why.reason
-            reason = sentences(_NO_CONSOLE if nobody else "", reason)
-            first = NOBODY.options if nobody else ()
+            reason = sentences(_NO_CONSOLE if no_console else "", reason)
+            first = NOBODY.options if no_console else ()
             why = replace(why, reason=reason, options=(*first, *why.options))
         start = why.estimated_start if expected is None else expected.starts_at
         more = () if prospect is None else waiting_sentences(job, prospect, start, now)
@@ -88,8 +87,8 @@ def why_of(
         reasons = attempt.placement_reasons if attempt else ()
         more = () if prospect is None else running_sentences(job, prospect, now)
         well = _health(job)
-        told = (msg("It runs on {place}.", place=host), well, *reasons, job.detail, steps, *more)
-        return Why(state, sentences(*told))
+        parts = (msg("It runs on {place}.", place=host), well, *reasons, job.detail, steps, *more)
+        return Why(state, sentences(*parts))
     if job.state is JobState.UNKNOWN:
         after = "It will be stopped then." if job.cancel_requested else ""
         gang = attempt is not None and bool(attempt.members)
@@ -141,8 +140,8 @@ def _health(job: Job) -> str:
 def _options(job: Job) -> tuple[str, ...]:
     again = "Retry it."
     if job.stopped_for == "time-limit":
-        kept = " It goes on from its checkpoint." if job.task.checkpoint_dir else ""
-        return (f"Retry it.{kept}", "Submit it again with a longer time limit.")
+        resumes = " It goes on from its checkpoint." if job.task.checkpoint_dir else ""
+        return (f"Retry it.{resumes}", "Submit it again with a longer time limit.")
     if job.stopped_for == "rule":
         return (msg("See its curves: gpuconsole curves {job}", job=job.id), again)
     if job.state is not JobState.OOM:
@@ -161,16 +160,16 @@ class Reasons(Mapping[str, Why]):
 
     def __init__(
         self,
-        known: Mapping[str, Why],
+        reasons_known: Mapping[str, Why],
         outcome: Outcome,
         policies: Mapping[str, Policy],
         now: float,
         rules: Rules = FREE,
         estimates: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """`known` are reasons that placement was not asked about, such as jobs to come after;
+        """`reasons_known` are reasons that placement does not decide, such as jobs to come after;
         `estimates` are preflight's documents by job."""
-        self._known = dict(known)
+        self._known = dict(reasons_known)
         self._outcome = outcome
         self._blocked = {request.job: request for request in outcome.blocked}
         self._policies = policies
@@ -179,8 +178,8 @@ class Reasons(Mapping[str, Why]):
         self._estimates = estimates or {}
 
     def __getitem__(self, job: str) -> Why:
-        found = self._known.get(job)
-        if found is None:
+        why = self._known.get(job)
+        if why is None:
             request = self._blocked[job]
             decision = why_waiting(
                 request, self._outcome, self._policies[job], self._now, self._rules
@@ -189,8 +188,8 @@ class Reasons(Mapping[str, Why]):
             # A verdict is of one device: that a host has as many as a gang needs it does not say.
             alone = request.least_on_host == 1
             batches = smaller_batches(self._estimates.get(job, {})) if alone else ()
-            found = self._known[job] = _waiting_why(decision.waiting, batches)
-        return found
+            why = self._known[job] = _waiting_why(decision.waiting, batches)
+        return why
 
     def __contains__(self, job: object) -> bool:
         return job in self._known or job in self._blocked
@@ -214,7 +213,7 @@ def smaller_batches(estimate: Mapping[str, Any]) -> tuple[str, ...]:
             largest[device] = max(most, largest.get(device, 0))
     if not isinstance(batch, int):
         return ()
-    found = sorted(largest.items(), key=lambda pair: (-pair[1], pair[0]))
+    sizes = sorted(largest.items(), key=lambda pair: (-pair[1], pair[0]))
     return tuple(
         msg(
             "With a batch of {n} or less instead of {all}, {device} will do too.",
@@ -222,7 +221,7 @@ def smaller_batches(estimate: Mapping[str, Any]) -> tuple[str, ...]:
             all=batch,
             device=device,
         )
-        for device, most in found[:2]
+        for device, most in sizes[:2]
         if most < batch
     )
 

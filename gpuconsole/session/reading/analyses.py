@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = 32
 SIBLINGS = 500
-"""Files beside the script whose change counts as one of the script, which may import them."""
+"""Most files beside the script that count as part of it, as it may import them."""
 Versions = frozenset[tuple[str, int, int]]
 """Files with change time and size."""
 
@@ -29,7 +29,7 @@ class Analyses:
     """Analyses of scripts by what they were followed with."""
 
     def __init__(self, trail: Trail | None = None) -> None:
-        """`trail` is told where each run is."""
+        """`trail` receives the position of each run."""
         self._trail = trail
         self._known: OrderedDict[tuple[object, ...], tuple[preflight.Analysis, Versions]] = (
             OrderedDict()
@@ -43,17 +43,17 @@ class Analyses:
         texts = edited_texts(task.edits)
         start = _start(task, project)
         key = (script, project, start, _stamp(script), task.args, answers, *texts.items())
-        known, then = self._known.pop(key, (None, frozenset()))
-        if known is None or _versions(known.files()) != then:
-            known = preflight.analyse(
+        analysis, then = self._known.pop(key, (None, frozenset()))
+        if analysis is None or _versions(analysis.files()) != then:
+            analysis = preflight.analyse(
                 script, task.args, assumptions=task.assumptions, project=project,
                 trail=self._trail, backend=cast(Backend, task.backend), texts=texts,
                 start=start,
             )  # fmt: skip
-        self._known[key] = known, _versions(known.files())
+        self._known[key] = analysis, _versions(analysis.files())
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
-        return known
+        return analysis
 
     def clear(self) -> None:
         """Forget all of them."""
@@ -88,13 +88,13 @@ def _stamp(script: Path) -> Versions:
 
 
 def _versions(files: Iterable[Path | str]) -> Versions:
-    found = set()
+    versions = set()
     for file in files:
         try:
-            found.add((str(file), *_version(Path(file))))
+            versions.add((str(file), *_version(Path(file))))
         except OSError:
-            found.add((str(file), 0, -1))
-    return frozenset(found)
+            versions.add((str(file), 0, -1))
+    return frozenset(versions)
 
 
 def _version(file: Path) -> tuple[int, int]:

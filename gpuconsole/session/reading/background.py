@@ -18,7 +18,7 @@ GRACE_S = 0.3
 
 
 class AsyncReader(Reader):
-    """A reader whose questions can be awaited, and taken back."""
+    """A reader with awaitable, cancellable questions."""
 
     def __init__(self, limits: Limits | None = None, *, copied: bool = False) -> None:
         super().__init__(limits, copied=copied)
@@ -44,6 +44,6 @@ class AsyncReader(Reader):
 
 
 def _forget(work: asyncio.Future[Any]) -> None:
-    """Take note of how work ended that nobody waits for."""
+    """Retrieve the result of work that is no longer awaited."""
     if not work.cancelled():
         work.exception()

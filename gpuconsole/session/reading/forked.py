@@ -21,17 +21,21 @@ _UNSAFE = ("asyncio", "paddle", "torch", "numpy")
 def is_safe() -> bool:
     """Whether this process can be copied: one thread, and no library that a copy would break."""
     alone = threading.active_count() == 1
-    return sys.platform == "linux" and alone and not any(one in sys.modules for one in _UNSAFE)
+    return sys.platform == "linux" and alone and not any(name in sys.modules for name in _UNSAFE)
 
 
 class Forked:
     """A copy of this process, with the methods of `subprocess.Popen` that its owner needs."""
 
     def __init__(
-        self, work: Callable[[], None], kept: int, environment: Sequence[str], path: Sequence[str]
+        self,
+        work: Callable[[], None],
+        shared: int,
+        environment: Sequence[str],
+        path: Sequence[str],
     ) -> None:
-        """Start it; `work` is all that it does. It shares nothing but the descriptor `kept`, and of
-        the variables of this process has those that are named."""
+        """Start it; `work` is all that it does. It shares only the descriptor `shared`, and has
+        only the variables of this process that `environment` names."""
         questions, asking = os.pipe()
         answering, answers = os.pipe()
         sys.stdout.flush()
@@ -39,7 +43,7 @@ class Forked:
         gc.freeze()
         self.pid = os.fork()
         if not self.pid:
-            _become(work, (questions, answers), kept, environment, path)
+            _become(work, (questions, answers), shared, environment, path)
         gc.unfreeze()
         os.close(questions)
         os.close(answers)
@@ -65,8 +69,8 @@ class Forked:
 
     def _ended(self, how: int) -> int | None:
         if self._code is None:
-            found, status = os.waitpid(self.pid, how)
-            if found:
+            pid, status = os.waitpid(self.pid, how)
+            if pid:
                 self._code = os.waitstatus_to_exitcode(status)
         return self._code
 
@@ -74,7 +78,7 @@ class Forked:
 def _become(
     work: Callable[[], None],
     pipes: tuple[int, int],
-    kept: int,
+    shared: int,
     environment: Sequence[str],
     path: Sequence[str],
 ) -> None:
@@ -87,10 +91,10 @@ def _become(
         nothing = os.open(os.devnull, os.O_RDWR)
         for place, descriptor in enumerate((*pipes, nothing)):
             os.dup2(descriptor, place)
-        os.closerange(3, kept)
-        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        os.closerange(3, shared)
+        os.closerange(shared + 1, os.sysconf("SC_OPEN_MAX"))
         os.chdir("/")
-        for name in [one for one in os.environ if one not in environment]:
+        for name in [other for other in os.environ if other not in environment]:
             del os.environ[name]
         sys.path[:] = path
         sys.argv[:] = [""]

@@ -20,7 +20,7 @@ class TooLongError(Exception):
 
 
 def send(pipe: int, message: bytes) -> None:
-    """Write a message; BrokenPipeError when nobody reads it."""
+    """Write a message; BrokenPipeError if the reader is gone."""
     rest = memoryview(_HEAD.pack(len(message)) + message)
     while rest:
         rest = rest[os.write(pipe, rest) :]

@@ -52,7 +52,7 @@ def marks(document: Mapping[str, Any], tree: Tree, since_ns: int) -> dict[str, s
 
     RefusedError where one changed since the measurement began, at `since_ns`.
     """
-    found: dict[str, str] = {}
+    marks_found: dict[str, str] = {}
     read = document.get("read")
     for name, said in _entries(read, "files"):
         path = tree.place(name)
@@ -65,14 +65,14 @@ def marks(document: Mapping[str, Any], tree: Tree, since_ns: int) -> dict[str, s
             continue
         same = name in tree.edited or (_is_same(said, now) and _is_old(path, now, since_ns))
         _require(same, name)
-        found[name] = now
+        marks_found[name] = now
     for name, _ in _entries(read, "folders"):
         path = tree.place(name)
         if path is not None:
             now = folder_mark(path)
             _require(_is_old(path, now, since_ns), name)
-            found[name] = now
-    return found
+            marks_found[name] = now
+    return marks_found
 
 
 def hold(stored: object, tree: Tree) -> bool:
@@ -116,7 +116,7 @@ def folder_mark(path: Path) -> str:
 def _entries(read: object, kind: str) -> Iterator[tuple[str, Any]]:
     """Give the names of a document with what it says of each; RefusedError where it has none."""
     named = read.get(kind) if isinstance(read, dict) else None
-    pairs = named.items() if isinstance(named, dict) else ((one, None) for one in named or ())
+    pairs = named.items() if isinstance(named, dict) else ((name, None) for name in named or ())
     count = len(named) if isinstance(named, (dict, list)) else MOST_NAMES + 1
     if count > MOST_NAMES or not isinstance(named, dict if kind == "files" else list):
         raise RefusedError(
@@ -135,12 +135,12 @@ def _is_same(said: object, now: str) -> bool:
         return said is None and now == ABSENT
     if not isinstance(said, list) or len(said) != 2:
         return False
-    kind, size, told = now.split(" ")
-    return said == [int(size), told if kind == "sha256" else ""]
+    kind, size, mark = now.split(" ")
+    return said == [int(size), mark if kind == "sha256" else ""]
 
 
 def _is_old(path: Path, now: str, since_ns: int) -> bool:
-    """Tell whether what is not told by its content was last changed before a time."""
+    """Return True if what is not identified by its content was last changed before a time."""
     return now.startswith("sha256") or ABSENT in now or _changed_ns(path) < since_ns
 
 

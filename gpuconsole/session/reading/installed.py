@@ -13,10 +13,10 @@ _MOST = 64 * 1024
 def paddle_version() -> str:
     """Return the version of the Paddle that is installed here; "" where there is none."""
     try:
-        found = importlib.util.find_spec("paddle")
-        if found is None or found.origin is None:
+        spec = importlib.util.find_spec("paddle")
+        if spec is None or spec.origin is None:
             return ""
-        with open(Path(found.origin).parent / "version" / "__init__.py", "rb") as file:
+        with open(Path(spec.origin).parent / "version" / "__init__.py", "rb") as file:
             said = _VERSION.search(file.read(_MOST).decode("utf-8", "replace"))
     except (OSError, ImportError, ValueError):
         return ""

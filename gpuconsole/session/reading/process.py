@@ -69,7 +69,7 @@ class Child:
                 _started(shared, limits))  # fmt: skip
         finally:
             os.close(shared)
-        # It ends with whoever asks, also where that is not closed.
+        # It ends with its owner, also if that is not closed.
         weakref.finalize(self, self._process.kill)
 
     @property
@@ -175,7 +175,7 @@ def _started(shared: int, limits: Limits) -> subprocess.Popen[bytes]:
 
 
 def _path() -> list[str]:
-    return [str(_PACKAGE), *(one for one in sys.path if os.path.isabs(one))]
+    return [str(_PACKAGE), *(folder for folder in sys.path if os.path.isabs(folder))]
 
 
 def _command(shared: int, limits: Limits) -> list[str]:

@@ -151,12 +151,12 @@ class Requesting(_Refusing[Requested]):
 
         task, script = replace(self.task, project=str(self.root)), Path(self.task.script)
         env = {name: value for name, value in task.env.items() if name != "PYTHONPATH"}
-        made = request.build(
+        requested = request.build(
             analyses.of(task).brief(), script, task.args, self.mode,
             root=self.root, cwd=self.cwd, env=env, path=self.path, size=task.batch_size,
             backend=task.backend,
         )  # fmt: skip
-        return Requested(made, tuple(map(str, modules(script, self.root))))
+        return Requested(requested, tuple(map(str, modules(script, self.root))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,10 @@ def recorded(
     for mode in (tier,) if tier else MODES:
         name = key(task, analysis, mode)
         document = stored.get(name, holds) if name else None
-        found = None if document is None else read(task, document, mode, analysis)
+        measured = None if document is None else read(task, document, mode, analysis)
         # One that says less than reading the script does counts only where it was asked for.
-        if found is not None and (tier or _answers(found, task)):
-            return found
+        if measured is not None and (tier or _answers(measured, task)):
+            return measured
     if tier:
         raise RefusedError(
             "The script was not measured",
@@ -66,9 +66,9 @@ def recorded(
     return None
 
 
-def _answers(found: preflight.Measured | OnDevice, task: Task) -> bool:
+def _answers(measured: preflight.Measured | OnDevice, task: Task) -> bool:
     """Tell whether a recording tells the memory, for the kind of device that is asked about."""
-    return not found.refusal and found.follows(task.backend)
+    return not measured.refusal and measured.follows(task.backend)
 
 
 def read(
@@ -94,16 +94,16 @@ def read(
 def parsed(document: bytes) -> dict[str, Any]:
     """Return the object that a measured process wrote; RefusedError where it is none."""
     try:
-        found = json.loads(document)
+        parsed_document = json.loads(document)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        parsed_document = None
+    if not isinstance(parsed_document, dict):
         raise RefusedError(
             "The measurement cannot be used",
             "What the measured process answered is no recording.",
             "The static tier answers without running the script.",
         )
-    return found
+    return parsed_document
 
 
 def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
@@ -157,7 +157,7 @@ def inputs(task: Task, document: Mapping[str, Any], image: str, since_ns: int) -
 def python_path(task: Task) -> tuple[Path, ...]:
     """Return the folders in which the user's Python looks for modules, the task's own first."""
     said = task.env.get(PYTHON_PATH, os.environ.get(PYTHON_PATH, ""))
-    return tuple(Path(one).absolute() for one in said.split(os.pathsep) if one)
+    return tuple(Path(folder).absolute() for folder in said.split(os.pathsep) if folder)
 
 
 def _hold(task: Task, images: frozenset[str] | None, inputs: Mapping[str, Any]) -> bool:

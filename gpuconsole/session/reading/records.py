@@ -28,9 +28,9 @@ def plain(value: object) -> Any:
     if is_dataclass(value):
         return [plain(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -54,16 +54,16 @@ def read(kind: Any, value: Any) -> Any:
     if origin is tuple and type(value) is list:
         return _row(inner, value)
     if origin is frozenset and type(value) is list:
-        return frozenset(read(inner[0], one) for one in value)
+        return frozenset(read(inner[0], item) for item in value)
     if origin is dict and type(value) is dict:
-        return {read(inner[0], key): read(inner[1], one) for key, one in value.items()}
+        return {read(inner[0], key): read(inner[1], item) for key, item in value.items()}
     raise ValueError(f"{type(value).__name__} is no {kind}")
 
 
 def _message(value: dict[str, Any]) -> Message:
     try:
         if _JOINED in value:
-            return Joined(read(str, value[_JOINED]), [read(str, one) for one in value["parts"]])
+            return Joined(read(str, value[_JOINED]), [read(str, item) for item in value["parts"]])
         return Message(read(str, value[_MESSAGE]), read(dict[str, str], value["values"]))
     except (KeyError, TypeError) as error:
         raise ValueError("this is no message") from error
@@ -93,7 +93,7 @@ def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:
 
 def _row(kinds: tuple[Any, ...], value: list[Any]) -> tuple[Any, ...]:
     if kinds[-1] is Ellipsis:
-        return tuple(read(kinds[0], one) for one in value)
+        return tuple(read(kinds[0], item) for item in value)
     if len(kinds) != len(value):
         raise ValueError(f"{len(value)} values are not {len(kinds)}")
     return tuple(map(read, kinds, value))

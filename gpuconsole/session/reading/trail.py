@@ -13,7 +13,7 @@ _FILE_AT = 8
 
 
 def shared_memory() -> int:
-    """Return a descriptor of memory for one trail; whoever has it may map it."""
+    """Return a descriptor of memory for one trail; any holder of it may map it."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("gpuconsole-trail")
     else:

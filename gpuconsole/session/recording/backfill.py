@@ -39,29 +39,29 @@ class Earlier:
         self._samples: RecordedSamples | None = None
         self._opening: asyncio.Task[None] | None = None
 
-    def joined(self, known: Series, ask: Callable[[Samples, float], Series]) -> Series:
-        """Return a series with what was recorded before it; `ask` gives the last so many seconds
+    def joined(self, series: Series, ask: Callable[[Samples, float], Series]) -> Series:
+        """Return a series with what was recorded before it; `ask` returns the last so many seconds
         of a recording. What is not read yet is there when it is asked for again."""
-        if known.start >= self._began:
-            return known
+        if series.start >= self._began:
+            return series
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open())
         reel, samples = self._reel, self._samples
         if samples is None or reel is None:
-            return known
+            return series
         until = reel.clock.now()
-        if until <= known.start:
-            return known
-        old = ask(samples, until - known.start)
+        if until <= series.start:
+            return series
+        old = ask(samples, until - series.start)
         count = sum(at < self._began for at in old.times)
         return Series(
-            known.start,
-            known.end,
-            [*old.times[:count], *known.times],
-            [*old.values[:count], *known.values],
-            [*old.lows[:count], *known.lows],
-            [*old.highs[:count], *known.highs],
-            [*old.holds[:count], *known.holds],
+            series.start,
+            series.end,
+            [*old.times[:count], *series.times],
+            [*old.values[:count], *series.values],
+            [*old.lows[:count], *series.lows],
+            [*old.highs[:count], *series.highs],
+            [*old.holds[:count], *series.holds],
         )
 
     async def close(self) -> None:

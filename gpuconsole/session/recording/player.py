@@ -1,6 +1,5 @@
-"""A recording being looked at: the moment, playing on from it, and stepping through time.
-
-Files are read in a thread of the reel's own; what the session asks for is in memory.
+"""A player of a recording: the moment, playing on from it, and stepping through time. Files are
+read in the player's own thread; what the session asks for is in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 class ReelClock:
-    """A clock that stands at a moment, or runs on from it at some speed, up to a limit."""
+    """A clock that is paused at a moment, or runs on from it at some speed, up to a limit."""
 
     def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
         self._ticks = ticks
@@ -69,7 +68,7 @@ class Reel:
     def __init__(
         self, shelf: Callable[[], Shelf], ticks: Callable[[], float] = time.monotonic
     ) -> None:
-        """`shelf` opens the files; it is called in the reel's thread."""
+        """`shelf` opens the files; it is called in the player's thread."""
         self.clock = ReelClock(ticks)
         self.spans: tuple[Span, ...] = ()
         self.marks: tuple[Event, ...] = ()
@@ -158,8 +157,8 @@ class Reel:
         if following is not None and now >= following.first:
             self._stretch, self._next = following, None
             reach = max(self._reach, 1.0)
-            kept = (one for one in self.behind if one.last > now - reach)
-            self.behind = (*kept, following)
+            recent = (stretch for stretch in self.behind if stretch.last > now - reach)
+            self.behind = (*recent, following)
         return self._stretch, now
 
     async def run(self) -> None:
@@ -198,7 +197,7 @@ class Reel:
         self._thread.shutdown(wait=False)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        """Run some reading beside what goes on, until it is done or the reel is closed."""
+        """Read in the background, until it is done or the player is closed."""
         task = asyncio.ensure_future(work)
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
@@ -242,7 +241,7 @@ class Reel:
             return
         self._next = following
         if following.first > stretch.last and self.clock.now() >= stretch.last:
-            # Nobody looked in between.
+            # Nothing was recorded in between.
             self.clock.set(following.first, following.last)
         elif following.first <= stretch.last:
             self.clock.extend(following.last)
@@ -256,24 +255,24 @@ class Reel:
         until = max(self.clock.now() - self._reach, self.first)
 
         def find() -> tuple[Stretch, ...]:
-            found = list(before)
-            while found[0].first > until:
+            stretches = list(before)
+            while stretches[0].first > until:
                 try:
-                    earlier = shelf.stretch(found[0].first - 0.001)
+                    earlier = shelf.stretch(stretches[0].first - 0.001)
                 except ConsoleError:
                     # Nothing is before, or it is damaged: what is there is shown.
                     break
-                if earlier.first >= found[0].first:
+                if earlier.first >= stretches[0].first:
                     break
-                found.insert(0, earlier)
-            return tuple(found)
+                stretches.insert(0, earlier)
+            return tuple(stretches)
 
         try:
-            found = await self._aside(find)
+            stretches = await self._aside(find)
         finally:
             self._filling = False
-        if self.behind and self.behind[-1] in found:
-            self.behind = found[: found.index(self.behind[-1]) + 1]
+        if self.behind and self.behind[-1] in stretches:
+            self.behind = stretches[: stretches.index(self.behind[-1]) + 1]
             self.on_change()
 
     async def _aside(self, work: Callable[[], Answer]) -> Answer:

@@ -40,11 +40,11 @@ class LiveSamples:
     def device(self, uuid: str, metric: DeviceMetric, span_s: float) -> Series:
         """Return a device's figure over the last `span_s` seconds; empty for one never seen."""
         now = self._clock.now()
-        known = self._history.device(uuid, metric, now - span_s, now)
-        return self._earlier.joined(known, lambda old, span: old.device(uuid, metric, span))
+        series = self._history.device(uuid, metric, now - span_s, now)
+        return self._earlier.joined(series, lambda old, span: old.device(uuid, metric, span))
 
     def host(self, name: str, metric: HostMetric, span_s: float) -> Series:
         """Return a host's own figure over the last `span_s` seconds."""
         now = self._clock.now()
-        known = self._history.host(name, metric, now - span_s, now)
-        return self._earlier.joined(known, lambda old, span: old.host(name, metric, span))
+        series = self._history.host(name, metric, now - span_s, now)
+        return self._earlier.joined(series, lambda old, span: old.host(name, metric, span))

@@ -21,7 +21,7 @@ from gpuconsole.state.recording.frames import Run
 from gpuconsole.state.tables.dispatcher_lease import Role
 
 _HOLDS = 2.5
-"""A sample stands for so many sampling times when the next one does not come."""
+"""A sample is valid for so many sampling intervals if the next one is missing."""
 _SAME_S = 0.2
 """Samples that are no further apart are one, of which the time was rounded."""
 _Column = Callable[[Run], tuple[list[int], float] | None]
@@ -51,16 +51,16 @@ class RecordedHosts:
             return self._snapshot
         rows = stretch.rows(now)
         if rows != self._rows:
-            known = dict(zip(self._rows, self._snapshot.hosts, strict=True))
+            hosts_by_row = dict(zip(self._rows, self._snapshot.hosts, strict=True))
             start = stretch.frames.start
-            hosts = tuple(known.get(row) or row[0].record(row[1], start) for row in rows)
+            hosts = tuple(hosts_by_row.get(row) or row[0].record(row[1], start) for row in rows)
             self._rows = rows
             revision = self._snapshot.revision + 1
             self._snapshot = FleetSnapshot(revision, now, hosts, self._reel.header.simulated)
         return self._snapshot
 
     async def engine(self, host: str) -> Engine:
-        """Refuse: nobody can be asked in the past."""
+        """Refuse: there are no engines in the past."""
         raise UnreachableError(
             "This is a recording",
             msg("{host} cannot be asked in the past.", host=host),
@@ -150,9 +150,9 @@ class RecordedSamples:
                 continue
             for runs in part.frames.hosts:
                 for run in runs:
-                    found = column(run)
-                    if found is not None:
-                        _add(run, part.frames.start, *found, times, values)
+                    figures = column(run)
+                    if figures is not None:
+                        _add(run, part.frames.start, *figures, times, values)
         first, last = bisect_left(times, start), bisect_right(times, end)
         times, values = times[first:last], values[first:last]
         hold = self._every_s * _HOLDS

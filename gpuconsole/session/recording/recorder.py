@@ -34,7 +34,7 @@ LOOK_EVERY_S = 1.0
 BLOCK_S = 60.0
 """A block covers so long: a crash loses no more, and opening a moment reads no more."""
 DETAILS_EVERY_S = 60.0
-"""How often it is written that an incident still stands, or how much memory a job has used."""
+"""How often (s) it is written that an incident is still open, or how much memory a job has used."""
 READY_AFTER_S = 5.0
 """So long after the start, when the screens stand, what reads recordings is made ready."""
 WORTH_S = 30.0
@@ -48,7 +48,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a recorder looks at. Each function gives the same object while nothing changed."""
+    """The sources of a recorder. Each function returns the same object while nothing changed."""
 
     user: str
     simulated: bool
@@ -94,7 +94,9 @@ class Recorder:
         self._written = 0
         self._hosts: dict[str, tuple[float, Host]] = {}
         self._jobs = _Changes[Job](lambda job: job.id, _essence_of_job)
-        self._incidents = _Changes[Incident](lambda one: (one.id, one.since), _essence_of_incident)
+        self._incidents = _Changes[Incident](
+            lambda incident: (incident.id, incident.since), _essence_of_incident
+        )
         self._events: list[Event] = []
         self._thread: ThreadPoolExecutor | None = None
         self._trouble = ""
@@ -171,11 +173,11 @@ class Recorder:
     def _take_hosts(self, hosts: tuple[Host, ...], batch: Batch, now: float) -> None:
         every = sampling_s(sum(len(host.devices) for host in hosts))
         for host in hosts:
-            at, known = self._hosts.get(host.name, (0.0, None))
-            if host is known:
+            at, before = self._hosts.get(host.name, (0.0, None))
+            if host is before:
                 continue
             # A large fleet is recorded less often; that a host is lost is never left out.
-            if known is None or now - at >= every - 0.5 or host.state is not known.state:
+            if before is None or now - at >= every - 0.5 or host.state is not before.state:
                 self._hosts[host.name] = now, host
                 batch.seen.append((now, host))
 
@@ -195,7 +197,7 @@ class Recorder:
             # One thread, so that blocks are written one after another even if a wait is given up.
             self._thread = ThreadPoolExecutor(1, "recording")
         loop = asyncio.get_running_loop()
-        # A block that waits for its turn is written even when nobody waits for it any more.
+        # A pending block is written even when it is no longer awaited.
         return await asyncio.shield(loop.run_in_executor(self._thread, work))
 
     def _tell_trouble(self, reason: str, path: object) -> None:
@@ -233,17 +235,17 @@ class _Changes(Generic[Item]):
         if items is self.all:
             return []
         self.all = items
-        known: dict[Hashable, tuple[float, Item]] = {}
-        found: list[tuple[float, Item]] = []
+        entries: dict[Hashable, tuple[float, Item]] = {}
+        changed: list[tuple[float, Item]] = []
         for item in items:
             key = self._key(item)
             before = self._known.get(key)
             if before is None or self._is_news(before, item, at):
                 before = at, item
-                found.append(before)
-            known[key] = before
-        self._known = known
-        return found
+                changed.append(before)
+            entries[key] = before
+        self._known = entries
+        return changed
 
     def _is_news(self, before: tuple[float, Item], item: Item, at: float) -> bool:
         taken_at, old = before
@@ -257,8 +259,15 @@ def _essence_of_job(job: Job) -> Job:
     return replace(job, revision=0, detail="", attempts=attempts)
 
 
-def _essence_of_incident(one: Incident) -> Hashable:
-    return one.severity, one.title, one.jobs, one.ended_at, one.marked, one.until
+def _essence_of_incident(incident: Incident) -> Hashable:
+    return (
+        incident.severity,
+        incident.title,
+        incident.jobs,
+        incident.ended_at,
+        incident.marked,
+        incident.until,
+    )
 
 
 def ring(session: Session, context: Context, news: News) -> Recorder:

@@ -26,13 +26,12 @@ NO_LOGS = Path("/nonexistent")
 
 
 class ReplaySession(Session):
-    """What screens and commands read, at a recorded moment. It writes nothing and asks nobody.
-
-    `reel` says which moment, and goes to others.
+    """What screens and commands read, at a recorded moment. It writes nothing and queries no host.
+    The player has the current moment, and moves to others.
     """
 
     def __init__(self, reel: Reel, settings: LabSettings, state: Path, default_image: str) -> None:
-        """Look at an opened reel; `state` is the folder in which logs of its jobs would lie."""
+        """Show an open player; `state` is the folder in which logs of its jobs would be."""
         recording = settings.recording.model_copy(update={"enabled": False})
         super().__init__(
             Context(
@@ -52,7 +51,7 @@ class ReplaySession(Session):
         self.history = RecordedSamples(reel)
 
     async def __aenter__(self) -> ReplaySession:
-        """Begin to read ahead; nothing is polled, and nobody hears of events long past."""
+        """Begin to read ahead; nothing is polled, and past events are not reported."""
         await self.hosts.start()
         return self
 

@@ -30,12 +30,12 @@ class Known:
 
 def offline(inventory: Path | None, state: Path | None, query: Query) -> UsageReport | None:
     """Return the report of the journal in a state folder, without a session: that takes longer to
-    import than most reports to make. None where the inventory names the lab's queue, whose service
-    has the journal.
+    import than most reports to make. None if the inventory names the lab's queue: its service has
+    the journal.
 
     UsageError for a wrong inventory or settings, JournalError where the journal cannot be read.
     """
-    settings, known = load_settings(), Known()
+    settings, known_hosts = load_settings(), Known()
     if find_inventory(inventory, os.environ) is not None:
         from gpuconsole.remote.inventory import open_inventory
 
@@ -43,10 +43,10 @@ def offline(inventory: Path | None, state: Path | None, query: Query) -> UsageRe
         if lab.queue is not None:
             return None
         settings = combined(settings, lab.lab)
-        known = Known({host.name: host.price_per_hour for host in lab.hosts})
+        known_hosts = Known({host.name: host.price_per_hour for host in lab.hosts})
     journal = Journal(state_folder(state), clock=time.time, read_only=True)
     try:
-        return made(journal, settings, query, known, time.time())
+        return made(journal, settings, query, known_hosts, time.time())
     finally:
         journal.close()
 
@@ -55,13 +55,13 @@ def made(
     journal: Journal,
     settings: LabSettings,
     query: Query,
-    known: Known,
+    facts: Known,
     now: float,
     user: str = "",
 ) -> UsageReport:
     """Return the report of a journal, with all words fit for a terminal. May be called in a
     thread."""
-    tally = Tally(query, prices_of(settings.prices, known.hourly), known.models, now)
+    tally = Tally(query, prices_of(settings.prices, facts.hourly), facts.models, now)
     months = month_edges(query.since, query.until) if "month" in query.by else ()
     # What holds devices now is asked for too, whatever the time of the report.
     latest = max(query.until, now)
@@ -72,7 +72,7 @@ def made(
         query,
         tally.rows(),
         tally.total(),
-        idle_leases(held, known.models, now, settings.triage.limits.idle_for),
+        idle_leases(held, facts.models, now, settings.triage.limits.idle_for),
         user,
         settings.prices.currency,
         datetime.fromtimestamp(now).astimezone().tzname() or "",

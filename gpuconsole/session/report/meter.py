@@ -170,7 +170,7 @@ class UseMeter:
         ]
         if not unwritten:
             return
-        self._context.journal.measure_use([_use(*one) for one in unwritten], epoch=epoch)
+        self._context.journal.measure_use([_use(*entry) for entry in unwritten], epoch=epoch)
         for _, _, sums in unwritten:
             sums.written = True
 

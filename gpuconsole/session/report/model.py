@@ -72,12 +72,12 @@ class Sums:
 
     @property
     def wasted_s(self) -> float | None:
-        """Device-seconds held and not used, of those whose use was measured."""
+        """Device-seconds held and not used, of those with measured use."""
         return max(0.0, self.use_known_s - self.used_s) if self.use_known_s > 0.0 else None
 
     @property
     def unknown_s(self) -> float:
-        """Device-seconds whose use was not measured."""
+        """Device-seconds without measured use."""
         return max(0.0, self.held_s - self.use_known_s)
 
     @property
@@ -145,10 +145,10 @@ class UsageReport:
     idle: tuple[IdleLease, ...]
     """The longest first."""
     user: str = ""
-    """Of whose jobs; "" of all."""
+    """The user of the jobs; "" for all."""
     currency: str = ""
     zone: str = ""
-    """The time zone whose months are meant."""
+    """The time zone of the months."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `report --json`."""

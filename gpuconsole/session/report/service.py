@@ -19,7 +19,7 @@ async def report(context: Context, query: Query, user: str = "") -> UsageReport:
     JournalError where the journal cannot be read.
     """
     now, snapshot = context.clock.now(), context.hosts.snapshot()
-    known = Known(
+    facts = Known(
         {host.name: host.price_per_hour for host in snapshot.hosts},
         {
             (host.name, device.uuid): device.model
@@ -27,4 +27,4 @@ async def report(context: Context, query: Query, user: str = "") -> UsageReport:
             for device in host.devices
         },
     )
-    return await asyncio.to_thread(made, context.journal, context.settings, query, known, now, user)
+    return await asyncio.to_thread(made, context.journal, context.settings, query, facts, now, user)

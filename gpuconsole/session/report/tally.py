@@ -130,24 +130,24 @@ class Tally:
     def add(self, sums: Iterable[HeldSums]) -> None:
         """Add what was summed up already, of jobs that `take` is not given."""
         places = [HeldSums._fields.index(key) for key in self._query.by]
-        for one in sums:
-            words = [self._names[one.month] if place == _MONTH else one[place] for place in places]
+        for use in sums:
+            words = [self._names[use.month] if place == _MONTH else use[place] for place in places]
             group = self._groups.setdefault(tuple(map(str, words)), _Group())
-            group.single += one.jobs
-            group.held_s += one.held_s
-            group.used_s += one.used_s
-            group.use_known_s += one.use_known_s
-            group.energy_j += one.energy_j
-            group.energy_known_s += one.energy_known_s
-            price = self._price(one.host, one.model)
+            group.single += use.jobs
+            group.held_s += use.held_s
+            group.used_s += use.used_s
+            group.use_known_s += use.use_known_s
+            group.energy_j += use.energy_j
+            group.energy_known_s += use.energy_known_s
+            price = self._price(use.host, use.model)
             if price is None:
-                group.unpriced_s += one.held_s
+                group.unpriced_s += use.held_s
             else:
-                group.priced += one.held_s / HOUR_S * price
+                group.priced += use.held_s / HOUR_S * price
 
     def rows(self) -> tuple[Row, ...]:
         """Return the rows: by month where that is a key, then the largest first."""
-        groups = sorted(self._groups.items(), key=lambda one: -one[1].held_s)
+        groups = sorted(self._groups.items(), key=lambda group: -group[1].held_s)
         if len(groups) > MOST_ROWS:
             rest = _Group()
             for _, group in groups[MOST_ROWS:]:
@@ -219,7 +219,8 @@ class Tally:
         return self._hourly[key]
 
     def _whole_months(self, begin: float, end: float, devices: int) -> dict[str, float]:
-        """Return the same as `_months` of devices that nobody else held meanwhile; most are."""
+        """Return the same as `_months`, for devices that no other job held meanwhile: the usual
+        case."""
         if self._edges:
             return self._months((_Segment(begin, end, devices),))
         since, until = self._query.since, self._query.until
@@ -249,13 +250,13 @@ def idle_leases(
 
     Of a gang all hosts must be idle: one that works may keep the others waiting.
     """
-    found: dict[tuple[str, int], list[tuple[Holding, float | None]]] = {}
+    by_attempt: dict[tuple[str, int], list[tuple[Holding, float | None]]] = {}
     for holding in holdings:
         if holding.until is None:
-            held = found.setdefault((holding.job, holding.attempt), [])
+            held = by_attempt.setdefault((holding.job, holding.attempt), [])
             held.append((holding, _idle_since(holding, now)))
     idle = []
-    for parts in found.values():
+    for parts in by_attempt.values():
         since = [moment for _, moment in parts if moment is not None]
         if len(since) == len(parts) and now - max(since) >= idle_s:
             idle += [_idle_lease(holding, max(since), models) for holding, _ in parts]
@@ -307,10 +308,10 @@ def _by_model(
     if uses:
         counted = sum(use.devices for use in uses)
         total = max(total, counted)
-        found = [(use.model, use.devices / total, use) for use in uses]
+        shares = [(use.model, use.devices / total, use) for use in uses]
         if counted < total:
-            found.append((_known_model(holding, models), (total - counted) / total, NO_USE))
-        return found
+            shares.append((_known_model(holding, models), (total - counted) / total, NO_USE))
+        return shares
     use = NO_USE
     if holding.mean_use is not None and holding.until is not None:
         held_s = max(0.0, holding.until - holding.since) * total
@@ -321,8 +322,8 @@ def _by_model(
 
 
 def _known_model(holding: Holding, models: Mapping[tuple[str, str], str]) -> str:
-    found = (models.get((holding.host, uuid), "") for uuid in holding.uuids)
-    return next(filter(None, found), "")
+    names = (models.get((holding.host, uuid), "") for uuid in holding.uuids)
+    return next(filter(None, names), "")
 
 
 _Held = tuple[float, float, int]
@@ -337,35 +338,36 @@ def shared_times(holdings: Sequence[Holding], now: float) -> dict[int, list[_Seg
         end = now if holding.until is None else holding.until
         for uuid in holding.uuids:
             held.setdefault((holding.host, uuid), []).append((holding.since, end, number))
-    found: dict[int, list[_Segment]] = {}
+    segments: dict[int, list[_Segment]] = {}
     for (_, uuid), times in held.items():
         for group in _overlapping(times):
-            for one in group:
-                found.setdefault(one[2], []).extend(_parts(one, group, uuid))
-    return found
+            for span in group:
+                segments.setdefault(span[2], []).extend(_parts(span, group, uuid))
+    return segments
 
 
 def _beside_shared(holdings: Sequence[Holding], now: float) -> Iterable[tuple[int, Holding]]:
     """Give the holdings that may overlap with one that came beside another, with their numbers:
     only near those is it worth looking at single devices, and they are few."""
     spans: dict[str, list[tuple[float, float]]] = {}
-    for one in holdings:
-        if one.shared:
-            spans.setdefault(one.host, []).append(
-                (one.since, now if one.until is None else one.until)
+    for holding in holdings:
+        if holding.shared:
+            spans.setdefault(holding.host, []).append(
+                (holding.since, now if holding.until is None else holding.until)
             )
-    merged = {host: merged_spans(found) for host, found in spans.items()}
+    merged = {host: merged_spans(host_spans) for host, host_spans in spans.items()}
     windows = {
-        host: ([b for b, _ in found], [e for _, e in found]) for host, found in merged.items()
+        host: ([b for b, _ in host_spans], [e for _, e in host_spans])
+        for host, host_spans in merged.items()
     }
-    for number, one in enumerate(holdings) if windows else ():
-        on_host = windows.get(one.host)
-        end = now if one.until is None else one.until
-        if on_host is not None and end > one.since:
+    for number, holding in enumerate(holdings) if windows else ():
+        on_host = windows.get(holding.host)
+        end = now if holding.until is None else holding.until
+        if on_host is not None and end > holding.since:
             begins, ends = on_host
-            place = bisect_right(ends, one.since)
+            place = bisect_right(ends, holding.since)
             if place < len(begins) and begins[place] < end:
-                yield number, one
+                yield number, holding
 
 
 def _overlapping(times: list[_Held]) -> Iterable[list[_Held]]:
@@ -373,21 +375,21 @@ def _overlapping(times: list[_Held]) -> Iterable[list[_Held]]:
     times.sort()
     group: list[_Held] = []
     over = -math.inf
-    for one in times:
-        if one[0] < over:
-            group.append(one)
+    for time in times:
+        if time[0] < over:
+            group.append(time)
         else:
             if len(group) > 1:
                 yield group
-            group = [one]
-        over = max(over, one[1])
+            group = [time]
+        over = max(over, time[1])
     if len(group) > 1:
         yield group
 
 
-def _parts(one: _Held, group: Sequence[_Held], uuid: str) -> Iterable[_Segment]:
+def _parts(held: _Held, group: Sequence[_Held], uuid: str) -> Iterable[_Segment]:
     """Give a holder's part of one device over time."""
-    begin, end, _ = one
+    begin, end, _ = held
     beside = [other for other in group if other[0] < end and other[1] > begin]
     cuts = sorted({begin, end, *(cut for held in beside for cut in held[:2] if begin < cut < end)})
     for left, right in pairwise(cuts):

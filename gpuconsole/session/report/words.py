@@ -64,13 +64,13 @@ def idle_sentence(idle: Sequence[IdleLease]) -> str:
     return f"{count} devices are held and not used."
 
 
-def notes(made: UsageReport) -> list[str]:
+def notes(usage: UsageReport) -> list[str]:
     """Say of which time and jobs a report is, and which share of it was measured."""
-    total, query = made.total, made.query
-    begin, end = _day(query.since), f"{_day(query.until)} {made.zone}".rstrip()
+    total, query = usage.total, usage.query
+    begin, end = _day(query.since), f"{_day(query.until)} {usage.zone}".rstrip()
     lines = [
-        msg("Jobs of {user}, {since} to {until}.", user=made.user, since=begin, until=end)
-        if made.user
+        msg("Jobs of {user}, {since} to {until}.", user=usage.user, since=begin, until=end)
+        if usage.user
         else msg("Jobs of all users, {since} to {until}.", since=begin, until=end)
     ]
     use, energy = total.share(total.use_known_s), total.share(total.energy_known_s)

@@ -30,7 +30,7 @@ from gpuconsole.session.restore.jobs_from_containers import (
 from gpuconsole.state.backup.restoration import Restoration
 
 ASK_AGAIN_S = 5.0
-"""Rest before a host is asked again whose engine did not answer."""
+"""Seconds before a host is queried again if its engine did not answer."""
 LOOK_EVERY_S = 0.2
 _LOG = re.compile(r"(\d{1,6})\.log")
 
@@ -104,14 +104,18 @@ class Adoption:
         return answered
 
     def _take(self, names: Iterable[str], epoch: int) -> None:
-        """Write what hosts have told. A gang's parts are told by several: all so far count."""
+        """Write what hosts have reported. A gang's parts are reported by several: all so far
+        count."""
         journal, now = self._context.journal, self._context.clock.now()
         jobs = {job.id: job for job in journal.jobs()}
         by_job: dict[str, list[Found]] = {}
-        for found in self._found.values():
-            for one in found:
-                by_job.setdefault(one.job, []).append(one)
-        changed = [adopted(jobs.get(job_id), found, now) for job_id, found in by_job.items()]
+        for found_here in self._found.values():
+            for entry in found_here:
+                by_job.setdefault(entry.job, []).append(entry)
+        changed = [
+            adopted(jobs.get(job_id), containers_of_job, now)
+            for job_id, containers_of_job in by_job.items()
+        ]
         journal.adopt([job for job in changed if job is not None], names, epoch=epoch)
         self._present = journal.restoration()
 
@@ -181,12 +185,12 @@ async def settle(context: Context, wait_s: float) -> Settled:
         await clock.sleep(LOOK_EVERY_S)
     names = {host.name for host in context.hosts.snapshot().hosts if not host.node}
     jobs = journal.jobs()
-    known = {job.id for job in jobs}
+    ids = {job.id for job in jobs}
     bundles = context.bundle("x").parent.glob("*.tar.gz")
     return Settled(
         adopted=tuple(
             job for job in jobs if job.attempt and FOUND in job.attempt.placement_reasons
         ),
         unasked=tuple(sorted(names - present.asked)) if present is not None else (),
-        missing=tuple(sorted({path.name.partition(".")[0] for path in bundles} - known)),
+        missing=tuple(sorted({path.name.partition(".")[0] for path in bundles} - ids)),
     )

@@ -54,9 +54,9 @@ def found_on(
 ) -> list[Found]:
     """Return the containers of jobs among those of this journal on a host.
 
-    One whose name and labels contradict each other is none of ours.
+    A container with a name and labels that contradict each other is not ours.
     """
-    found = []
+    containers = []
     by_attempt: dict[str, list[str]] = {}
     for lease in leases:
         by_attempt.setdefault(lease.attempt, []).append(lease.uuid)
@@ -74,8 +74,8 @@ def found_on(
             continue
         handed = [uuid for uuid in status.labels.get(DEVICES_LABEL, "").split(",") if uuid]
         uuids = tuple(handed or sorted(by_attempt.get(labels["attempt"], ())))
-        known = [devices[uuid] for uuid in uuids if uuid in devices]
-        found.append(
+        known_devices = [devices[uuid] for uuid in uuids if uuid in devices]
+        containers.append(
             Found(
                 host=host.name,
                 status=status,
@@ -84,12 +84,12 @@ def found_on(
                 rank=int(named[3] or 0),
                 nonce=named[4],
                 uuids=uuids,
-                indexes=tuple(device.index for device in known),
-                backend=known[0].backend if known else "",
+                indexes=tuple(device.index for device in known_devices),
+                backend=known_devices[0].backend if known_devices else "",
                 cluster=bool(host.cluster),
             )
         )
-    return found
+    return containers
 
 
 def is_held(job: Job) -> bool:
@@ -97,7 +97,7 @@ def is_held(job: Job) -> bool:
     return job.state is JobState.HELD and job.cause == HELD
 
 
-def adopted(job: Job | None, found: Sequence[Found], now: float) -> Job | None:
+def adopted(job: Job | None, containers: Sequence[Found], now: float) -> Job | None:
     """Return the job with what these containers of it tell; None where that is nothing new.
 
     `job` is None when the journal does not have it. The latest attempt decides its state: the
@@ -105,7 +105,7 @@ def adopted(job: Job | None, found: Sequence[Found], now: float) -> Job | None:
     """
     attempts = {attempt.number: attempt for attempt in job.attempts} if job is not None else {}
     before = dict(attempts)
-    for (number, nonce), parts in _by_attempt(found).items():
+    for (number, nonce), parts in _by_attempt(containers).items():
         old = attempts.get(number)
         if old is not None and nonce_of(old.container_name) == nonce:
             names = {part.container_name for part in old.parts}
@@ -115,9 +115,9 @@ def adopted(job: Job | None, found: Sequence[Found], now: float) -> Job | None:
             attempts[number] = _attempt(parts, now)
     last = max(attempts, default=0)
     latest = [
-        one
-        for one in found
-        if one.number == last and one.nonce == nonce_of(attempts[last].container_name)
+        container
+        for container in containers
+        if container.number == last and container.nonce == nonce_of(attempts[last].container_name)
     ]
     if attempts == before and not (job is not None and is_held(job) and latest):
         return None
@@ -128,18 +128,20 @@ def adopted(job: Job | None, found: Sequence[Found], now: float) -> Job | None:
     if job is None:
         return _unknown(latest, ordered, now)
     former = before.get(last)
-    known = former is not None and former.container_name == attempts[last].container_name
-    if not latest or (known and not is_held(job)):
+    is_known = former is not None and former.container_name == attempts[last].container_name
+    if not latest or (is_known and not is_held(job)):
         return replace(job, attempts=ordered)
     return replace(job, state=_state(latest), attempts=ordered, cause="", detail="adopted")
 
 
-def _by_attempt(found: Iterable[Found]) -> Mapping[tuple[int, str], list[Found]]:
+def _by_attempt(containers: Iterable[Found]) -> Mapping[tuple[int, str], list[Found]]:
     """Return containers by attempt, the later of two with one number first, each by rank."""
     groups: dict[tuple[int, str], list[Found]] = {}
-    newest = sorted(found, key=lambda one: one.status.created_at or 0.0, reverse=True)
-    for one in sorted(newest, key=lambda one: one.rank):
-        groups.setdefault((one.number, one.nonce), []).append(one)
+    newest = sorted(
+        containers, key=lambda container: container.status.created_at or 0.0, reverse=True
+    )
+    for container in sorted(newest, key=lambda container: container.rank):
+        groups.setdefault((container.number, container.nonce), []).append(container)
     return groups
 
 
@@ -224,8 +226,8 @@ def started_unseen(job: Job, logs: Iterable[int], ended_at: float) -> Job | None
         "It ran after the backup that was restored, and its container is gone: how it ended is not"
         f" known. Its log is kept; `gpuconsole retry {job.id}` runs it again."
     )
-    kept = tuple(attempt for attempt in job.attempts if attempt.number < number)
+    earlier = tuple(attempt for attempt in job.attempts if attempt.number < number)
     attempt = Attempt(
         number, "", created_at=ended_at, starting_at=ended_at, ended_at=ended_at, cause=cause
     )
-    return replace(job, state=JobState.FAILED, attempts=(*kept, attempt), cause=cause, detail="")
+    return replace(job, state=JobState.FAILED, attempts=(*earlier, attempt), cause=cause, detail="")

@@ -30,7 +30,7 @@ class Backing:
         if self._making is not None:
             self._reap(now)
         elif self._next_at is None:
-            latest = next((one.made_at for one in backups(folder)), 0.0)
+            latest = next((backup.made_at for backup in backups(folder)), 0.0)
             # One from the future was made by a clock that has been set since.
             self._next_at = latest + EVERY_S if latest <= now else now
         elif now >= self._next_at:

@@ -1,6 +1,6 @@
 """Keeps services running: checks their replicas, begins them again, replaces and retires them.
 
-The dispatcher asks it once a second. What it knows of a replica stands in the journal, so that the
+The dispatcher asks it once a second. What it knows of a replica is in the journal, so that the
 console which dispatches next goes on from there; checks that are under way begin again there.
 """
 
@@ -124,22 +124,22 @@ class ServiceController:
                 self._context.journal.tell("job", changes.like.id, clean(said, 500), "error")
 
     def _go_on(self, job: Job, now: float, epoch: int) -> None:
-        """Let a replica queue whose pause is over, and end one that leaves and does not run."""
-        known, journal = job.replica, self._context.journal
-        if known is None or job.state not in (JobState.QUEUED, JobState.HELD):
+        """Queue a replica at the end of its pause, and end one that leaves and does not run."""
+        replica, journal = job.replica, self._context.journal
+        if replica is None or job.state not in (JobState.QUEUED, JobState.HELD):
             return
-        if known.leaving_at is not None:
-            self._cancel(job, known.leaving_for, epoch)
-        elif known.restart_at is not None and known.restart_at <= now:
-            begun = replace(job, replica=replace(known, restart_at=None), queued_at=now)
+        if replica.leaving_at is not None:
+            self._cancel(job, replica.leaving_for, epoch)
+        elif replica.restart_at is not None and replica.restart_at <= now:
+            begun = replace(job, replica=replace(replica, restart_at=None), queued_at=now)
             journal.save(job, begun, epoch=epoch)
 
     def _drained(self, host: str) -> str:
         """Return why replicas leave a host: that somebody drains it, not that it is set aside."""
-        found = self._context.hosts.snapshot().host(host)
-        if found is None or not found.drained or found.faults:
+        entry = self._context.hosts.snapshot().host(host)
+        if entry is None or not entry.drained or entry.faults:
             return ""
-        return msg("{host} is drained: {why_text}.", host=host, why_text=found.drained)
+        return msg("{host} is drained: {why_text}.", host=host, why_text=entry.drained)
 
     def _leave(self, job: Job, why: str, now: float, epoch: int) -> None:
         """Have a replica leave: without new connections, and stopped once it has no old ones."""
@@ -162,7 +162,7 @@ class ServiceController:
         job_id = new_job_id(now)
         task = replace(like.task, name=replica_name(like.task.sweep, taken), after=())
         state = JobState.HELD if like.state is JobState.HELD else JobState.QUEUED
-        made = Job(
+        job = Job(
             id=job_id, task=task, user=like.user, state=state, submitted_at=now,
             queued_at=now, estimate_mib=like.estimate_mib, estimate=like.estimate,
             run_as=like.run_as,
@@ -171,7 +171,7 @@ class ServiceController:
         _copied(context.bundle(like.id), bundle)
         try:
             context.secrets.put([job_id], context.secrets.values(like.id))
-            context.journal.add_all([made])
+            context.journal.add_all([job])
         except BaseException:
             context.secrets.discard(job_id)
             bundle.unlink(missing_ok=True)
@@ -181,8 +181,8 @@ class ServiceController:
         """Check one container until cancelled. The journal's troubles are the dispatcher's."""
         failed = 0
         with contextlib.suppress(JournalError):
-            while (found := self._running(job_id, container)) is not None:
-                job, attempt = found
+            while (running := self._running(job_id, container)) is not None:
+                job, attempt = running
                 service = job.task.service
                 assert service is not None
                 # That the engine cannot be asked says nothing about the replica.
@@ -205,48 +205,48 @@ class ServiceController:
 
     def _note(self, job_id: str, container: str, said: str, failed: int, epoch: int) -> None:
         """Write what a check has shown, and have a replica begun again that stays unhealthy."""
-        found, journal = self._running(job_id, container), self._context.journal
-        if found is None:
+        running, journal = self._running(job_id, container), self._context.journal
+        if running is None:
             return
-        job, attempt = found
+        job, attempt = running
         service, now = job.task.service, self._context.clock.now()
         if service is None or attempt.ended_by or job.is_leaving:
             return
         before = job.health
         ran_s = now - (attempt.started_at or now)
-        known = after_check(before, service, said, failed, ran_s, now)
-        known = replace(known, container=container)
-        words = health_words(known, service)
+        replica = after_check(before, service, said, failed, ran_s, now)
+        replica = replace(replica, container=container)
+        words = health_words(replica, service)
         # What others say of it stays, but for what a check before this one has said.
         said_before = job.detail == health_words(before, service)
         detail = words if words or said_before else job.detail
-        if known != job.replica or job.detail != detail:
+        if replica != job.replica or job.detail != detail:
             with contextlib.suppress(JobMovedError):
-                job = journal.save(job, replace(job, replica=known, detail=detail), epoch=epoch)
-        if known.health != before.health:
-            self._tell(job, known)
-        if is_to_restart(known, service, now):
-            lasted = format_duration(now - known.since)
+                job = journal.save(job, replace(job, replica=replica, detail=detail), epoch=epoch)
+        if replica.health != before.health:
+            self._tell(job, replica)
+        if is_to_restart(replica, service, now):
+            lasted = format_duration(now - replica.since)
             cause = sentences(msg("It was unhealthy for {time}.", time=lasted), words)
             with contextlib.suppress(JobMovedError):
                 interrupt(journal, job, "unhealthy", clean(cause, 1000), at=now)
 
-    def _tell(self, job: Job, known: Replica) -> None:
-        said = f". {known.said}" if known.said else ""
-        words = clean(f"{job.task.name}: {known.health}{said}", 500)
-        bad = known.health == "unhealthy"
+    def _tell(self, job: Job, replica: Replica) -> None:
+        said = f". {replica.said}" if replica.said else ""
+        words = clean(f"{job.task.name}: {replica.health}{said}", 500)
+        bad = replica.health == "unhealthy"
         self._context.journal.tell("job", job.id, words, "warning" if bad else "information")
 
     async def _drain(self, job_id: str, container: str, epoch: int) -> None:
         """Stop a replica that leaves once it has no connections, or at the end of its time."""
         quiet = 0
         with contextlib.suppress(JournalError):
-            while (found := self._running(job_id, container)) is not None:
-                job, attempt = found
-                service, known = job.task.service, job.replica
-                if service is None or known is None or known.leaving_at is None:
+            while (running := self._running(job_id, container)) is not None:
+                job, attempt = running
+                service, replica = job.task.service, job.replica
+                if service is None or replica is None or replica.leaving_at is None:
                     return
-                passed = self._context.clock.now() - known.leaving_at
+                passed = self._context.clock.now() - replica.leaving_at
                 if passed >= LEAST_DRAIN_S:
                     free = await self._is_free(attempt, service.port)
                     quiet = quiet + 1 if free else 0
@@ -266,10 +266,10 @@ class ServiceController:
 
     def _retire(self, job_id: str, container: str, epoch: int) -> None:
         self._context.journal.require_role(epoch)
-        found = self._running(job_id, container)
-        if found is not None and not found[1].ended_by and found[0].replica is not None:
-            now, why = self._context.clock.now(), found[0].replica.leaving_for
-            interrupt(self._context.journal, found[0], "retired", why, at=now)
+        running = self._running(job_id, container)
+        if running is not None and not running[1].ended_by and running[0].replica is not None:
+            now, why = self._context.clock.now(), running[0].replica.leaving_for
+            interrupt(self._context.journal, running[0], "retired", why, at=now)
 
 
 def _copied(source: Path, target: Path) -> None:

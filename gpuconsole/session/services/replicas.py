@@ -27,11 +27,11 @@ class Changes:
 
 def services(jobs: Iterable[Job]) -> Groups:
     """Return all jobs of services, those that have ended too, by service."""
-    found: Groups = {}
+    groups: Groups = {}
     for job in jobs:
         if job.task.kind == SERVICE and job.task.service is not None:
-            found.setdefault((job.user, job.task.sweep), []).append(job)
-    return found
+            groups.setdefault((job.user, job.task.sweep), []).append(job)
+    return groups
 
 
 def is_member(job: Job) -> bool:
@@ -61,10 +61,10 @@ def changes_of(jobs: Sequence[Job], drained: Callable[[str], str]) -> Changes:
     if len(staying) < needed:
         return Changes(needed - len(staying), members[-1], _moved(staying, moving, needed, drained))
     surplus = sorted(staying, key=_keeps_last)[: len(staying) - needed]
-    kept = [job for job in staying if job not in surplus]
+    remaining = [job for job in staying if job not in surplus]
     fewer = msg("The service is to have {n} replicas.", n=wanted(members))
     leave = tuple((job, str(fewer)) for job in surplus)
-    return Changes(leave=(*leave, *_moved(kept, moving, needed, drained)))
+    return Changes(leave=(*leave, *_moved(remaining, moving, needed, drained)))
 
 
 def _moved(

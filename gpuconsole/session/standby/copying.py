@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuconsole.session.standby.lead import Lead
 
 IDLE_FACTOR = 5.0
-"""Copies that nobody waits for are made in a fifth of the time at the most: a large journal is
+"""Copies that are not awaited take a fifth of the time at the most: a large journal is
 followed later, not at the price of a core."""
 
 
@@ -91,14 +91,14 @@ class Copying:
         # Together, without a pause: all that is written by now is in the copy of this number.
         number, version, in_step = self._lead.begin(), journal.version(), self._lead.gated
         self._number, self._in_step = number, in_step
-        kept = self._changed_kept()
+        files = self._changed_kept()
         if version == self._version:
-            await self._send(packed(self._frame(number, in_step, kept=kept)))
+            await self._send(packed(self._frame(number, in_step, files=files)))
             return
         made_at = self._context.clock.now()
         copy = await asyncio.to_thread(make_copy, self._context.state)
         needs, over = self._changed_needs(journal.jobs())
-        await self._send_copy(copy, number, in_step, made_at, needs, over, kept)
+        await self._send_copy(copy, number, in_step, made_at, needs, over, files)
         self._version, self._digests, self.whole = version, copy.digests, True
 
     async def _send_copy(
@@ -109,7 +109,7 @@ class Copying:
         made_at: float,
         needs: tuple[Need, ...],
         over: tuple[str, ...],
-        kept: dict[KeptName, str] | None,
+        files: dict[KeptName, str] | None,
     ) -> None:
         before = self._digests
         numbers = [
@@ -130,7 +130,7 @@ class Copying:
                 changed=True,
                 needs=needs if last else (),
                 over=over if last else (),
-                kept=kept if last else None,
+                files=files if last else None,
             )
             await self._send(await asyncio.to_thread(_packed, frame, copy))
 
@@ -147,11 +147,11 @@ class Copying:
 
     def _changed_kept(self) -> dict[KeptName, str] | None:
         """Return what the small files say; None where the standby has been sent it."""
-        found = {name: file.content() for name, file in self._kept_files.items()}
-        if found == self._kept:
+        contents = {name: file.content() for name, file in self._kept_files.items()}
+        if contents == self._kept:
             return None
-        self._kept = found
-        return found
+        self._kept = contents
+        return contents
 
     def _changed_needs(self, jobs: tuple[Job, ...]) -> tuple[tuple[Need, ...], tuple[str, ...]]:
         """Return what jobs need that are new among those which have not ended, and the ids of those
@@ -169,8 +169,8 @@ class Copying:
 
     def _need(self, job_id: str) -> Need:
         try:
-            found = self._context.bundle(job_id).stat()
-            project = f"{found.st_dev:x}-{found.st_ino:x}-{found.st_size:x}"
+            status = self._context.bundle(job_id).stat()
+            project = f"{status.st_dev:x}-{status.st_ino:x}-{status.st_size:x}"
         except OSError:
             project = ""
         return Need(job_id, project, self._context.secrets.written_at(job_id) is not None)

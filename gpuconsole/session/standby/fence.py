@@ -14,8 +14,9 @@ class FencedEngine:
     """An engine that is asked only while its head leads.
 
     A container starts, and one that has run goes away, only once the standby has what was written
-    before; so whoever takes over knows of all that has run. And each time the host itself is asked
-    whether it has given a later epoch to another head: it is a witness that nobody can bypass.
+    before; so a head that takes over knows of all that has run. And each time the host itself is
+    asked whether it has granted a later epoch to another head: it is a witness that cannot be
+    bypassed.
     """
 
     def __init__(self, engine: Engine, host: str, lead: Lead) -> None:

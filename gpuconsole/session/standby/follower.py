@@ -121,9 +121,9 @@ class Follower:
 
     async def _leading(self) -> Way:
         """Return the way to the head that leads. UnreachableError where none is found."""
-        found, said = await leading(self._ways)
-        if found is not None:
-            return found
+        leader, said = await leading(self._ways)
+        if leader is not None:
+            return leader
         raise UnreachableError(
             "No other head leads", "; ".join(said) + "." if said else "None of them leads.", ""
         )
@@ -165,8 +165,8 @@ class Follower:
     async def _take(
         self, http: aiohttp.ClientSession, frame: Frame, blocks: dict[int, bytes]
     ) -> None:
-        if frame.kept is not None:
-            await asyncio.to_thread(self._keep, frame.kept)
+        if frame.files is not None:
+            await asyncio.to_thread(self._keep, frame.files)
         if not frame.changed:
             if self._number:
                 self.store.note(in_step=frame.in_step, epoch=frame.epoch)
@@ -182,9 +182,9 @@ class Follower:
         await asyncio.to_thread(self.store.take, held, taken, frame.digest)
         self._number = frame.number
 
-    def _keep(self, kept: Mapping[KeptName, str]) -> None:
+    def _keep(self, files: Mapping[KeptName, str]) -> None:
         """Write the small files that lie beside the journal."""
-        for name, text in kept.items():
+        for name, text in files.items():
             target = self._folder / name
             if not text:
                 target.unlink(missing_ok=True)

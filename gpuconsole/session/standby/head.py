@@ -1,4 +1,4 @@
-"""One head of the lab's queue: it leads, or stands by until it takes over."""
+"""One head of the lab's queue: it leads, or is the standby until it takes over."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HeadSettings:
 
 
 class Head:
-    """Leads and stands by in turn."""
+    """Is leader and standby in turn."""
 
     def __init__(self, settings: HeadSettings, say: Callable[[str], None]) -> None:
         """`say` hears sentences for the service's log. JournalError where the state folder does
@@ -108,19 +108,19 @@ class Head:
         try:
             journal = identity_of(self._settings.folder)
         except JournalError:
-            # A new queue: nobody can have followed it.
+            # A new queue: no standby can have followed it.
             return True
-        if (found := await lead.may_lead(journal)) is None:
+        if (may_lead := await lead.may_lead(journal)) is None:
             words = "Too few hosts answer to tell whether another head leads"
             self._say(f"warning: {words}; nothing is started until a majority does.")
             async with self._answering(words):
-                while found is None and not stop.is_set():
+                while may_lead is None and not stop.is_set():
                     await asyncio.sleep(1.0)
-                    found = await lead.may_lead(journal)
-        if found is False:
+                    may_lead = await lead.may_lead(journal)
+        if may_lead is False:
             self._say("warning: Another head leads the lab's queue now; this head stands by.")
             self._standing.change(leads=False, in_step=False)
-        return bool(found) and not stop.is_set()
+        return bool(may_lead) and not stop.is_set()
 
     @contextlib.asynccontextmanager
     async def _answering(self, note: str) -> AsyncIterator[None]:

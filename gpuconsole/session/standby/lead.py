@@ -116,7 +116,7 @@ class Lead:
     async def confirmed(self) -> None:
         """Return once what a caller has asked for cannot be lost with this head.
 
-        UnreachableError where nobody can tell: another head may lead, without it.
+        UnreachableError if that is unknown: another head may lead, without it.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CONFIRM_S + BEHIND_S
@@ -188,13 +188,13 @@ class Lead:
                 "One standby at a time can.",
             )  # fmt: skip
         self.standing.change(followed=True)
-        made = Copying(context, self, name, head, send)
-        self._copying = made
+        copying_ = Copying(context, self, name, head, send)
+        self._copying = copying_
         self._heard_at = asyncio.get_running_loop().time()
-        return made
+        return copying_
 
     def left(self, copying: Copying) -> None:
-        """Be told that a standby's connection has ended."""
+        """Note that a standby's connection has ended."""
         if self._copying is copying:
             self._copying = None
 
@@ -209,7 +209,7 @@ class Lead:
         return self._wanted > self._begun
 
     def heard(self, copying: Copying, number: int) -> None:
-        """Be told that a standby has the copy of that number on its disk."""
+        """Note that a standby has the copy of that number on its disk."""
         if copying is not self._copying or number > self._begun:
             return
         self._heard_at = asyncio.get_running_loop().time()
@@ -217,7 +217,7 @@ class Lead:
             self._confirmed, self._confirmed_at = number, self._heard_at
             self._wake()
         if not self.gated and number == self._begun and copying.whole:
-            # First it is waited for, then it is told so: with the next copy.
+            # It is waited for first, then informed: with the next copy.
             self.standing.change(in_step=True)
             self.gated = True
             self._note(f"{copying.name} follows and may take over.", "information")

@@ -55,7 +55,7 @@ What = Literal["project", "secrets"]
 KeptName = Literal["notify.json", "incident-marks.json"]
 KEPT_NAMES: tuple[KeptName, ...] = get_args(KeptName)
 """Files of the state folder that users of the lab's service have filled, beside the journal: how
-they want to be told of jobs, and what they have said of incidents."""
+they want to be notified of jobs, and their marks of incidents."""
 KEPT_BYTES = 8 * MIB
 """Of one of them."""
 
@@ -95,7 +95,7 @@ class Frame:
     needs: tuple[Need, ...] = ()
     over: tuple[JobId, ...] = ()
     """Jobs that need nothing any more."""
-    kept: Mapping[KeptName, str] | None = None
+    files: Annotated[Mapping[KeptName, str] | None, Field(alias="kept")] = None
     """What small files of the state folder say beside the journal; "" where there is none. None
     where that has not changed."""
 
@@ -113,7 +113,7 @@ CONFIRMED = TypeAdapter(Confirmed)
 
 def packed(frame: Frame, data: bytes = b"") -> bytes:
     """Return a frame as it is sent."""
-    head = FRAME.dump_json(frame)
+    head = FRAME.dump_json(frame, by_alias=True)
     return _LENGTH.pack(len(head)) + head + zlib.compress(data, 1)
 
 
@@ -139,8 +139,8 @@ def unpacked(message: bytes) -> tuple[Frame, dict[int, bytes]]:
 
 
 def _split(numbers: Sequence[int], sizes: Sequence[int], data: bytes) -> dict[int, bytes]:
-    found, at = {}, 0
+    blocks, at = {}, 0
     for number, size in zip(numbers, sizes, strict=True):
-        found[number] = data[at : at + size]
+        blocks[number] = data[at : at + size]
         at += size
-    return found
+    return blocks

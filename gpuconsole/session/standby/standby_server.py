@@ -33,7 +33,7 @@ TAKE_OVER = "takeover"
 
 
 class StandbyServer:
-    """Serves the socket of a head that stands by, while it is entered."""
+    """Serves the socket of a standby head, while it is entered."""
 
     def __init__(
         self,

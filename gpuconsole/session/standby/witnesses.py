@@ -1,8 +1,8 @@
-"""The hosts as witnesses of who leads: each gives an epoch to one head, and a majority decides.
+"""The hosts as witnesses of who leads: each grants an epoch to one head, and a majority decides.
 
-A head that leads in epoch e may be followed by another one in epoch e+1 only. Whoever wants that
-epoch asks every host for it; two majorities have a host in common, so at most one head gets it.
-The head that leads takes it itself to dismiss a standby that is gone. Whoever has rights on a
+A head that leads in epoch e may be followed by another one in epoch e+1 only. A head that wants
+that epoch asks every host for it; two majorities have a host in common, so at most one head gets
+it. The head that leads takes it itself to dismiss a standby that is gone. A user with rights on a
 host's engine can write any mark there, so what fewer hosts than a majority say changes nothing.
 """
 
@@ -77,8 +77,8 @@ class Witnesses:
                 return None
 
         answers = await asyncio.gather(*map(asked, self.names))
-        found = zip(self.names, answers, strict=True)
-        return {name: marks for name, marks in found if marks is not None}
+        by_name = zip(self.names, answers, strict=True)
+        return {name: marks for name, marks in by_name if marks is not None}
 
     async def _answer(
         self, name: str, question: Callable[[Engine], Awaitable[tuple[LeadMark, ...]]]
@@ -112,8 +112,8 @@ def epoch_reached(votes: Votes, voters: Sequence[str]) -> int:
 
 
 def judged(votes: Votes, voters: Sequence[str], mark: LeadMark) -> tuple[Outcome, bool]:
-    """Return what came of asking for a mark's epoch, and whether all hosts have answered and are
-    divided, so that nobody has that epoch or ever will."""
+    """Return the outcome of asking for a mark's epoch, and whether all hosts have answered and are
+    divided, so that no head has that epoch or ever will."""
     silent = tuple(name for name in voters if name not in votes)
     by = leader_after(votes, voters, mark.head, mark.epoch - 1)
     if by is not None:
@@ -124,6 +124,6 @@ def judged(votes: Votes, voters: Sequence[str], mark: LeadMark) -> tuple[Outcome
 
 
 def _gives(marks: Sequence[LeadMark], mark: LeadMark) -> bool:
-    """Whether a host gives a mark's epoch to its head: it has not given away a later one."""
-    own = any((one.epoch, one.head) == (mark.epoch, mark.head) for one in marks)
-    return own and not any(one.epoch > mark.epoch and one.head != mark.head for one in marks)
+    """Whether a host grants a mark's epoch to its head: it has not granted a later one."""
+    own = any((each.epoch, each.head) == (mark.epoch, mark.head) for each in marks)
+    return own and not any(each.epoch > mark.epoch and each.head != mark.head for each in marks)

@@ -86,8 +86,8 @@ def given_again(context: Context, job: Job, values: Mapping[str, str]) -> Iterat
             ),
             "Submit it again to add variables.",
         )  # fmt: skip
-    known = {**context.secrets.values(job.id), **values}
-    if missing := [name for name in job.task.secrets if name not in known]:
+    values_known = {**context.secrets.values(job.id), **values}
+    if missing := [name for name in job.task.secrets if name not in values_known]:
         raise UsageError(
             "Secret values are needed again",
             msg(
@@ -97,7 +97,7 @@ def given_again(context: Context, job: Job, values: Mapping[str, str]) -> Iterat
             ),
             _again(job),
         )
-    context.secrets.put([job.id], known)
+    context.secrets.put([job.id], values_known)
     try:
         yield
     except BaseException:

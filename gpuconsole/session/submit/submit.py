@@ -96,8 +96,8 @@ class Submitting:
         name = free_name(task.name, self._journal.jobs())
         report = await self._reporter(user, force=force)(task)
         named = (f"{name}[{number}]" for number in range(1, service.replicas + 1))
-        made = [(replace(task, name=one, sweep=name), report) for one in named]
-        return await self._queue(task, made, user.sending, hold=hold)
+        tasks = [(replace(task, name=replica_name, sweep=name), report) for replica_name in named]
+        return await self._queue(task, tasks, user.sending, hold=hold)
 
     async def sweep(
         self, task: Task, axes: Sequence[Axis], *, force: bool, hold: bool, user: Watching
@@ -106,12 +106,12 @@ class Submitting:
         task = self._resolved(task)
         name = free_name(task.name, self._journal.jobs())
         options = await self._preflight.options(Path(task.script))
-        made = {
+        tasks = {
             combination: task_of(task, combination, name, options.flags)
             for combination in combinations(axes)
         }
         report = self._reporter(user, force=force)
-        reports = await self._reports(list(made.values()), axes, made, report)
+        reports = await self._reports(list(tasks.values()), axes, tasks, report)
         jobs = await self._queue(task, reports, user.sending, hold=hold)
         for doubt in options.doubts(axis.name for axis in axes):
             self._warn(jobs[0], doubt)
@@ -166,14 +166,17 @@ class Submitting:
         # What a trial will need is not known yet: at most what one at the ends does.
         largest = max(reports, key=_needs)
         trial = replace(
-            task, sweep=name, goal=" ".join(goal.split()), space=tuple(one.text for one in space)
+            task,
+            sweep=name,
+            goal=" ".join(goal.split()),
+            space=tuple(range_.text for range_ in space),
         )
-        made = [
+        tasks = [
             (replace(trial, name=f"{name}[trial {number}]"), largest)
             for number in range(1, trials + 1)
         ]
-        jobs = await self._queue(task, made, user.sending, hold=True)
-        for doubt in options.doubts(one.flag.lstrip("-") for one in space):
+        jobs = await self._queue(task, tasks, user.sending, hold=True)
+        for doubt in options.doubts(range_.flag.lstrip("-") for range_ in space):
             self._warn(jobs[0], doubt)
         return jobs
 
@@ -220,46 +223,46 @@ class Submitting:
         self,
         tasks: Sequence[Task],
         axes: Sequence[Axis],
-        made: Mapping[Combination, Task],
+        by_combination: Mapping[Combination, Task],
         report: _Reporter,
     ) -> list[tuple[Task, Report]]:
         """Return each task with preflight's answer; what memory does not depend on is not asked
         again."""
-        if not made:
+        if not by_combination:
             return [(task, await report(task)) for task in tasks]
-        matters = [axis.name for axis in axes if await _matters(axis, made, report)]
+        matters = [axis.name for axis in axes if await _matters(axis, by_combination, report)]
         shared: dict[Combination, Report] = {}
-        found = []
-        for combination, task in made.items():
+        reports = []
+        for combination, task in by_combination.items():
             relevant = tuple(pair for pair in combination if pair[0] in matters)
             if relevant not in shared:
                 shared[relevant] = await _named(task, report)
-            found.append((task, shared[relevant]))
-        return found
+            reports.append((task, shared[relevant]))
+        return reports
 
     def _reporter(self, user: Watching, *, force: bool) -> _Reporter:
         """Return what reports on tasks, each set of arguments once; all of them together may be
         measured for the lab's limit."""
-        known: dict[tuple[str, ...], Report] = {}
+        reports: dict[tuple[str, ...], Report] = {}
         settings = self._context.settings
         spent_s = 0.0
 
         async def report(task: Task) -> Report:
             nonlocal spent_s
-            if task.args in known:
-                return known[task.args]
+            if task.args in reports:
+                return reports[task.args]
             # What others hold now they will give back: only what never fits is refused.
             fleet = reach(task, self._context.hosts.snapshot())
             ask = partial(self._preflight.report, task, empty=True, fleet=fleet)
             left_s = settings.measure_limit - spent_s
-            found = await self._preflight.climb(task, user, ask=ask, limit_s=left_s)
-            spent_s += sum(trial.seconds for trial in found.trials[1:])
+            own_report = await self._preflight.climb(task, user, ask=ask, limit_s=left_s)
+            spent_s += sum(trial.seconds for trial in own_report.trials[1:])
             if not force:
-                refuse_hopeless(task, found)
+                refuse_hopeless(task, own_report)
                 if settings.unknown_memory == "refuse":
-                    refuse_unknown(found)
-            known[task.args] = found
-            return found
+                    refuse_unknown(own_report)
+            reports[task.args] = own_report
+            return own_report
 
         return report
 
@@ -295,7 +298,7 @@ def store(context: Context, prepared: Prepared) -> tuple[Job, ...]:
         raise
     for sentence in prepared.notes:
         _warn(context.journal, jobs[0], sentence)
-    return tuple(found for job in jobs if (found := context.journal.job(job.id)) is not None)
+    return tuple(stored for job in jobs if (stored := context.journal.job(job.id)) is not None)
 
 
 def _notes(jobs: Sequence[Job], skipped: Iterable[str]) -> tuple[str, ...]:
@@ -313,23 +316,23 @@ def _warn(journal: Journal, job: Job, sentence: str) -> None:
     journal.tell("job", job.id, clean(f"{name}: {sentence}", 500), "warning")
 
 
-async def _matters(axis: Axis, made: Mapping[Combination, Task], report: _Reporter) -> bool:
+async def _matters(axis: Axis, tasks: Mapping[Combination, Task], report: _Reporter) -> bool:
     """Tell whether memory depends on an argument: of a number ends and second are tried, of
     anything else each value, with the others at their first."""
     values = axis.values
     if axis.numeric and len(values) > _TRIED:
         values = (values[0], values[1], values[-1])
-    firsts = dict(next(iter(made)))
+    firsts = dict(next(iter(tasks)))
     seen = set()
     for value in values:
         changed = tuple((firsts | {axis.name: value}).items())
-        answer = await _named(made[changed], report)
+        answer = await _named(tasks[changed], report)
         seen.add((answer.estimate.memory, answer.estimate.batch_size, answer.estimate.errors))
     return len(seen) > 1
 
 
 async def _named(task: Task, report: _Reporter) -> Report:
-    """Return the report of one job of a sweep, whose refusal names it."""
+    """Return the report of one job of a sweep; a refusal names the job."""
     try:
         return await report(task)
     except RefusedError as error:
@@ -340,11 +343,11 @@ async def _named(task: Task, report: _Reporter) -> Report:
 
 def new_ids(now: float, count: int) -> list[str]:
     """Return so many new ids; those of one second differ only by chance."""
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found[new_job_id(now)] = None
+    ids: dict[str, None] = {}
+    while len(ids) < count:
+        ids[new_job_id(now)] = None
     # The queue takes equal jobs in the order of their ids.
-    return sorted(found)
+    return sorted(ids)
 
 
 def free_name(wanted: str, jobs: Iterable[Job]) -> str:

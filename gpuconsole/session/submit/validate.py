@@ -95,7 +95,7 @@ def pack_task(
     task: Task, target: Path, limit_mib: float, pack: Packer
 ) -> tuple[Task, tuple[str, ...]]:
     """Pack the task's project into `target`; returns the task that runs what was packed, in the
-    folder in which its user stands now, and what was left out."""
+    user's current working folder, and what was left out."""
     script = Path(task.script)
     packed = pack(task, target, limit_mib)
     if not task.script:
@@ -129,7 +129,7 @@ def refuse_hopeless(task: Task, report: Report) -> None:
 
 
 def refuse_unknown(report: Report) -> None:
-    """Raise RefusedError when no tier told the memory."""
+    """Raise RefusedError if no tier could determine the memory."""
     if report.estimate.memory is not None or not report.estimate.script:
         return
     reasons = joined(

@@ -71,34 +71,34 @@ class OwnMarks:
         """
         if incident.ended_at is not None:
             raise UsageError("It is resolved", msg("{id} ended by itself.", id=incident.id))
-        known = {(one.user, one.incident, one.since): one for one in self._standing()}
+        marks = {(mark_.user, mark_.incident, mark_.since): mark_ for mark_ in self._standing()}
         key = (user, incident.id, incident.since)
         if verb == "reopen":
-            if key not in known and incident.marked and incident.marked_by != user:
+            if key not in marks and incident.marked and incident.marked_by != user:
                 raise RefusedError(
                     "An operator's mark",
                     msg("{user} has marked it for everybody.", user=incident.marked_by),
                     "Ask an operator of the lab.",
                 )  # fmt: skip
-            known.pop(key, None)
+            marks.pop(key, None)
         else:
             now = self._clock.now()
             if verb == "snooze" and not 0.0 < seconds <= LONGEST_SNOOZE_S:
                 raise UsageError("Wrong time", "An incident can be put off for up to 30 days.")
             until = now + seconds if verb == "snooze" else None
-            known[key] = OwnMark(user, incident.id, incident.since, _MARKED[verb], now, until)
-            if sum(one.user == user for one in known.values()) > MOST_MARKS:
+            marks[key] = OwnMark(user, incident.id, incident.since, _MARKED[verb], now, until)
+            if sum(mark_.user == user for mark_ in marks.values()) > MOST_MARKS:
                 raise RefusedError(
                     "Too many marks",
                     msg("You have marked {n} open incidents.", n=MOST_MARKS),
                     "Reopen some of them.",
                 )  # fmt: skip
-        self._write(known.values())
+        self._write(marks.values())
 
     def forget(self, incident: str) -> None:
         """Remove what users have said of an incident: an operator has said something."""
         before = self._standing()
-        left = [one for one in before if one.incident != incident]
+        left = [mark_ for mark_ in before if mark_.incident != incident]
         if len(left) != len(before):
             self._write(left)
 
@@ -107,7 +107,7 @@ class OwnMarks:
         marks, jobs = self._file.content(), self._journal.jobs()
         key = (incidents, marks, jobs)
         if self._shared is None or any(
-            one is not other for one, other in zip(key, self._shared[0], strict=True)
+            first is not other for first, other in zip(key, self._shared[0], strict=True)
         ):
             shown = (
                 tuple(self._as_all_see(incident, marks) for incident in incidents)
@@ -138,9 +138,9 @@ class OwnMarks:
         return _with(incident, said[owner]) if owner in said else incident
 
     def _only_owner(self, incident: Incident) -> str:
-        """Return the one user whose jobs an incident hits; "" where there is no such user."""
-        found = (self._journal.job(job_id) for job_id in incident.jobs)
-        users = {"" if job is None else job.user for job in found}
+        """Return the one user with jobs affected by an incident; "" if there is no such user."""
+        jobs = (self._journal.job(job_id) for job_id in incident.jobs)
+        users = {"" if job is None else job.user for job in jobs}
         return users.pop() if len(users) == 1 else ""
 
     def _standing(self) -> list[OwnMark]:
@@ -168,10 +168,10 @@ def _with(incident: Incident, own: OwnMark) -> Incident:
 
 def _read(content: bytes) -> Marks:
     try:
-        found = _MARKS.validate_json(content) if content else ()
+        entries = _MARKS.validate_json(content) if content else ()
     except ValidationError:
         return {}
     marks: dict[tuple[str, float], dict[str, OwnMark]] = {}
-    for one in found:
-        marks.setdefault((one.incident, one.since), {})[one.user] = one
+    for entry in entries:
+        marks.setdefault((entry.incident, entry.since), {})[entry.user] = entry
     return marks

@@ -1,7 +1,7 @@
-"""Triage at work: the rules at each look, incidents in the journal, and who is told.
+"""Triage at work: the rules at each look, incidents in the journal, and notifications.
 
-Every console of a journal watches; what one has noted the others take up, so an incident is one
-row however many see it. What a person says of it is seen by all.
+Every console of a journal watches; what one has noted the others take up, so an incident is one row
+however many see it. A user's mark on it is seen by all.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 2.0
 HOSTS_A_SECOND = 100
-"""The hosts of a large fleet take turns, so that looking costs about a hundredth of a core. One
-that is lost, comes back, or whose jobs change is looked at at once."""
+"""The hosts of a large fleet take turns, so that looking costs about a hundredth of a core. A host
+that is lost, comes back, or has changed jobs is looked at at once."""
 REFRESH_EVERY_S = 20.0
-"""How often figures in evidence are shown again: whoever records incidents writes each change."""
+"""How often (s) figures in evidence are refreshed: a recorder of incidents writes each change."""
 RENEW_EVERY_S = 60.0
-"""How often the journal hears that an incident still stands, unless it became another."""
+"""How often (s) the journal notes that an incident is still open, unless it changed."""
 SLICE = 64
 """Hosts looked at before others may work: a large fleet must not hold up a key."""
 LONGEST_SNOOZE_S = 30 * 86400.0
@@ -60,7 +60,9 @@ class Triage:
         self._shown: tuple[tuple[Incident, ...] | None, dict[str, Incident], bool] | None = None
         self._answer: tuple[Incident, ...] = ()
         self._webhook = Webhook(self._settings.webhook, self._tell_webhook)
-        self.shared: Callable[[tuple[Incident, ...]], tuple[Incident, ...]] = lambda found: found
+        self.shared: Callable[[tuple[Incident, ...]], tuple[Incident, ...]] = lambda incidents: (
+            incidents
+        )
         """Adds the marks of users that hold for everybody; the lab's service sets it."""
         self.looked_at: float | None = None
         """When the lab was last looked at."""
@@ -83,8 +85,10 @@ class Triage:
         """Ask the rules about everything that changed, and note what opened and ended."""
         watch = self._watch
         if watch is None:
-            known = {one.id: one for one in self._noted()}
-            watch = self._watch = Watch(self._settings.limits, (self._standing | known).values())
+            noted_by_id = {incident.id: incident for incident in self._noted()}
+            watch = self._watch = Watch(
+                self._settings.limits, (self._standing | noted_by_id).values()
+            )
         snapshot, now = self._fleet.snapshot(), self._clock.now()
         touched = self._around.take(
             self._jobs(), self._leases.others(self._journal.id), self._leases.silent()
@@ -105,7 +109,7 @@ class Triage:
                 self._note(watch, changes, standing, now)
         else:
             for incident in changes.opened:
-                if all(one.id != incident.id for one in self._noted()):
+                if all(other.id != incident.id for other in self._noted()):
                     self._tell(event_of(incident, now))
 
     def incidents(self) -> tuple[Incident, ...]:
@@ -122,13 +126,13 @@ class Triage:
         return self.shared(self._answer)
 
     def incident(self, reference: str) -> Incident:
-        """Return the incident of an id, or of the beginning of one that stands, with what can be
-        done about it. UsageError when there is none or there are several."""
-        found = {incident.id: incident for incident in self.incidents()}
-        exact = found.get(reference)
+        """Return the incident of an id, or of the beginning of the id of an open one, with what can
+        be done about it. UsageError when there is none or there are several."""
+        by_id = {incident.id: incident for incident in self.incidents()}
+        exact = by_id.get(reference)
         if exact is None:
             stand = [incident for incident in self.incidents() if incident.ended_at is None]
-            begun = [one for one in stand if one.id.startswith(reference)] if reference else []
+            begun = [each for each in stand if each.id.startswith(reference)] if reference else []
             if len(begun) != 1:
                 raise _unclear(reference, begun)
             exact = begun[0]
@@ -142,7 +146,7 @@ class Triage:
         return actions_for(incident, host, self._near(incident))
 
     def ticket(self, incident: Incident) -> str:
-        """Return what is known of an incident as plain text, for whoever repairs it."""
+        """Return what is known of an incident as plain text, for the person who repairs it."""
         host: Host | None = self._fleet.snapshot().host(incident.host)
         return ticket(incident, host, self._clock.now())
 
@@ -197,10 +201,10 @@ class Triage:
         """Return the jobs that an incident hits, and those on its host."""
         around = {job.id for job in self._around.on_host.get(incident.host, ())}
         try:
-            found = [self._journal.job(job_id) for job_id in sorted(around | set(incident.jobs))]
+            jobs = [self._journal.job(job_id) for job_id in sorted(around | set(incident.jobs))]
         except JournalError:
             return []
-        return [job for job in found if job is not None]
+        return [job for job in jobs if job is not None]
 
     def _note(
         self, watch: Watch, changes: Changes, standing: Mapping[str, Incident], now: float
@@ -209,20 +213,22 @@ class Triage:
         for incident in changes.closed:
             if self._journal.close_incident(incident):
                 self._announce("ended", incident)
-        noted = {one.id: one for one in self._noted()}
+        noted = {each.id: each for each in self._noted()}
         for key, incident in standing.items():
             # What another console has ended is not opened again by one that merely has not yet.
             if key in noted or not watch.in_sight(key):
                 continue
             if self._journal.open_incident(without_mark(incident)):
                 self._announce("opened", incident)
-        for key, known in noted.items():
+        for key, noted_incident in noted.items():
             if key not in standing:
-                watch.adopt(known)
-        became = [one for key, one in standing.items() if key in noted and _differ(one, noted[key])]
+                watch.adopt(noted_incident)
+        became = [
+            each for key, each in standing.items() if key in noted and _differ(each, noted[key])
+        ]
         if now - self._renewed >= RENEW_EVERY_S:
             self._renewed = now
-            became = [one for key, one in standing.items() if key in noted]
+            became = [each for key, each in standing.items() if key in noted]
         if became:
             self._journal.renew_incidents(became)
 
@@ -264,11 +270,13 @@ def _merged(
     noted: tuple[Incident, ...], standing: dict[str, Incident], *, alone: bool
 ) -> tuple[Incident, ...]:
     """Return the journal's incidents as they look now; `alone` adds what only this console sees."""
-    found = [_fresh(one, standing.get(one.id)) if one.ended_at is None else one for one in noted]
+    merged = [
+        _fresh(each, standing.get(each.id)) if each.ended_at is None else each for each in noted
+    ]
     if alone:
-        known = {one.id for one in noted if one.ended_at is None}
-        found += [one for key, one in standing.items() if key not in known]
-    return tuple(found)
+        open_ids = {each.id for each in noted if each.ended_at is None}
+        merged += [each for key, each in standing.items() if key not in open_ids]
+    return tuple(merged)
 
 
 def _fresh(noted: Incident, seen: Incident | None) -> Incident:
@@ -288,9 +296,10 @@ def _fresh(noted: Incident, seen: Incident | None) -> Incident:
 
 
 def _is_news(now: Mapping[str, Incident], before: Mapping[str, Incident]) -> bool:
-    """Whether more has changed than figures: what stands, how bad it is, or whom it hits."""
+    """Whether more than figures has changed: which incidents are open, their severity, or the
+    affected jobs."""
     return now.keys() != before.keys() or any(
-        one.title != before[key].title or _differ(one, before[key]) for key, one in now.items()
+        each.title != before[key].title or _differ(each, before[key]) for key, each in now.items()
     )
 
 
@@ -301,7 +310,7 @@ def _differ(seen: Incident, noted: Incident) -> bool:
 def _unclear(reference: str, begun: list[Incident]) -> UsageError:
     shown = clean(reference, 80)
     if begun:
-        ids = ", ".join(clean(one.id, 80) for one in begun[:4])
+        ids = ", ".join(clean(incident.id, 80) for incident in begun[:4])
         return UsageError(
             "Not one incident",
             msg("{shown} begins {begun} ids.", shown=f"{shown!r}", begun=len(begun)),

@@ -1,4 +1,5 @@
-"""Posting incidents to a web address: aside, in order, with time limits; a failure is told once.
+"""Posting incidents to a web address: in the background, in order, with time limits; a failure is
+reported once.
 
 Such an address is often itself a password: of a failure only its host is named.
 """
@@ -19,12 +20,13 @@ WAITING = 100
 
 
 class Webhook:
-    """Posts JSON documents to one address. `told` gets a sentence when it stops to work."""
+    """Posts JSON documents to one address. `report` is called with a sentence when it stops
+    working."""
 
-    def __init__(self, url: str, told: Callable[[str], None]) -> None:
+    def __init__(self, url: str, report: Callable[[str], None]) -> None:
         self._url = url
         self._host = host_of(url)
-        self._told = told
+        self._told = report
         self._documents: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._failing = False
 

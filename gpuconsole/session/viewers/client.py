@@ -35,7 +35,7 @@ class SharedHosts:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to listen. UnreachableError when nobody is there."""
+        """Begin to listen. UnreachableError if there is no sharer."""
         try:
             reader, writer = await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
         except OSError as error:
@@ -67,9 +67,9 @@ class SharedHosts:
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
-                    told = NEWS.validate_json(await received(reader))
-                    self._snapshot = applied(self._snapshot, told)
-                    self._leases = dict(told.leases)
+                    changes = NEWS.validate_json(await received(reader))
+                    self._snapshot = applied(self._snapshot, changes)
+                    self._leases = dict(changes.leases)
         finally:
             writer.close()
 

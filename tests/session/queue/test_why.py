@@ -174,9 +174,11 @@ def test_a_gang_runs_on_all_its_hosts() -> None:
 
 
 def test_nobody_who_would_start_it_is_told() -> None:
-    why = why_of(job(JobState.QUEUED), {}, nobody=True, prospect=NO_PROSPECT, now=NOW)
+    why = why_of(job(JobState.QUEUED), {}, no_console=True, prospect=NO_PROSPECT, now=NOW)
     assert "no console is open" in why.reason
-    waits = why_of(job(JobState.QUEUED), {"j1": WAITS}, nobody=True, prospect=NO_PROSPECT, now=NOW)
+    waits = why_of(
+        job(JobState.QUEUED), {"j1": WAITS}, no_console=True, prospect=NO_PROSPECT, now=NOW
+    )
     assert (
         waits.reason == f"No console is open that starts jobs, so none starts now. {WAITS.reason}"
     )
