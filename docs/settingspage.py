@@ -55,7 +55,7 @@ change. A theme is read again when its file is saved.
 | `GPUCONSOLE_NO_TOUR` | the console | `1` shows no tour at the first start |
 | `NO_COLOR` | every command | no colours |
 | `LANG`, `LC_ALL`, `LC_MESSAGES` | the console | its language with `language: auto` |
-| `GPUCONSOLE_RESULTS` | your script | the folder whose files are brought back |
+| `GPUCONSOLE_RESULTS` | your script | the folder with the files that are brought back |
 | `GPUCONSOLE_CHECKPOINT` | your script | the folder that a later attempt finds again |
 | `GPUCONSOLE_JOB`, `GPUCONSOLE_ATTEMPT` | your script \
 | the job's id and the number of this attempt |

@@ -120,8 +120,8 @@ class BlockingImages:
         """Find the one image that a name means and remember it: tasks that are submitted from now
         on with that name run that image.
 
-        By the digest that hosts know it by, else its registry, else its id. RefusedError when
-        hosts hold different images under the name and `host` does not say whose is meant.
+        By the digest that hosts know it by, else its registry, else its id. RefusedError if hosts
+        hold different images under the name and `host` is not given.
         """
         return self._call(self._lab.pin(image, host))
 
@@ -221,7 +221,7 @@ class BlockingSession:
 
     @property
     def user(self) -> str:
-        """Whose session it is, as the lab knows them."""
+        """The user of the session, as the lab knows them."""
         return self._lab.user
 
     @property
@@ -240,7 +240,7 @@ class BlockingSession:
 
     @property
     def dispatcher(self) -> str:
-        """Who launches jobs, for a person; "" when nobody does."""
+        """The process that launches jobs, as text for a person; "" if there is none."""
         return self._ask(lambda: self._lab.dispatcher)
 
     @property
@@ -395,13 +395,13 @@ class BlockingSession:
         return self._call(self._lab.why(reference))
 
     def why_now(self, reference: str) -> Why:
-        """Say why a job stands where it does by what is known already: reason, blockers, estimated
+        """Return why a job is in its state, from what is known already: reason, blockers, estimated
         start, options."""
         return self._ask(lambda: self._lab.why_now(reference))
 
     def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
-        """Say why each of these jobs stands where it does, by id, after one look at the journal
-        and the fleet: made for all rows of a list at once."""
+        """Return why each of these jobs is in its state, by id, after one look at the journal and
+        the fleet: for all rows of a list at once."""
         return self._ask(lambda: self._lab.whys(jobs))
 
     def warnings(self, reference: str) -> tuple[str, ...]:
@@ -444,8 +444,8 @@ class BlockingSession:
     def wait(self, reference: str, *, timeout_s: float | None = None) -> Job:
         """Return a job once it has ended, however it did; `job.state` and `job.cause` tell.
 
-        Takes part in dispatching meanwhile if nobody else does. TimeoutError when it has not ended
-        by then; RefusedError when it is held: nothing would come until it is released.
+        Takes part in dispatching meanwhile if no other process does. TimeoutError when it has not
+        ended by then; RefusedError when it is held: nothing would come until it is released.
         """
         return self._call(self._lab.wait(reference, timeout_s=timeout_s))
 
@@ -498,8 +498,8 @@ class BlockingSession:
     ) -> ForwardInfo:
         """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
 
-        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 stands
-        for the one that its task names, and takes part in dispatching if nobody else does.
+        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 means
+        the one that its task names, and takes part in dispatching if no other process does.
 
         `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
         or by `close_forward`. UsageError where the port is taken, RefusedError where the job does
@@ -516,7 +516,7 @@ class BlockingSession:
         workspace: str = "",
         **options: Unpack[TaskOptions],
     ) -> Job:
-        """Queue a session: a shell on leased devices, which outlives whoever looks at it.
+        """Queue a session: a shell on leased devices, which outlives its viewers.
 
         It takes `memory_mib` of each device, or all of it where None. `project` is a folder that is
         copied there, `workspace` the name of one that is kept on its host. It ends with its shell,
@@ -557,8 +557,8 @@ class BlockingSession:
         """Forward a port of this machine to a session's JupyterLab, once that answers; return its
         address, with its token where the session was opened from here.
 
-        Takes part in dispatching meanwhile if nobody else does. RefusedError where the job is none,
-        or does not run; UsageError where the port is taken.
+        Takes part in dispatching meanwhile if no other process does. RefusedError where the job is
+        none, or does not run; UsageError where the port is taken.
         """
         return self._call(self._lab.jupyter_address(reference, local_port=local_port))
 
@@ -668,7 +668,8 @@ class BlockingSession:
         return self._call(self._lab.record(path, seconds))
 
     def adopt(self, without: Collection[str] = (), wait_s: float = 60.0) -> Settled:
-        """Take into a restored journal what hosts know, dispatching meanwhile if nobody else does.
+        """Take into a restored journal what hosts know, dispatching meanwhile if no other process
+        does.
 
         Hosts named in `without` are taken as asked: nothing of this queue ran there.
         """
@@ -728,11 +729,11 @@ class BlockingSession:
         return self._call(asked())
 
     def _each(self, items: AsyncIterator[Answer]) -> Iterator[Answer]:
-        """Give what an asynchronous iterator gives; leaving early ends it."""
+        """Yield the items of an asynchronous iterator; leaving early ends it."""
         steps = _Steps(items)
         try:
-            while (found := self._call(steps.next())) is not None:
-                yield found
+            while (item := self._call(steps.next())) is not None:
+                yield item
         finally:
             if not self.closed:
                 self._call(steps.close())

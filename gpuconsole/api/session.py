@@ -24,10 +24,11 @@ async def open_session(
     """Open a session: hosts are polled until the block ends.
 
     Without `inventory` the user's own is read, else this machine alone is watched; `state` is the
-    folder of the queue, else the user's own. `demo` opens the simulated lab, whose queue goes with
-    it unless `state` names a folder. With `dispatch` queued jobs are started while the session is
-    open, unless another console does; waiting for a job does the same. Jobs run on when it closes.
-    UsageError for a wrong inventory or none, JournalError for a state folder that cannot be used.
+    folder of the queue, else the user's own. `demo` opens the simulated lab; its queue is removed
+    at the end unless `state` names a folder. With `dispatch` queued jobs are started while the
+    session is open, unless another console does; waiting for a job does the same. Jobs run on when
+    it closes. UsageError for a wrong inventory or none, JournalError for a state folder that cannot
+    be used.
     """
     lab = DemoOptions() if demo is True else demo or None
     async with factory.open_session(

@@ -1,4 +1,4 @@
-"""A head of the lab's queue as a command: leads or stands by until it is stopped."""
+"""A head of the lab's queue as a command: it leads, or is the standby, until it is stopped."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ FIELDS: tuple[Field, ...] = (
           "somebody of that name uses the device, or owns the job; `me` is you"),
     Field("process", ":", "device", "process:train.py", "a command on the device contains it"),
     Field("container", ":", "device", "container:3f2a",
-          "a process of the device runs in a container whose id begins so"),
+          "a process of the device runs in a container with an id that begins so"),
     Field("util", "<", "device", "util<20", "utilisation, percent"),
     Field("mem", "<", "device", "mem>50", "memory held, percent"),
     Field("freemem", "<", "device", "freemem>=24", "free memory, GiB"),
@@ -367,7 +367,7 @@ _HEAD = """# Filters
 Written by `docs/generate.py` from `gpuconsole/core/filters.py`; do not edit by hand.
 
 `/` opens the filter on every screen that lists something. It narrows as one types; the number of
-matches stands at the right, and a mistake is underlined with its column. `esc` clears the filter,
+matches is shown at the right, and a mistake is underlined with its column. `esc` clears the filter,
 and once more leaves it.
 
 | write | to get |

@@ -106,7 +106,7 @@ class Imaging:
         return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
 
     async def fetch(
-        self, fetches: Sequence[Fetch], report: Told = silent
+        self, fetches: Sequence[Fetch], told: Told = silent
     ) -> tuple[FetchedImage, ...]:
         """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
         pulls; layers that are whole stay. The result names every fetch, also those of hosts that
@@ -125,7 +125,7 @@ class Imaging:
 
         async def drive(lane: Sequence[Fetch]) -> list[FetchedImage]:
             async with slots:
-                return [await self._pull(fetch, report) for fetch in lane]
+                return [await self._pull(fetch, told) for fetch in lane]
 
         for lane in await asyncio.gather(*(drive(lane) for lane in lanes(due, roads, present))):
             ended += lane

@@ -53,7 +53,7 @@ _FLEET_WAIT_S = 3.0
 )
 @click.option(
     "--env-file", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",
-    help="Variables whose values are secret: K=V lines, readable by you alone.",
+    help="Secret variables: K=V lines, readable by you alone.",
 )  # fmt: skip
 @click.option(
     "--ship", type=click.Path(dir_okay=False, path_type=Path), multiple=True, metavar="FILE",

@@ -38,14 +38,14 @@ class LabImaging(Imaging):
         self._session = session
 
     async def fetch(
-        self, fetches: Sequence[Fetch], report: Told = silent
+        self, fetches: Sequence[Fetch], told: Told = silent
     ) -> tuple[FetchedImage, ...]:
         """Have images pulled by policy; cancelling ends the pulls, layers that are whole stay."""
         self._context.require_writable("Fetching images")
         if not fetches:
             return ()
         pairs = tuple((fetch.host, fetch.image) for fetch in fetches)
-        answer = await self._session.operate(Operation("pull", fetches=pairs), report)
+        answer = await self._session.operate(Operation("pull", fetches=pairs), told)
         by_pair = {(pulled.host, pulled.image): pulled for pulled in PULLED.validate_json(answer)}
         return tuple(_fetched(fetch, by_pair.get((fetch.host, fetch.image))) for fetch in fetches)
 
