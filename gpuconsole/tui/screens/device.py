@@ -173,7 +173,7 @@ class DeviceScreen(ConsoleScreen):
 
     def _draw_plots(self, device: Device) -> None:
         only = self.metric or ("" if self._roomy else "utilization")
-        self.set_class(bool(only), "-only-plot")
+        self.set_class(bool(only), "-one-plot")
         job = self.picture.owners.get(device.uuid)
         for metric, name in PLOTS.items():
             plot = self.query_one(f"#plot-{metric}", Plot)
