@@ -1,4 +1,4 @@
-"""Preflight: what a script will need on a device, told before it runs.
+"""Preflight: predicts what a script will need on a device before it runs.
 
 `analyse` reads a script (never running it), `Analysis.estimate` answers for a batch size, and
 `report` holds a task against cards. Pure: no clock, no network, no user code.

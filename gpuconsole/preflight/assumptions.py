@@ -37,7 +37,7 @@ class ShapeAnswer:
 
     def shape(self, batch: int) -> tuple[int, ...]:
         """Return the shape at a batch size."""
-        return tuple(batch if one == "N" else int(one) for one in self.extents)
+        return tuple(batch if extent == "N" else int(extent) for extent in self.extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ def _value(name: str, text: str) -> Value:
 
 def _shape(text: str) -> ShapeAnswer | None:
     """Read `[N, 128] int64`; a list of plain numbers without a type stays a list."""
-    found = _SHAPE.fullmatch(text)
-    if found is None:
+    match = _SHAPE.fullmatch(text)
+    if match is None:
         return None
-    parts = [part.strip() for part in found["extents"].split(",") if part.strip()]
-    dtype = found["dtype"]
+    parts = [part.strip() for part in match["extents"].split(",") if part.strip()]
+    dtype = match["dtype"]
     if not all(_EXTENT.fullmatch(part) for part in parts) or (dtype is None and "N" not in parts):
         return None
     if dtype is not None and dtype not in ITEM_BYTES:

@@ -55,18 +55,18 @@ def context_of(cards: Sequence[Card], backend: Backend) -> float | None:
     contexts = [
         0.0 if card.exact else card.context_mib for card in cards if card.backend == backend
     ]
-    known = [context for context in contexts if context is not None]
+    figures = [context for context in contexts if context is not None]
     own = terms(backend)
-    if known and (len(known) == len(contexts)
-                  or max(known) > own.context_mib + own.context_spread_mib):  # fmt: skip
-        return max(known)
+    if figures and (len(figures) == len(contexts)
+                  or max(figures) > own.context_mib + own.context_spread_mib):  # fmt: skip
+        return max(figures)
     return None
 
 
 def cards(snapshot: FleetSnapshot, threshold: float) -> tuple[Card, ...]:
-    """Return the cards of a fleet whose capacity is known, in inventory order.
+    """Return the devices of a fleet with known capacity, in inventory order.
 
-    Devices that are lost or whose memory cannot be read are left out: placement says why.
+    Devices that are lost or have unreadable memory are left out: placement says why.
     """
     return tuple(
         _card(device, host.name, threshold)

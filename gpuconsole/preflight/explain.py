@@ -18,7 +18,7 @@ _PASSING = ("parameters", "gradients", "optimizer")
 def explain(trace: Trace, layers: Mapping[str, LayerCall]) -> Explanation:
     """Return the layers of a run, what each keeps for backward, and where the peak occurs.
 
-    Where nothing is trained, what a layer holds at the peak stands for what it saves.
+    Where nothing is trained, what a layer holds at the peak counts as what it saves.
     """
     top = peak(trace)
     at = _last_backward_before(trace, top.event)
@@ -49,8 +49,8 @@ def _last_backward_before(trace: Trace, event: int) -> int | None:
     """Return where the backward pass nearest the peak began: in the peak's own step if it can."""
     if not trace.backwards:
         return None
-    before = [one for one in trace.backwards if one <= event]
-    after = [one for one in trace.backwards if one > event]
+    before = [backward for backward in trace.backwards if backward <= event]
+    after = [backward for backward in trace.backwards if backward > event]
     return after[0] if after else before[-1]
 
 

@@ -59,7 +59,7 @@ def _declared(tree: ast.Module) -> Iterator[tuple[tuple[str, ...], frozenset[str
         what = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
         if what not in _DECLARING:
             continue
-        words = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        words = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
         flags = tuple(word for word in words if isinstance(word, str) and word.startswith("-"))
         if flags:
             yield flags, frozenset({*map(_plain, flags), *_dest(node)})

@@ -40,12 +40,12 @@ def with_remembered(task: Task, remembered: Mapping[str, str]) -> Task:
 
 
 def _readable(remembered: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    readable = {}
     for name, value in remembered.items():
         with contextlib.suppress(UsageError):
             read_assumption(name, value)
-            found[name] = value
-    return found
+            readable[name] = value
+    return readable
 
 
 def require_known(analysis: Analysis, given: Mapping[str, str]) -> None:
@@ -57,17 +57,17 @@ def require_known(analysis: Analysis, given: Mapping[str, str]) -> None:
     written = set(_written(files))
     used = analysis.outcome(None, analysis.backend).answered
     for name in names:
-        one = read_assumption(name, given[name])
-        places = {(file, line) for text, file, line in written if text == one.name}
+        answer = read_assumption(name, given[name])
+        places = {(file, line) for text, file, line in written if text == answer.name}
         # A part of a batch has a name by which it was asked for; the script may write another.
-        if name not in used and not any(one.holds_at(file, line) for file, line in places):
-            raise UsageError("Nothing of that name", *_unmet(analysis, name, one.name, written))
+        if name not in used and not any(answer.holds_at(file, line) for file, line in places):
+            raise UsageError("Nothing of that name", *_unmet(analysis, name, answer.name, written))
 
 
 def _unmet(
     analysis: Analysis, given: str, name: str, written: Iterable[tuple[str, str, int]]
 ) -> tuple[str, str]:
-    """Return what to say about an answer that nothing in the script stands for."""
+    """Return the message for an answer that matches nothing in the script."""
     asks = analysis.outcome(None, analysis.backend).asks
     message = f"{analysis.script.name} has no {clean(given[:80])} that an answer could be for."
     if asks:
@@ -78,7 +78,7 @@ def _unmet(
 
 
 def _written(files: Iterable[str]) -> Iterator[tuple[str, str, int]]:
-    """Give what an answer can be for in files: each expression, where it stands."""
+    """Yield what an answer can be for in files: each expression with its position."""
     looked_at = 0
     for file in files:
         if Path(file).suffix not in (".py", source.NOTEBOOK):

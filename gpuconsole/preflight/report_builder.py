@@ -61,21 +61,21 @@ def report(
     estimate = replace(with_flags(estimate, task), digest=digest)
     if estimate.memory is None and analysis is not None:
         estimate = _without_paddle(estimate, task)
-    found = advice.verdicts(estimator, task.batch_size, cards)
+    judged = advice.verdicts(estimator, task.batch_size, cards)
     if past is not None:
         estimate = replace(estimate, notes=(*estimate.notes, *past.notes(cards)))
-        found = past.verdicts(estimate, found, cards)
+        judged = past.verdicts(estimate, judged, cards)
     set_batch = None if analysis is None else analysis.set_batch
     tries = Tries(analysis.tries(backend) if measured is None and analysis is not None else None)
     mixed = task.allow_mixed_precision is not False
     if not mixed and not {*estimate.flags}.isdisjoint(("amp", MIXED_PRECISION)):
         estimate = replace(estimate, notes=(*estimate.notes, NOT_ALLOWED))
     helpful = suggestions(
-        estimator, estimate, found, cards, set_batch, tries=tries, mixed=mixed, rewriter=analysis
+        estimator, estimate, judged, cards, set_batch, tries=tries, mixed=mixed, rewriter=analysis
     )
     if tries.refused:
         estimate = replace(estimate, notes=(*estimate.notes, LEFT_OUT))
-    return Report(estimate, found, helpful)
+    return Report(estimate, judged, helpful)
 
 
 def unread(task: Task, cards: Sequence[Card], why: Unknown, *, backend: Backend) -> Report:

@@ -23,7 +23,7 @@ LAUNCH_S = 6e-6
 COLD_FACTOR = 2.0
 """Half-width of the cold range, as a factor."""
 MIXED_PRECISION = "mixed-precision"
-"""Flag of an estimate whose matrix products run in half precision."""
+"""Flag of an estimate with matrix products in half precision."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ def set_number(
         flag = _flag(file, line, key.partition(":")[2])
         return Change(args=_with_argument(args, flag, value)) if flag else Change()
     columns: dict[tuple[str, int], list[int]] = {}
-    for one in (key, *beside):
-        where, _, column = one.rpartition(":")
+    for place in (key, *beside):
+        where, _, column = place.rpartition(":")
         name, _, row = where.rpartition(":")
         if not (row.isdigit() and column.isdigit()) or Path(name).suffix not in _EDITABLE:
             return Change()
@@ -66,18 +66,18 @@ def set_number(
 
 
 def _with_argument(args: Sequence[str], flags: Sequence[str], value: int) -> tuple[str, ...]:
-    """Return the arguments with an option replaced, wherever it stands, or added."""
-    made = list(args)
-    for place, word in enumerate(made):
+    """Return the arguments with an option replaced, in any position, or added."""
+    words = list(args)
+    for place, word in enumerate(words):
         name, equals, _ = word.partition("=")
         if name in flags:
             if equals:
-                made[place] = f"{name}={value}"
-            elif place + 1 < len(made):
-                made[place + 1] = str(value)
-            return tuple(made)
-    long = next((one for one in flags if one.startswith("--")), flags[0])
-    return (*made, long, str(value))
+                words[place] = f"{name}={value}"
+            elif place + 1 < len(words):
+                words[place + 1] = str(value)
+            return tuple(words)
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0])
+    return (*words, long, str(value))
 
 
 def _flag(file: str, line: int, name: str) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def _flag(file: str, line: int, name: str) -> tuple[str, ...]:
         return ()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
-            words = [one.value for one in node.args if isinstance(one, ast.Constant)]
+            words = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
             flags = tuple(word for word in words if isinstance(word, str) and word.startswith("-"))
             if flags:
                 return flags
@@ -108,13 +108,13 @@ def _edit(file: str, line: int, columns: Sequence[int], value: int) -> Edit | No
         text = source.text_of(Path(file)).splitlines()[line - 1]
     except (OSError, UnicodeDecodeError, IndexError):
         return None
-    made = text
+    edited = text
     for column in sorted(columns, reverse=True):
         # Python counts columns in bytes of UTF-8.
         if Path(file).suffix == ".py":
             column = len(text.encode()[:column].decode("utf-8", "ignore"))
-        found = _NUMBER.match(made, column)
-        if found is None:
+        match = _NUMBER.match(edited, column)
+        if match is None:
             return None
-        made = f"{made[: found.start()]}{value}{made[found.end() :]}"
-    return Edit(str(Path(file).resolve()), line, text, made)
+        edited = f"{edited[: match.start()]}{value}{edited[match.end() :]}"
+    return Edit(str(Path(file).resolve()), line, text, edited)

@@ -113,19 +113,19 @@ def _short(file: str, script: str) -> str:
     return str(path.relative_to(folder)) if inside else path.name
 
 
-def by_hand(made: Rewrite, script: str, kind: EditKind, steps: int = 1, size: int = 1) -> str:
+def by_hand(change: Rewrite, script: str, kind: EditKind, steps: int = 1, size: int = 1) -> str:
     """Return what to write where, and why it is not changed in the shipped copy; "" for what is."""
-    if made.edits:
+    if change.edits:
         return ""
-    if made.line:
-        place = f"{_short(made.file, script)}:{made.line}"
+    if change.line:
+        place = f"{_short(change.file, script)}:{change.line}"
         write = msg(_WRITE[kind], place=place, n=steps, all=steps, size=size)
     else:
         write = msg(_WRITE_SOMEWHERE[kind], n=steps, all=steps, size=size)
-    if not made.why_line:
-        return sentences(write, msg("Not applied automatically: {why_text}.", why_text=made.why))
-    place = f"{_short(made.why_file, script)}:{made.why_line}"
-    why = msg("Not applied automatically: {why_text} ({place}).", why_text=made.why, place=place)
+    if not change.why_line:
+        return sentences(write, msg("Not applied automatically: {why_text}.", why_text=change.why))
+    place = f"{_short(change.why_file, script)}:{change.why_line}"
+    why = msg("Not applied automatically: {why_text} ({place}).", why_text=change.why, place=place)
     return sentences(write, why)
 
 
@@ -134,7 +134,7 @@ def change_of(analysis: Analysis, kind: EditKind, steps: int, batch: int | None)
     goes with it. UsageError for a batch that cannot be parted so, RefusedError where the script's
     shape leaves doubt."""
     if kind != "accumulate":
-        put, made, size = Change(), analysis.rewritten(kind), None
+        put, rewritten, size = Change(), analysis.rewritten(kind), None
     else:
         if batch is None or steps < 2 or batch % steps:
             parts = msg("The batch size {n} has no {all} equal parts.", n=batch, all=steps)
@@ -144,20 +144,20 @@ def change_of(analysis: Analysis, kind: EditKind, steps: int, batch: int | None)
                 "Say a number of steps that divides it: accumulate=4.",
             )
         size = batch // steps
-        put, made = analysis.accumulated(steps, size)
-    if not made.edits:
+        put, rewritten = analysis.accumulated(steps, size)
+    if not rewritten.edits:
         raise RefusedError(
             "The script is changed by hand only",
-            by_hand(made, str(analysis.script), kind, steps, size or 1),
+            by_hand(rewritten, str(analysis.script), kind, steps, size or 1),
             "Change the script and submit that.",
         )
-    return Change(put.args, (*put.edits, *made.edits), size)
+    return Change(put.args, (*put.edits, *rewritten.edits), size)
 
 
 def suggestions(
     estimator: Estimator,
     estimate: Estimate,
-    found: Sequence[Verdict],
+    judged: Sequence[Verdict],
     cards: Sequence[Card],
     set_batch: SetBatch | None = None,
     *,
@@ -178,20 +178,20 @@ def suggestions(
                            n=fault.line, fault_text=fault.message))
             for fault in estimate.errors
         )  # fmt: skip
-    if not wanted(estimate, found):
+    if not wanted(estimate, judged):
         return ()
-    asked = _Asked(estimator, estimate, found, cards, set_batch, tries or Tries(), rewriter)
+    asked = _Asked(estimator, estimate, judged, cards, set_batch, tries or Tries(), rewriter)
     return (
         *asked.smaller_batch(), *asked.accumulation(), *asked.ways(mixed), *asked.sharding(),
         *asked.bigger_device(),
     )  # fmt: skip
 
 
-def wanted(estimate: Estimate, found: Sequence[Verdict]) -> bool:
+def wanted(estimate: Estimate, judged: Sequence[Verdict]) -> bool:
     """Whether there is a job to help: its memory is known, and no device takes it."""
-    if estimate.memory is None or not found:
+    if estimate.memory is None or not judged:
         return False
-    return not any(one.verdict in ("fits", "tight") for one in found)
+    return not any(verdict.verdict in ("fits", "tight") for verdict in judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class _Asked:
 
     estimator: Estimator
     estimate: Estimate
-    found: Sequence[Verdict]
+    judged: Sequence[Verdict]
     cards: Sequence[Card]
     set_batch: SetBatch | None
     tries: Tries
@@ -210,7 +210,7 @@ class _Asked:
     def roomiest(self) -> Card | None:
         """The card that lets a job take most."""
         able = [card for card in self.cards if card.backend == self.estimate.backend]
-        return max(able, key=lambda one: one.limit_mib, default=None)
+        return max(able, key=lambda verdict: verdict.limit_mib, default=None)
 
     def fits(self, memory: Memory) -> bool:
         """Whether a changed job fits on the roomiest card."""
@@ -258,7 +258,7 @@ class _Asked:
     @property
     def best_batch(self) -> int:
         """The largest batch that any card takes."""
-        return max((one.max_batch_size or 0 for one in self.found), default=0)
+        return max((verdict.max_batch_size or 0 for verdict in self.judged), default=0)
 
     def smaller_batch(self) -> Iterator[Suggestion]:
         batch = self.estimate.batch_size
@@ -293,15 +293,15 @@ class _Asked:
             f"Accumulate gradients over {steps} steps of batch size {size}: "
             f"the effective batch stays {'' if steps * size == batch else 'near '}{batch}."
         )
-        put, made = Change(), Rewrite()
+        put, change = Change(), Rewrite()
         if self.rewriter is not None:
-            put, made = self.rewriter.accumulated(steps, size)
+            put, change = self.rewriter.accumulated(steps, size)
         yield Suggestion(
             "accumulate", steps, text, self.memory.high_mib - smaller.high_mib,
             "about as many samples a second; batch norms see the small batch",
-            put.args if made.edits else None,
-            (*put.edits, *made.edits) if made.edits else (), size,
-            by_hand(made, self.estimate.script, "accumulate", steps, size)
+            put.args if change.edits else None,
+            (*put.edits, *change.edits) if change.edits else (), size,
+            by_hand(change, self.estimate.script, "accumulate", steps, size)
             if self.rewriter is not None else "",
         )  # fmt: skip
 
@@ -325,13 +325,13 @@ class _Asked:
             tail = "this makes it fit" if fits else "not enough alone"
             text = msg(way.text + ": {end_text}.", end_text=tail)
             kind = _REWRITTEN.get(way.value)
-            made = Rewrite()
+            change = Rewrite()
             if self.rewriter is not None and kind is not None:
-                made = self.rewriter.rewritten(kind)
+                change = self.rewriter.rewritten(kind)
             yield Suggestion(
-                way.kind, way.value, text, saves, way.costs, edits=made.edits,
+                way.kind, way.value, text, saves, way.costs, edits=change.edits,
                 by_hand="" if kind is None or self.rewriter is None
-                else by_hand(made, self.estimate.script, kind),
+                else by_hand(change, self.estimate.script, kind),
             )  # fmt: skip
 
     def sharding(self) -> Iterator[Suggestion]:
@@ -381,7 +381,9 @@ class _Asked:
         threshold = min((card.threshold for card in self.cards if not card.exact), default=0.85)
         need = self.on_a_device.high_mib / min(threshold, 1.0 - RESERVE_SHARE)
         # Cards report a little less than their name says.
-        size = next((one for one in CARD_SIZES_GIB if one * GIB_IN_MIB * 0.97 >= need), None)
+        size = next(
+            (size_gib for size_gib in CARD_SIZES_GIB if size_gib * GIB_IN_MIB * 0.97 >= need), None
+        )
         if size is None:
             gib = ceil(need / GIB_IN_MIB)
             text = f"No single device is large enough: about {gib} GiB would be needed."

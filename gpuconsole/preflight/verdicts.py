@@ -62,7 +62,7 @@ def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> 
     answers: dict[Question, Verdict] = {}
     estimates: dict[tuple[Backend, float | None], Estimate] = {}
     largest: dict[tuple[Backend, float, float | None, bool], int | None] = {}
-    made: list[Verdict] = []
+    result: list[Verdict] = []
     for card in cards:
         limit = card.limit_mib
         question = (card.device, card.backend, limit, card.context_mib, card.exact,
@@ -81,7 +81,7 @@ def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> 
             judged = judge(estimates[kind], card, largest[size])
             step = step_range(estimates[kind], card.device, card.capacity_mib)
             answer = answers[question] = replace(judged, step_s=step)
-        made.append(
+        result.append(
             Verdict(
                 device=card.device, host=card.host, backend=card.backend, verdict=answer.verdict,
                 headroom_mib=answer.headroom_mib, max_batch_size=answer.max_batch_size,
@@ -90,7 +90,7 @@ def verdicts(estimator: Estimator, batch: int | None, cards: Sequence[Card]) -> 
                 step_s=answer.step_s, memory=answer.memory,
             )
         )  # fmt: skip
-    return tuple(made)
+    return tuple(result)
 
 
 def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
@@ -131,10 +131,10 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
 
 
 def chance_beside(word: VerdictWord, probability: float | None) -> float | None:
-    """Return the chance to run out that may stand beside a verdict, None where there is none.
+    """Return the chance to run out that may be shown beside a verdict, None if there is none.
 
     The limit is below what is physically free, so a job that is refused could well live: a chance
-    that says so would contradict the verdict. So would a likely end beside a job that fits.
+    that says so would contradict the verdict. So would a high chance beside a job that fits.
     """
     if probability is None or word in ("will-fail", "unknown"):
         return probability
@@ -188,7 +188,7 @@ def oom_probability(estimate: Estimate, card: Card) -> float | None:
 def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int | None:
     """Return the largest batch whose bound is within the card's limit, by bisection; 0 for none.
 
-    None where no batch beyond the script's own can be told: that one fits is no limit.
+    None if no batch beyond the script's own is known: that one fits is no limit.
     """
     memory = estimate.memory
     if memory is None or estimate.errors:
@@ -231,5 +231,5 @@ def _bracket(fits: Callable[[int], bool], start: int) -> tuple[int, int]:
 
 
 def rounded_batch(batch: int) -> int:
-    """Return the batch size that a person would be told: a multiple of 8 above 8."""
+    """Return the batch size as shown to users: a multiple of 8 above 8."""
     return batch - batch % 8 if batch > 8 else batch

@@ -63,7 +63,7 @@ def middle(
     if len(said) < voices.enough or len(named) < ENOUGH_SCRIPTS:
         return None
     centre = median(said)
-    apart = median(abs(one - centre) for one in said)
+    apart = median(abs(value - centre) for value in said)
     return (centre, SPREADS * apart) if apart <= AGREED * centre else None
 
 

@@ -105,17 +105,21 @@ class Calibration:
         calibrations: Iterable[HostCalibration] = (),
     ) -> Calibration:
         """Return what these say. Only runs on one device teach: estimates are of one device."""
-        seen = tuple(sorted(observations, key=lambda one: one.at))
-        measured = tuple(sorted(calibrations, key=lambda one: one.at))
-        single = [one for one in seen if one.devices == 1]
+        seen = tuple(sorted(observations, key=lambda observation: observation.at))
+        measured = tuple(sorted(calibrations, key=lambda entry: entry.at))
+        single = [observation for observation in seen if observation.devices == 1]
         voices = Voices.of(single)
         contexts = _contexts(single, measured, voices)
         runs: dict[_Key, list[Observation]] = defaultdict(list)
-        for one in single:
-            if one.digest:
-                runs[one.digest, settings_of(one.args, one.batch), one.backend].append(one)
-        kept = {key: tuple(found) for key, found in runs.items()}
-        return cls(seen, measured, kept, contexts, _all_residuals(kept, contexts, voices))
+        for observation in single:
+            if observation.digest:
+                runs[
+                    observation.digest,
+                    settings_of(observation.args, observation.batch),
+                    observation.backend,
+                ].append(observation)
+        all_runs = {key: tuple(observations_of_run) for key, observations_of_run in runs.items()}
+        return cls(seen, measured, all_runs, contexts, _all_residuals(all_runs, contexts, voices))
 
     def context(self, host: str, device: str) -> Context | None:
         """Return the context on a host's card of this model; None when it is not known."""
@@ -138,7 +142,7 @@ class Calibration:
             return Margin(default, default, len(errors))
         above = exp(high) - 1.0
         if high == inf:
-            above = max(default, *(exp(one.value) - 1.0 for one in errors))
+            above = max(default, *(exp(error.value) - 1.0 for error in errors))
         below = 1.0 if low == -inf else 1.0 - exp(low)
         return Margin(max(LEAST_MARGIN, below), max(LEAST_MARGIN, above), len(errors), "history")
 
@@ -146,17 +150,27 @@ class Calibration:
         self, digest: str, args: Sequence[str], batch: int | None, backend: Backend
     ) -> KnownPeak | None:
         """Return what this very script took with these arguments at this batch size."""
-        found = [
+        observations = [
             run
             for run in self.runs(digest, args, batch, backend)
             if run.batch == batch and run.outcome == "ok"
         ]
-        peaks = [peak for one in found if (peak := taken(one, self._contexts)) is not None]
+        peaks = [
+            peak
+            for observation in observations
+            if (peak := taken(observation, self._contexts)) is not None
+        ]
         if not peaks:
             return None
-        tensors = [one.allocated_mib for one in found if one.allocated_mib is not None]
-        times = [one.step_s for one in found if one.step_s is not None]
-        last = found[-1]
+        tensors = [
+            observation.allocated_mib
+            for observation in observations
+            if observation.allocated_mib is not None
+        ]
+        times = [
+            observation.step_s for observation in observations if observation.step_s is not None
+        ]
+        last = observations[-1]
         return KnownPeak(
             peak_mib=max(peaks),
             least_mib=min(peaks),
@@ -206,7 +220,7 @@ class Calibration:
     def runs(
         self, digest: str, args: Sequence[str], batch: int | None, backend: Backend
     ) -> tuple[Observation, ...]:
-        """Return the runs of this script whose arguments differ in the batch size alone."""
+        """Return the runs of this script with arguments that differ in the batch size alone."""
         return self._runs.get((digest, settings_of(args, batch), backend), ())
 
     def sure_need(self, run: Observation) -> float:
@@ -238,7 +252,7 @@ class Calibration:
         def assumed(error: float) -> float:
             return out_of_memory_chance.above(error, spread, estimate)
 
-        found = assumed(point)
+        probability = assumed(point)
         errors = self.residuals(estimate.tier, estimate.backend)
         if errors:
             # Kernels are chosen again in each run on a device; on a CPU tensors alone count.
@@ -247,8 +261,10 @@ class Calibration:
             least = out_of_memory_chance.EXACT_SIGMA if alone else conformal.LEAST_BLUR
             blur = conformal.blur(errors, most, least)
             seen = conformal.exceedance(errors, point, blur, assumed)
-            found = (len(errors) * seen + PRIOR_RUNS * found) / (len(errors) + PRIOR_RUNS)
-        return round(found, 4)
+            probability = (len(errors) * seen + PRIOR_RUNS * probability) / (
+                len(errors) + PRIOR_RUNS
+            )
+        return round(probability, 4)
 
 
 def day(at: float) -> str:
@@ -284,12 +300,12 @@ def _contexts(
     runs: Sequence[Observation], measured: Sequence[HostCalibration], voices: Voices
 ) -> dict[tuple[str, str], Context]:
     """Return contexts by host and model: the last calibration, then what runs have shown since."""
-    found = {
-        (one.host, one.device): Context(
-            one.context_mib, LEAST_SPREAD_MIB, "calibrated", one.host, one.device, one.at
+    contexts = {
+        (entry.host, entry.device): Context(
+            entry.context_mib, LEAST_SPREAD_MIB, "calibrated", entry.host, entry.device, entry.at
         )
-        for one in measured
-        if one.context_mib is not None
+        for entry in measured
+        if entry.context_mib is not None
     }
     beside: dict[tuple[str, str], list[tuple[Observation, float]]] = defaultdict(list)
     for run in runs:
@@ -299,11 +315,11 @@ def _contexts(
             if over > 0:
                 beside[run.host, run.device].append((run, over))
     for card, seen in beside.items():
-        if told := middle(seen, voices):
-            centre, apart = told
+        if agreed := middle(seen, voices):
+            centre, apart = agreed
             last = max(run.at for run, _ in seen)
-            found[card] = Context(centre, max(LEAST_SPREAD_MIB, apart), "history", *card, last)
-    return found
+            contexts[card] = Context(centre, max(LEAST_SPREAD_MIB, apart), "history", *card, last)
+    return contexts
 
 
 def _all_residuals(
@@ -313,14 +329,17 @@ def _all_residuals(
 ) -> dict[tuple[str, Backend], tuple[Residual, ...]]:
     """Return the errors of each tier: the largest of each script of a user."""
     worst: dict[tuple[str, Backend], dict[tuple[str, str], Residual]] = defaultdict(dict)
-    for one in chain.from_iterable(runs.values()):
-        error = _residual(one, contexts)
+    for observation in chain.from_iterable(runs.values()):
+        error = _residual(observation, contexts)
         if error is None:
             continue
-        errors, key = worst[one.tier, one.backend], (voices.of_run(one), one.digest)
-        known = errors.get(key)
+        errors, key = (
+            worst[observation.tier, observation.backend],
+            (voices.of_run(observation), observation.digest),
+        )
+        worst_error = errors.get(key)
         # What a run took says more than that another ran out.
-        if known is None or _weight(error) > _weight(known):
+        if worst_error is None or _weight(error) > _weight(worst_error):
             errors[key] = error
     return {
         (tier, backend): agreed(

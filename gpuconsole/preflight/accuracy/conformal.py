@@ -2,7 +2,7 @@
 
 Split conformal prediction: of n exchangeable errors and the next one, each is the k-th smallest
 with equal chance, so the next is at most the ceil((n + 1) q)-th smallest with chance q or more.
-An error known only as "more than" gives its weight to all larger ones (Kaplan and Meier).
+The weight of an error known only as "more than" is spread over all larger ones (Kaplan and Meier).
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def weights(residuals: Sequence[Residual]) -> list[tuple[float, float]]:
     above all that was seen.
     """
     # At equal values a known error comes first: "more than" means above it.
-    ordered = sorted(residuals, key=lambda one: (one.value, one.censored))
+    ordered = sorted(residuals, key=lambda residual: (residual.value, residual.censored))
     share = 1.0 / (len(ordered) + 1)
-    found: list[tuple[float, float]] = []
-    for place, one in enumerate(ordered):
-        if one.censored:
+    weighted: list[tuple[float, float]] = []
+    for place, residual in enumerate(ordered):
+        if residual.censored:
             # The unseen one is among the heirs, so there always is one.
             share += share / (len(ordered) - place)
         else:
-            found.append((one.value, share))
-    return found
+            weighted.append((residual.value, share))
+    return weighted
 
 
 def upper(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
@@ -71,7 +71,7 @@ def lower(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
     """
     if len(residuals) < ENOUGH:
         return None
-    mirrored = [Residual(-one.value) for one in residuals]
+    mirrored = [Residual(-residual.value) for residual in residuals]
     bound = upper(mirrored, level)
     return None if bound is None else -bound
 
@@ -80,7 +80,7 @@ def blur(residuals: Sequence[Residual], most: float, least: float = LEAST_BLUR) 
     """Return by how much each known error is blurred, from `least` to `most`: with few of them the
     most, else by Silverman's rule (Density Estimation, 1986, 3.31), which follows how far they lie
     apart."""
-    values = [one.value for one in residuals if not one.censored]
+    values = [residual.value for residual in residuals if not residual.censored]
     if len(values) < ENOUGH:
         return most
     low, _, high = quantiles(values, n=4)
@@ -97,15 +97,15 @@ def exceedance(
     known: it is taken from what is assumed without any, where the chance of an error above x is
     `above(x)`, cut off below it. ZeroDivisionError without any.
     """
-    return sum(_above(one, point, blur, above) for one in residuals) / len(residuals)
+    return sum(_above(residual, point, blur, above) for residual in residuals) / len(residuals)
 
 
-def _above(one: Residual, point: float, blur: float, above: Callable[[float], float]) -> float:
-    if not one.censored:
-        return 1.0 - _normal((point - one.value) / blur)
-    if point <= one.value:
+def _above(residual: Residual, point: float, blur: float, above: Callable[[float], float]) -> float:
+    if not residual.censored:
+        return 1.0 - _normal((point - residual.value) / blur)
+    if point <= residual.value:
         return 1.0
-    beyond = above(one.value)
+    beyond = above(residual.value)
     # So far out the assumption says nothing any more.
     return above(point) / beyond if beyond > _ROUNDING else 0.5
 

@@ -3,8 +3,7 @@
 An error is the logarithm of the need over its estimate. On a device the range of an estimate is
 taken as the 90 % in the middle of a normal distribution. On a CPU, where Paddle's allocator counts
 tensors alone, most estimates are exact, some are close, and a few are far off: there the error is a
-mixture of normal distributions, whose weights depend on the tier and on what the answer says of
-itself.
+mixture of normal distributions, with weights that depend on the tier and on the answer's own flags.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ON_CPU: Mapping[Tier, Shares] = MappingProxyType({
     "traced": Shares(0.85, 0.10, 0.02),
     "history": Shares(0.90, 0.05, 0.03),
 })  # fmt: skip
-"""From the half of the drawn loops 1000-1239 whose hash is even, and, for the meta tier, from the
+"""From those of the generated loops 1000-1239 with an even hash, and, for the meta tier, from the
 first runs on code that people wrote (docs/accuracy.md, `python -m benchmarks.chances --loops`). On
 devices, with workspaces and kernels of their own, no such shares are known."""
 DOUBTFUL_ON_CPU = Shares(0.10, 0.30, 0.55)
@@ -60,18 +59,18 @@ DOUBTFUL_ON_CPU = Shares(0.10, 0.30, 0.55)
 UNREACHED = "unreached"
 """Flag of answers that allow for an evaluation that was not reached."""
 UNREACHED_ON_CPU = Shares(0.45, 0.05)
-"""The same of these: of ten configurations whose evaluation has larger batches and was not reached
-seven took far more (docs/accuracy.md), of scripts with one of the same size hardly any."""
+"""The same of these: of ten configurations with an evaluation of larger batches that was not
+reached, seven took far more (docs/accuracy.md), of scripts with one of the same size hardly any."""
 
 
 def shares(tier: Tier, backend: Backend, flags: Collection[str] = ()) -> Shares:
     """Return how the estimates of a tier are spread."""
-    found = ON_CPU.get(tier) if backend == "cpu" else None
-    if found is None:
+    base = ON_CPU.get(tier) if backend == "cpu" else None
+    if base is None:
         return Shares()
     if UNREACHED in flags and tier != "history":
         return UNREACHED_ON_CPU
-    return DOUBTFUL_ON_CPU if not DOUBTFUL.isdisjoint(flags) and tier != "history" else found
+    return DOUBTFUL_ON_CPU if not DOUBTFUL.isdisjoint(flags) and tier != "history" else base
 
 
 def wide(upper_share: float) -> float:
@@ -82,12 +81,12 @@ def wide(upper_share: float) -> float:
 def above(point: float, spread: float, estimate: Estimate) -> float:
     """Return the chance that an estimate's error is above `point`; `spread` is the standard
     deviation of those that are far off."""
-    found = shares(estimate.tier, estimate.backend, estimate.flags)
+    mixture = shares(estimate.tier, estimate.backend, estimate.flags)
     return (
-        found.exact * _above(point, EXACT_SIGMA)
-        + found.close * _above(point, CLOSE_SIGMA)
-        + found.near * _above(point, NEAR_SIGMA)
-        + found.far * _above(point, spread)
+        mixture.exact * _above(point, EXACT_SIGMA)
+        + mixture.close * _above(point, CLOSE_SIGMA)
+        + mixture.near * _above(point, NEAR_SIGMA)
+        + mixture.far * _above(point, spread)
     )
 
 

@@ -21,7 +21,7 @@ OK, OUT, BOTH = "·", "x", "*"
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Runs whose predicted chance to run out lay from `low` to `high`."""
+    """Runs with a predicted chance to run out from `low` to `high`."""
 
     low: float
     high: float
@@ -55,7 +55,7 @@ class Reliability:
     @property
     def judged(self) -> int:
         """How many runs had a predicted chance."""
-        return sum(one.runs for one in self.bins)
+        return sum(bin.runs for bin in self.bins)
 
     @property
     def too_few(self) -> str:
@@ -73,25 +73,25 @@ def reliability(observations: Iterable[Observation]) -> Reliability:
     """Return what the history says about predictions."""
     seen = tuple(observations)
     judged = [
-        (one.oom_probability, one.outcome == "oom")
-        for one in seen
-        if one.oom_probability is not None
+        (observation.oom_probability, observation.outcome == "oom")
+        for observation in seen
+        if observation.oom_probability is not None
     ]
     pairs = []
-    for one in seen:
-        out = one.outcome == "oom"
-        taken = one.peak_mib
+    for observation in seen:
+        out = observation.outcome == "oom"
+        taken = observation.peak_mib
         if out:
-            taken = (one.allocated_mib or 0.0) + (one.requested_mib or 0.0)
-        if one.predicted_reserved_mib and taken:
-            pairs.append(Pair(one.predicted_reserved_mib, taken, out))
+            taken = (observation.allocated_mib or 0.0) + (observation.requested_mib or 0.0)
+        if observation.predicted_reserved_mib and taken:
+            pairs.append(Pair(observation.predicted_reserved_mib, taken, out))
     return Reliability(tuple(_bins(judged)), tuple(pairs))
 
 
 def _bins(judged: Sequence[tuple[float, bool]]) -> Iterable[Bin]:
     for low, high in pairwise(EDGES):
         last = high == EDGES[-1]
-        inside = [one for one in judged if low <= one[0] < high or (last and one[0] >= high)]
+        inside = [pair for pair in judged if low <= pair[0] < high or (last and pair[0] >= high)]
         mean = sum(chance for chance, _ in inside) / len(inside) if inside else None
         yield Bin(low, high, len(inside), sum(out for _, out in inside), mean)
 

@@ -31,7 +31,7 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
 
     Other files of the project do not count: changing them does not make another script of it.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         script = script.resolve()
         above = script.parent if project is None else project.resolve()
@@ -39,11 +39,11 @@ def script_digest(script: Path, args: Sequence[str] = (), project: Path | None =
         for path in sorted(set(_Files(script, root, source.Lookup(root)).all(args))):
             content = path.read_bytes()
             name = os.path.relpath(path, script.parent)
-            found.update(f"{name}\0{len(content)}\0".encode())
-            found.update(content)
+            digest.update(f"{name}\0{len(content)}\0".encode())
+            digest.update(content)
     except (OSError, RuntimeError, ValueError):
         return ""
-    return found.hexdigest()[:32]
+    return digest.hexdigest()[:32]
 
 
 def task_digest(task: Task) -> str:
@@ -90,16 +90,16 @@ def may_use_paddle(script: Path, project: Path | None = None) -> bool:
 def settings_of(args: Sequence[str], batch: int | None) -> tuple[str, ...]:
     """Return the arguments without the batch size, so that runs which differ in nothing else, or
     take it from the script's own default, are seen to be of one kind."""
-    made: list[str] = []
+    words: list[str] = []
     for word in args:
         name, equals, value = word.partition("=")
         if equals and value == str(batch) and _BATCH_OPTION.search(name):
             continue
-        if word == str(batch) and made and _BATCH_OPTION.search(made[-1]):
-            made.pop()
+        if word == str(batch) and words and _BATCH_OPTION.search(words[-1]):
+            words.pop()
             continue
-        made.append(word)
-    return tuple(made)
+        words.append(word)
+    return tuple(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class _Files:
             for part in name.split("."):
                 if not part.isidentifier():
                     break
-                yield from (one for one, _ in self.lookup.modules(where, part))
+                yield from (module for module, _ in self.lookup.modules(where, part))
                 where = os.path.join(where, part)
 
     def _config(self, name: str) -> Iterator[Path]:

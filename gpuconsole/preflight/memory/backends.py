@@ -48,7 +48,7 @@ _GPU = Terms(
     mixed_precision=True,
     proven=False,
 )
-# No report of their context is known: CUDA's figure stands in, with a range down to nothing.
+# No report of their context is known: CUDA's figure is used, with a range down to 0.
 _OTHER = replace(_GPU, context_spread_mib=600.0)
 TERMS: Mapping[Backend, Terms] = MappingProxyType({
     "cpu": Terms(

@@ -11,7 +11,7 @@ LARGEST = 65_536
 
 def curve(estimator: Estimator, estimate: Estimate, up_to_mib: float) -> tuple[CurvePoint, ...]:
     """Return the memory at batch sizes from 1 until it passes `up_to_mib` MiB (and the script's
-    own batch is on the curve); empty where it cannot be told."""
+    own batch is on the curve); empty if unknown."""
     memory = estimate.memory
     reserved = estimator.reserved_at(estimate.backend)
     if memory is None or reserved(1) is None:

@@ -1,8 +1,8 @@
 """What a run allocates and frees, in order, and the sizes as functions of the batch size.
 
-A `Storage` is one block of tensor memory. It is freed when the last interpreted name, autograd
-node or temporary lets go of it: the interpreter keeps exactly the references that the script
-would, so the reference counts of CPython itself decide lifetimes.
+A `Storage` is one block of tensor memory. It is freed when the last interpreted name, autograd node
+or temporary drops it: the interpreter keeps exactly the references that the script would, so the
+reference counts of CPython itself decide lifetimes.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Ledger:
     def live(self, kind: Kind) -> int:
         """Return the bytes of one kind that are alive now."""
         kinds, total = self.kinds, 0
-        for one in self.events:
-            index = one if one >= 0 else ~one
+        for event in self.events:
+            index = event if event >= 0 else ~event
             if kinds[index] == kind:
-                total += self.sizes[index] if one >= 0 else -self.sizes[index]
+                total += self.sizes[index] if event >= 0 else -self.sizes[index]
         return total
 
     def close(self) -> Trace:
@@ -99,7 +99,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class AffineTrace:
-    """A trace whose block sizes are `fixed + per_sample * batch`."""
+    """A trace with block sizes `fixed + per_sample * batch`."""
 
     events: Sequence[int]
     fixed: Sequence[int]

@@ -11,7 +11,7 @@ ShardLevel = Literal["", "os", "os_g", "p_g_os"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is changed; the default is the script as it stands."""
+    """What is changed; the default is the script as it is."""
 
     amp: AmpLevel = ""
     """Automatic mixed precision put around the forward pass; "" leaves it as the script has it."""

@@ -30,7 +30,7 @@ def rewrite(kind: EditKind, files: Iterable[Path], steps: int = 1) -> Rewrite:
     `files` are the script and the modules of its project that it imports; `steps` is over how many
     batches gradients are accumulated.
     """
-    sources = tuple(found for found in map(load, files) if found is not None)
+    sources = tuple(source for source in map(load, files) if source is not None)
     try:
         draft = _MAKERS[kind](sources, steps)
         edits = draft.edits(kind)

@@ -50,16 +50,16 @@ def draft(sources: tuple[Source, ...], steps: int) -> Draft:
         return fit.draft(sources, "fit", "accumulate_grad_batches", str(steps))
     loop = find(sources)
     _require(sources, loop)
-    made = Draft(loop.source)
-    count = _count(loop, made)
+    result = Draft(loop.source)
+    count = _count(loop, result)
     loss = ast.unparse(loop.loss)
     whole = loss if isinstance(loop.loss, ast.Name) else f"({loss})"
     divided = f"{whole} / {steps}"
-    made.put(loop.loss, divided if loop.scaler else f"({divided})")
+    result.put(loop.loss, divided if loop.scaler else f"({divided})")
     for run in _runs(loop):
         early = run[0] in loop.body[: loop.at]
-        made.below(run, count.at(steps, first=early), _step(loop))
-    return made
+        result.below(run, count.at(steps, first=early), _step(loop))
+    return result
 
 
 def _require(sources: tuple[Source, ...], loop: Loop) -> None:
@@ -74,13 +74,13 @@ def _require(sources: tuple[Source, ...], loop: Loop) -> None:
     if isinstance(loop.loss, ast.BinOp):
         raise DoubtError("the loss is divided already", loop.source, loop.backward)
     require_plain_between(loop)
-    for one in sources:
-        for given in one.keywords.get("reduction", ()):
+    for source in sources:
+        for given in source.keywords.get("reduction", ()):
             if not isinstance(given.value, ast.Constant) or given.value.value != "mean":
-                raise DoubtError("a loss may be a sum over the batch", one, given.value)
+                raise DoubtError("a loss may be a sum over the batch", source, given.value)
 
 
-def _count(loop: Loop, made: Draft) -> _Count:
+def _count(loop: Loop, draft: Draft) -> _Count:
     """Return the counter of the loop's batches, put in where there is none."""
     node, source = loop.node, loop.source
     data = node.iter
@@ -100,19 +100,19 @@ def _count(loop: Loop, made: Draft) -> _Count:
     inner = ast.unparse(node.target)
     if isinstance(node.target, ast.Tuple) and not inner.startswith("("):
         inner = f"({inner})"
-    made.require_own_lines(node.body[0])
+    draft.require_own_lines(node.body[0])
     indent = source.indent(node)
     line = source.lines[node.lineno - 1]
     tail = line.partition("#")
     if not tail[0].rstrip().endswith(":"):
         raise DoubtError("the head of the loop is not alone on its line", source, node)
     comment = f"  {tail[1]}{tail[2]}" if tail[1] else ""
-    made.made[node.lineno] = [f"{indent}for {COUNTER}, {inner} in enumerate({given}):{comment}"]
+    draft.changed[node.lineno] = [f"{indent}for {COUNTER}, {inner} in enumerate({given}):{comment}"]
     return _Count(COUNTER, 0)
 
 
 def _start(source: Source, data: ast.Call) -> int:
-    given = [*data.args[1:], *(one.value for one in data.keywords)]
+    given = [*data.args[1:], *(keyword.value for keyword in data.keywords)]
     if not data.args or len(given) > 1:
         raise DoubtError("how batches are counted is not plain", source, data)
     if not given:
@@ -123,7 +123,7 @@ def _start(source: Source, data: ast.Call) -> int:
 
 
 def _require_loader(source: Source, data: ast.expr) -> None:
-    """Doubt data whose number of batches does not follow their size."""
+    """Doubt data with a number of batches that does not follow from their size."""
     if isinstance(data, ast.Call) and last_name(data.func) == "DataLoader":
         return None
     if isinstance(data, ast.Call) and (last_name(data.func) == "tqdm" or not data.args):
@@ -134,10 +134,11 @@ def _require_loader(source: Source, data: ast.expr) -> None:
         raise DoubtError("what the loop goes over is no loader by name", source, data)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assign) and name in map(last_name, node.targets):
-            made = node.value
-            fixed = isinstance(made, _NO_LOADER) or (
-                isinstance(made, ast.Call)
-                and last_name(made.func) in ("range", "list", "zip", "randn", "rand", "to_tensor")
+            data_source = node.value
+            fixed = isinstance(data_source, _NO_LOADER) or (
+                isinstance(data_source, ast.Call)
+                and last_name(data_source.func)
+                in ("range", "list", "zip", "randn", "rand", "to_tensor")
             )
             if fixed:
                 raise DoubtError("the number of batches does not follow their size", source, node)
@@ -145,11 +146,11 @@ def _require_loader(source: Source, data: ast.expr) -> None:
 
 
 def _is_stored(loop: Loop, name: str) -> bool:
-    """Tell whether the loop's body gives a name another value."""
+    """Return True if the loop's body rebinds a name."""
     return any(
-        isinstance(one, ast.Name) and one.id == name and not isinstance(one.ctx, ast.Load)
+        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
         for statement in loop.body
-        for one in ast.walk(statement)
+        for node in ast.walk(statement)
     )
 
 
@@ -157,12 +158,12 @@ def _runs(loop: Loop) -> list[list[ast.stmt]]:
     """Return the updates in runs of those that follow one another."""
     runs: list[list[ast.stmt]] = []
     before = -2
-    for at, one in enumerate(loop.body):
-        if one in loop.updates:
+    for at, statement in enumerate(loop.body):
+        if statement in loop.updates:
             if before == at - 1 and at - 1 != loop.at:
-                runs[-1].append(one)
+                runs[-1].append(statement)
             else:
-                runs.append([one])
+                runs.append([statement])
             before = at
     return runs
 

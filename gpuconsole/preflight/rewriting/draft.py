@@ -31,21 +31,21 @@ class Rewrite:
     why: str = ""
     """Why there are no edits, as the end of a sentence."""
     names: frozenset[str] = frozenset()
-    """The containers whose blocks are recomputed."""
+    """The containers with recomputed blocks."""
     why_file: str = ""
     why_line: int = 0
 
 
 @dataclass(slots=True)
 class Draft:
-    """The changed lines of a file: by the number of each line what stands in its place."""
+    """The changed lines of a file: the replacement of each line by its number."""
 
     source: Source
-    made: dict[int, list[str]] = field(default_factory=dict)
+    changed: dict[int, list[str]] = field(default_factory=dict)
 
     def of(self, line: int) -> list[str]:
-        """Return what stands in place of a line."""
-        return self.made.setdefault(line, [self.source.lines[line - 1]])
+        """Return the replacement of a line."""
+        return self.changed.setdefault(line, [self.source.lines[line - 1]])
 
     def put(self, node: ast.expr, text: str) -> None:
         """Replace an expression, which has to be on one line that was not changed yet."""
@@ -64,7 +64,7 @@ class Draft:
         indent = self.source.indent(statement)
         if statement.lineno != statement.end_lineno:
             raise DoubtError("a statement goes over several lines", self.source, statement)
-        self.made[statement.lineno] = [f"{indent}{line}" for line in lines]
+        self.changed[statement.lineno] = [f"{indent}{line}" for line in lines]
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
         """Put statements before one, of its depth."""
@@ -74,24 +74,26 @@ class Draft:
 
     def below(self, statements: Sequence[ast.stmt], head: str, step: str) -> None:
         """Put statements that follow one another below a head, `step` deeper than they are."""
-        for one in statements:
-            self.require_own_lines(one)
+        for statement in statements:
+            self.require_own_lines(statement)
         first, last = statements[0].lineno, statements[-1].end_lineno or 0
         indent = self.source.indent(statements[0])
         for line in range(first, last + 1):
-            self.made[line] = [f"{step}{one}" if one.strip() else one for one in self.of(line)]
-        self.made[first][:0] = [f"{indent}{head}"]
+            self.changed[line] = [
+                f"{step}{text}" if text.strip() else text for text in self.of(line)
+            ]
+        self.changed[first][:0] = [f"{indent}{head}"]
 
     def require_own_lines(self, statement: ast.stmt) -> None:
         """Doubt a statement that shares a line with another, or holds text over several lines."""
         lines = self.source.lines
         if self.source.indent(statement).strip():
             raise DoubtError("two statements stand on one line", self.source, statement)
-        for one in ast.walk(statement):
-            text = isinstance(one, ast.JoinedStr) or (
-                isinstance(one, ast.Constant) and isinstance(one.value, (str, bytes))
+        for node in ast.walk(statement):
+            text = isinstance(node, ast.JoinedStr) or (
+                isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
             )
-            if text and getattr(one, "lineno", 0) != getattr(one, "end_lineno", 0):
+            if text and getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0):
                 raise DoubtError("a text goes over several lines", self.source, statement)
         end = column(self.source, statement.end_lineno or 1, statement.end_col_offset or 0)
         rest = lines[(statement.end_lineno or 1) - 1][end:].strip()
@@ -101,7 +103,9 @@ class Draft:
     def edits(self, kind: EditKind) -> tuple[Edit, ...]:
         """Return the changes as edits, those further down first: none moves another's lines."""
         lines = self.source.lines
-        changed = sorted(one for one, new in self.made.items() if new != [lines[one - 1]])
+        changed = sorted(
+            number for number, new in self.changed.items() if new != [lines[number - 1]]
+        )
         runs: list[list[int]] = []
         for line in changed:
             if runs and runs[-1][-1] == line - 1:
@@ -111,8 +115,8 @@ class Draft:
         return tuple(
             Edit(
                 str(self.source.path), run[0],
-                "\n".join(lines[one - 1] for one in run),
-                "\n".join(text for one in run for text in self.made[one]),
+                "\n".join(lines[number - 1] for number in run),
+                "\n".join(text for number in run for text in self.changed[number]),
                 kind, self.source.sha256,
             )
             for run in reversed(runs)

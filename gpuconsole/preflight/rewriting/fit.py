@@ -1,4 +1,4 @@
-"""`paddle.Model`, whose own arguments accumulate gradients and mix precision."""
+"""`paddle.Model`: its own arguments accumulate gradients and mix precision."""
 
 from __future__ import annotations
 
@@ -12,39 +12,41 @@ from gpuconsole.preflight.rewriting.sources import Source, calls, column, last_n
 
 def place(sources: tuple[Source, ...], method: str) -> tuple[Path, int] | None:
     """Return where a method of a model is called."""
-    found = calls(sources, method)
-    return (found[0][0].path, found[0][1].lineno) if found else None
+    sites = calls(sources, method)
+    return (sites[0][0].path, sites[0][1].lineno) if sites else None
 
 
 def draft(sources: tuple[Source, ...], method: str, name: str, value: str) -> Draft:
     """Return the call of a model's method with one more argument; Doubt where that is not plain."""
-    found = calls(sources, method)
-    if not calls(sources, "fit") or not found:
+    sites = calls(sources, method)
+    if not calls(sources, "fit") or not sites:
         raise DoubtError("no training loop was found")
-    if len(found) > 1:
-        raise DoubtError(msg("{call} is called more than once", call=method), *found[1])
-    source, call = found[0]
+    if len(sites) > 1:
+        raise DoubtError(msg("{call} is called more than once", call=method), *sites[1])
+    source, call = sites[0]
     assert isinstance(call.func, ast.Attribute)
     if not _is_model(source, call.func.value):
         raise DoubtError("what trains is no paddle.Model for certain", source, call)
-    given = [one.arg for one in call.keywords]
-    if None in given or name in given or any(isinstance(one, ast.Starred) for one in call.args):
+    given = [keyword.arg for keyword in call.keywords]
+    if None in given or name in given or any(isinstance(arg, ast.Starred) for arg in call.args):
         raise DoubtError(msg("{name} may be given already", name=name), source, call)
     if len(call.args) > 3:
         raise DoubtError(msg("{name} may be given already", name=name), source, call)
-    made = Draft(source)
-    arguments = [*call.args, *(one.value for one in call.keywords)]
+    result = Draft(source)
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     if not arguments:
         raise DoubtError(msg("{call} is called without arguments", call=method), source, call)
-    last = max(arguments, key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0))
+    last = max(
+        arguments, key=lambda argument: (argument.end_lineno or 0, argument.end_col_offset or 0)
+    )
     row, offset = last.end_lineno or 0, last.end_col_offset or 0
     at = column(source, row, offset)
-    line = made.of(row)
+    line = result.of(row)
     rest = line[0][at:].lstrip()
     if rest[:1] not in (",", ")", ""):
         raise DoubtError("where an argument can be added is not plain", source, call)
     line[0] = f"{line[0][:at]}, {name}={value}{line[0][at:]}"
-    return made
+    return result
 
 
 def _is_model(source: Source, receiver: ast.expr) -> bool:

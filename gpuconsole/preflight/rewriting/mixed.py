@@ -56,32 +56,32 @@ def draft(sources: tuple[Source, ...], _steps: int) -> Draft:
             "gradients are clipped by hand, which scaling changes", source, loop.backward
         )
     require_plain_between(loop)
-    made = Draft(source)
-    _scale(loop, made)
-    _step(loop, made)
-    made.before(_outermost(sources, loop), f"{SCALER} = {own}.amp.GradScaler()")
+    result = Draft(source)
+    _scale(loop, result)
+    _step(loop, result)
+    result.before(_outermost(sources, loop), f"{SCALER} = {own}.amp.GradScaler()")
     forward = _forward(loop)
-    made.below(forward, f"with {own}.amp.auto_cast():", _deeper(loop))
-    return made
+    result.below(forward, f"with {own}.amp.auto_cast():", _deeper(loop))
+    return result
 
 
-def _scale(loop: Loop, made: Draft) -> None:
+def _scale(loop: Loop, draft: Draft) -> None:
     statement = loop.body[loop.at]
     loss = ast.unparse(loop.loss)
-    made.write(statement, f"{SCALED} = {SCALER}.scale({loss})", f"{SCALED}.backward()")
+    draft.write(statement, f"{SCALED} = {SCALER}.scale({loss})", f"{SCALED}.backward()")
 
 
-def _step(loop: Loop, made: Draft) -> None:
-    for one in loop.updates:
-        found = method_of(one)
-        if found is None or found[0] != loop.optimizer:
+def _step(loop: Loop, draft: Draft) -> None:
+    for update in loop.updates:
+        call = method_of(update)
+        if call is None or call[0] != loop.optimizer:
             continue
-        if found[1] == "step":
-            made.write(one, f"{SCALER}.step({loop.optimizer})", f"{SCALER}.update()")
-        elif found[1] == "minimize":
-            if len(found[2].args) != 1 or found[2].keywords:
-                raise DoubtError("minimize has other arguments", loop.source, one)
-            made.write(one, f"{SCALER}.minimize({loop.optimizer}, {SCALED})")
+        if call[1] == "step":
+            draft.write(update, f"{SCALER}.step({loop.optimizer})", f"{SCALER}.update()")
+        elif call[1] == "minimize":
+            if len(call[2].args) != 1 or call[2].keywords:
+                raise DoubtError("minimize has other arguments", loop.source, update)
+            draft.write(update, f"{SCALER}.minimize({loop.optimizer}, {SCALED})")
 
 
 def _forward(loop: Loop) -> list[ast.stmt]:
@@ -91,9 +91,9 @@ def _forward(loop: Loop) -> list[ast.stmt]:
         before = before[1:]
     if not before:
         raise DoubtError("the forward pass is not in the loop", loop.source, loop.backward)
-    for one in before:
-        if not isinstance(one, _SIMPLE):
-            raise DoubtError("the forward pass depends on conditions", loop.source, one)
+    for statement in before:
+        if not isinstance(statement, _SIMPLE):
+            raise DoubtError("the forward pass depends on conditions", loop.source, statement)
     return before
 
 
@@ -101,8 +101,8 @@ def _only_prepares(statement: ast.stmt) -> bool:
     """Tell whether a statement makes data ready, or nothing at all."""
     if not isinstance(statement, _SIMPLE):
         return False
-    made = [one for one in ast.walk(statement) if isinstance(one, ast.Call)]
-    return all(last_name(one.func) in _PREPARES for one in made)
+    calls_made = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return all(last_name(call.func) in _PREPARES for call in calls_made)
 
 
 def _outermost(sources: tuple[Source, ...], loop: Loop) -> ast.stmt:
@@ -124,9 +124,9 @@ def _is_repeated(sources: tuple[Source, ...], function: ast.FunctionDef) -> bool
     """Tell whether a function may be called more than once: its one call is not outside of
     loops and functions that may themselves be called again."""
     named = [
-        (one, node)
-        for one in sources
-        for node in ast.walk(one.tree)
+        (source, node)
+        for source in sources
+        for node in ast.walk(source.tree)
         if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == function.name
     ]
     if len(named) != 1:

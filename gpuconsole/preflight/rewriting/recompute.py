@@ -37,10 +37,10 @@ class _Blocks:
 
 def place(sources: tuple[Source, ...]) -> tuple[Path, int] | None:
     """Return where it would be written by hand: the loop over blocks, else where they are made."""
-    for found in _loops(sources):
-        return found.source.path, found.node.lineno
-    made = mentions(sources, *_CONTAINERS, "TransformerEncoder", "TransformerDecoder")
-    return None if made is None else (made[0].path, getattr(made[1], "lineno", 0))
+    for loop in _loops(sources):
+        return loop.source.path, loop.node.lineno
+    mention = mentions(sources, *_CONTAINERS, "TransformerEncoder", "TransformerDecoder")
+    return None if mention is None else (mention[0].path, getattr(mention[1], "lineno", 0))
 
 
 def draft(sources: tuple[Source, ...], _steps: int) -> Draft:
@@ -48,12 +48,12 @@ def draft(sources: tuple[Source, ...], _steps: int) -> Draft:
     used = mentions(sources, "recompute", "recompute_sequential", "recompute_hybrid")
     if used is not None:
         raise DoubtError("blocks are recomputed already", *used)
-    found = _loops(sources)
-    if not found:
+    loops = _loops(sources)
+    if not loops:
         raise DoubtError("no plain loop over blocks was found")
-    source = found[0].source
-    if any(one.source is not source for one in found):
-        raise DoubtError("blocks are called in several files", found[-1].source, found[-1].node)
+    source = loops[0].source
+    if any(loop.source is not source for loop in loops):
+        raise DoubtError("blocks are called in several files", loops[-1].source, loops[-1].node)
     shared = mentions(sources, *_SHARED)
     if shared is not None:
         raise DoubtError("gradients are shared among processes", *shared)
@@ -62,27 +62,27 @@ def draft(sources: tuple[Source, ...], _steps: int) -> Draft:
         raise DoubtError("some gradients may be switched off", *frozen)
     own = source.paddle()
     if not own:
-        raise DoubtError("the module does not import paddle by name", source, found[0].node)
-    _require_apart(found)
-    made = Draft(source)
-    for one in found:
-        _require_trained(sources, one)
-        words = ", ".join(map(ast.unparse, (one.call.func, *one.call.args)))
-        made.put(one.call, f"{own}.distributed.fleet.utils.recompute({words})")
-    return made
+        raise DoubtError("the module does not import paddle by name", source, loops[0].node)
+    _require_apart(loops)
+    result = Draft(source)
+    for loop in loops:
+        _require_trained(sources, loop)
+        words = ", ".join(map(ast.unparse, (loop.call.func, *loop.call.args)))
+        result.put(loop.call, f"{own}.distributed.fleet.utils.recompute({words})")
+    return result
 
 
 def attributes(sources: tuple[Source, ...]) -> frozenset[str]:
-    """Return the names of the containers whose blocks the change recomputes."""
-    return frozenset(one.attribute for one in _loops(sources))
+    """Return the names of the containers with blocks that the change recomputes."""
+    return frozenset(loop.attribute for loop in _loops(sources))
 
 
 def _loops(sources: tuple[Source, ...]) -> list[_Blocks]:
-    found: list[_Blocks] = []
+    loops: list[_Blocks] = []
     for source in sources:
         blocks = (_blocks(source, node) for node in source.loops_over)
-        found += [block for block in blocks if block is not None]
-    return found
+        loops += [block for block in blocks if block is not None]
+    return loops
 
 
 def _blocks(source: Source, node: ast.For) -> _Blocks | None:
@@ -113,46 +113,50 @@ def _call(node: ast.For, block: str) -> ast.Call | None:
     call, into = only.value, only.targets[0]
     if not isinstance(call, ast.Call) or call.keywords or last_name(call.func) != block:
         return None
-    plain = all(isinstance(one, ast.Name) for one in (call.func, into, *call.args))
+    plain = all(isinstance(part, ast.Name) for part in (call.func, into, *call.args))
     same = bool(call.args) and last_name(call.args[0]) == last_name(into)
     return call if plain and same else None
 
 
 def _holds_layers(owner: ast.ClassDef, attribute: str) -> bool:
-    """Tell whether a class gives its attribute a container of layers, and nothing else."""
+    """Return True if a class assigns its attribute a container of layers, and nothing else."""
     values = _values(owner, attribute)
     return bool(values) and all(
         isinstance(value, ast.Call) and last_name(value.func) in _CONTAINERS for value in values
     )
 
 
-def _require_apart(found: list[_Blocks]) -> None:
+def _require_apart(loops: list[_Blocks]) -> None:
     """Doubt loops of which one may run within another."""
-    owners = {one.owner for one in found}
+    owners = {loop.owner for loop in loops}
     for owner in owners if len(owners) > 1 else ():
-        used = {last_name(one) for one in ast.walk(owner) if isinstance(one, ast.Name)}
-        inner = next((one for one in owners if one is not owner and one.name in used), None)
+        used = {last_name(node) for node in ast.walk(owner) if isinstance(node, ast.Name)}
+        inner = next((other for other in owners if other is not owner and other.name in used), None)
         if inner is not None:
-            source = found[0].source
+            source = loops[0].source
             raise DoubtError("blocks hold blocks themselves", source, inner)
 
 
-def _require_trained(sources: tuple[Source, ...], found: _Blocks) -> None:
+def _require_trained(sources: tuple[Source, ...], blocks: _Blocks) -> None:
     """Doubt an input of the first block that no layer with parameters has made for certain."""
-    source, name = found.source, last_name(found.call.args[0])
-    cut = next((one for one in ast.walk(found.owner)
-                if isinstance(one, ast.Attribute) and one.attr in _CUT), None)  # fmt: skip
+    source, name = blocks.source, last_name(blocks.call.args[0])
+    cut = next((node for node in ast.walk(blocks.owner)
+                if isinstance(node, ast.Attribute) and node.attr in _CUT), None)  # fmt: skip
     if cut is not None:
         raise DoubtError("some gradients may be switched off", source, cut)
-    function = source.scope(found.node)
+    function = source.scope(blocks.node)
     assert isinstance(function, ast.FunctionDef)
-    for one in function.body:
-        if one.lineno >= found.node.lineno:
+    for statement in function.body:
+        if statement.lineno >= blocks.node.lineno:
             break
-        into = isinstance(one, ast.Assign) and [last_name(x) for x in one.targets] == [name]
-        if into and any(_calls_trained(sources, found.owner, node) for node in ast.walk(one)):
+        into = isinstance(statement, ast.Assign) and [last_name(x) for x in statement.targets] == [
+            name
+        ]
+        if into and any(
+            _calls_trained(sources, blocks.owner, node) for node in ast.walk(statement)
+        ):
             return
-    raise DoubtError("the first block's input may need no gradient", source, found.node)
+    raise DoubtError("the first block's input may need no gradient", source, blocks.node)
 
 
 def _calls_trained(sources: tuple[Source, ...], owner: ast.ClassDef, node: ast.AST) -> bool:
@@ -161,21 +165,21 @@ def _calls_trained(sources: tuple[Source, ...], owner: ast.ClassDef, node: ast.A
         return False
     if last_name(node.func.value) != "self":
         return False
-    made = _values(owner, node.func.attr)
-    return bool(made) and all(_is_trained(sources, one) for one in made)
+    values = _values(owner, node.func.attr)
+    return bool(values) and all(_is_trained(sources, value) for value in values)
 
 
 def _is_trained(sources: tuple[Source, ...], value: ast.expr, *, deep: bool = True) -> bool:
     """Tell whether what a value makes is a layer with parameters: one of Paddle's, or a class of
     the project that has one."""
-    made = [last_name(one.func) for one in ast.walk(value) if isinstance(one, ast.Call)]
-    if any(map(_TRAINED.match, made)):
+    names = [last_name(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)]
+    if any(map(_TRAINED.match, names)):
         return True
     own = last_name(value.func) if deep and isinstance(value, ast.Call) else ""
     classes = [
         node
-        for one in sources
-        for node in ast.walk(one.tree)
+        for source in sources
+        for node in ast.walk(source.tree)
         if isinstance(node, ast.ClassDef) and node.name == own
     ]
     return len(classes) == 1 and any(
@@ -186,7 +190,7 @@ def _is_trained(sources: tuple[Source, ...], value: ast.expr, *, deep: bool = Tr
 
 
 def _values(owner: ast.ClassDef, attribute: str) -> list[ast.expr]:
-    """Return what a class gives an attribute of itself."""
+    """Return what a class assigns to an attribute of itself."""
     return [
         node.value
         for node in ast.walk(owner)

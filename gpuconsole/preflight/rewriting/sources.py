@@ -28,7 +28,7 @@ class Source:
     sha256: str
     """Of the file as the user has it."""
     _parents: dict[ast.AST, ast.AST]
-    """What each node stands in, found when that is first asked."""
+    """The parent of each node, computed on first use."""
     mentioned: dict[str, ast.AST]
     """By each name that is used, alone or behind a dot, or imported, where that is first."""
     called: dict[str, list[ast.Call]]
@@ -38,54 +38,56 @@ class Source:
     loops_over: tuple[ast.For, ...]
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """Return what a node stands in."""
+        """Return the parent of a node."""
         if not self._parents:
-            for one in ast.walk(self.tree):
-                self._parents.update((child, one) for child in ast.iter_child_nodes(one))
+            for parent in ast.walk(self.tree):
+                self._parents.update((child, parent) for child in ast.iter_child_nodes(parent))
         return self._parents.get(node)
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Give what a node stands in, from near to far."""
-        found = self.parent(node)
-        while found is not None:
-            yield found
-            found = self.parent(found)
+        """Yield the ancestors of a node, from near to far."""
+        ancestor = self.parent(node)
+        while ancestor is not None:
+            yield ancestor
+            ancestor = self.parent(ancestor)
 
     def scope(self, node: ast.AST) -> ast.AST:
-        """Return the function that a node stands in, else the module."""
-        return next((one for one in self.above(node) if isinstance(one, Function)), self.tree)
+        """Return the function that contains a node, else the module."""
+        return next(
+            (ancestor for ancestor in self.above(node) if isinstance(ancestor, Function)), self.tree
+        )
 
     def loops(self, node: ast.AST) -> list[ast.AST]:
-        """Return the loops of the same function that a node stands in, from near to far."""
-        found: list[ast.AST] = []
-        for one in self.above(node):
-            if isinstance(one, Function):
+        """Return the loops of the same function that contain a node, from near to far."""
+        loops: list[ast.AST] = []
+        for ancestor in self.above(node):
+            if isinstance(ancestor, Function):
                 break
-            if isinstance(one, _COMPOUND):
-                found.append(one)
-        return found
+            if isinstance(ancestor, _COMPOUND):
+                loops.append(ancestor)
+        return loops
 
     def names(self) -> frozenset[str]:
         """Return all names that are used anywhere."""
-        found = {one.id for one in ast.walk(self.tree) if isinstance(one, ast.Name)}
-        found |= {one.arg for one in ast.walk(self.tree) if isinstance(one, ast.arg)}
-        return frozenset(found)
+        names = {name.id for name in ast.walk(self.tree) if isinstance(name, ast.Name)}
+        names |= {name.arg for name in ast.walk(self.tree) if isinstance(name, ast.arg)}
+        return frozenset(names)
 
     def paddle(self) -> str:
         """Return the name under which the module has Paddle, "" where that is not certain."""
-        found = ""
-        for one in self.tree.body:
-            if isinstance(one, ast.Import):
-                for name in one.names:
+        paddle_name = ""
+        for statement in self.tree.body:
+            if isinstance(statement, ast.Import):
+                for name in statement.names:
                     if name.name == "paddle" or (name.name.startswith("paddle.")
                                                  and not name.asname):  # fmt: skip
-                        found = name.asname or "paddle"
+                        paddle_name = name.asname or "paddle"
         stored = {
-            one.id
-            for one in ast.walk(self.tree)
-            if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)
+            name_node.id
+            for name_node in ast.walk(self.tree)
+            if isinstance(name_node, ast.Name) and not isinstance(name_node.ctx, ast.Load)
         }
-        return "" if found in stored else found
+        return "" if paddle_name in stored else paddle_name
 
     def indent(self, statement: ast.stmt) -> str:
         """Return the white space before a statement."""
@@ -106,7 +108,7 @@ def load(path: Path) -> Source | None:
     lines = tuple(text.splitlines())
     if "\t" not in text and lines != tuple(text.split("\n")[: len(lines)]):
         return None
-    if len(lines) < max((one.end_lineno or 0 for one in tree.body), default=0):
+    if len(lines) < max((statement.end_lineno or 0 for statement in tree.body), default=0):
         return None
     return _source(path, lines, tree, digest_of(own))
 
@@ -114,32 +116,32 @@ def load(path: Path) -> Source | None:
 @lru_cache(maxsize=MOST_KEPT)
 def _source(path: Path, lines: tuple[str, ...], tree: ast.Module, sha256: str) -> Source:
     """Return a file with what is asked about it, found in one walk: it is asked several times."""
-    found = Source(path, lines, tree, sha256, {}, {}, {}, {}, ())
+    source = Source(path, lines, tree, sha256, {}, {}, {}, {}, ())
     loops: list[ast.For] = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.Name, ast.Attribute)):
-            found.mentioned.setdefault(last_name(node), node)
+            source.mentioned.setdefault(last_name(node), node)
         elif isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                found.mentioned.setdefault(one.name, node)
+            for name in node.names:
+                source.mentioned.setdefault(name.name, node)
         elif isinstance(node, ast.keyword) and node.arg:
-            found.keywords.setdefault(node.arg, []).append(node)
-            found.mentioned.setdefault(node.arg, node.value)
+            source.keywords.setdefault(node.arg, []).append(node)
+            source.mentioned.setdefault(node.arg, node.value)
         elif isinstance(node, ast.For):
             loops.append(node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found.called.setdefault(node.func.attr, []).append(node)
-    return replace(found, loops_over=tuple(loops))
+            source.called.setdefault(node.func.attr, []).append(node)
+    return replace(source, loops_over=tuple(loops))
 
 
-def column(found: Source, line: int, offset: int) -> int:
+def column(source: Source, line: int, offset: int) -> int:
     """Return a place in a line as characters; Python counts bytes of UTF-8."""
-    return len(found.lines[line - 1].encode()[:offset].decode("utf-8", "ignore"))
+    return len(source.lines[line - 1].encode()[:offset].decode("utf-8", "ignore"))
 
 
 def calls(sources: tuple[Source, ...], method: str) -> list[tuple[Source, ast.Call]]:
     """Return all calls of a method of this name."""
-    return [(one, node) for one in sources for node in one.called.get(method, ())]
+    return [(source, node) for source in sources for node in source.called.get(method, ())]
 
 
 def last_name(node: ast.AST) -> str:
@@ -151,8 +153,8 @@ def last_name(node: ast.AST) -> str:
 
 def mentions(sources: tuple[Source, ...], *names: str) -> tuple[Source, ast.AST] | None:
     """Return a place at which one of the names is used, alone or behind a dot."""
-    for one in sources:
+    for candidate in sources:
         for name in names:
-            if name in one.mentioned:
-                return one, one.mentioned[name]
+            if name in candidate.mentioned:
+                return candidate, candidate.mentioned[name]
     return None

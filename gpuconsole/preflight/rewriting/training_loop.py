@@ -18,7 +18,7 @@ _TIMER = re.compile(r"prof|timer|bar", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A training loop whose parts are all known."""
+    """A training loop with all parts known."""
 
     source: Source
     node: ast.For
@@ -45,23 +45,23 @@ class Loop:
     @property
     def clears_first(self) -> bool:
         """Whether gradients are cleared before the forward pass."""
-        return any(one in self.body[: self.at] for one in self.updates)
+        return any(update in self.body[: self.at] for update in self.updates)
 
 
 def backward_line(sources: tuple[Source, ...]) -> tuple[Path, int] | None:
     """Return where the only backward pass is, or the first of the script's own file."""
-    found = calls(sources, "backward")
-    return (found[0][0].path, found[0][1].lineno) if found else None
+    sites = calls(sources, "backward")
+    return (sites[0][0].path, sites[0][1].lineno) if sites else None
 
 
 def find(sources: tuple[Source, ...]) -> Loop:
     """Return the training loop of a script; Doubt where there is none, or not one that is plain."""
-    found = calls(sources, "backward")
-    if not found:
+    sites = calls(sources, "backward")
+    if not sites:
         raise DoubtError("no training loop was found")
-    if len(found) > 1:
-        raise DoubtError("there is more than one backward pass", *found[1])
-    source, call = found[0]
+    if len(sites) > 1:
+        raise DoubtError("there is more than one backward pass", *sites[1])
+    source, call = sites[0]
     statement = source.parent(call)
     node = None if statement is None else source.parent(statement)
     plain = isinstance(statement, ast.Expr) and isinstance(node, ast.For)
@@ -71,13 +71,13 @@ def find(sources: tuple[Source, ...]) -> Loop:
     assert isinstance(node, ast.For)
     if statement not in node.body or node.orelse:
         raise DoubtError("the loop has an else", source, node)
-    if any(isinstance(one, ast.While) for one in source.loops(node)):
+    if any(isinstance(loop, ast.While) for loop in source.loops(node)):
         raise DoubtError("the loop stands in a while loop", source, node)
     at = node.body.index(statement)
     loss, scaler = _loss(source, node, at, call)
     updates, guarded = _updates(node, at)
     optimizer = _optimizer(source, call, updates, scaler)
-    chosen = tuple(one for one in updates if _is_update(source, one, optimizer, scaler))
+    chosen = tuple(update for update in updates if _is_update(source, update, optimizer, scaler))
     return Loop(source, node, at, call, loss, scaler, optimizer, chosen, guarded)
 
 
@@ -100,11 +100,13 @@ def _loss(source: Source, node: ast.For, at: int, call: ast.Call) -> tuple[ast.e
     assert isinstance(call.func, ast.Attribute)
     given = call.func.value
     if isinstance(given, ast.Name):
-        for one in reversed(node.body[:at]):
-            made = isinstance(one, ast.Assign) and [last_name(x) for x in one.targets] == [given.id]
-            if made:
-                assert isinstance(one, ast.Assign)
-                scaled = _scaled(one.value)
+        for statement in reversed(node.body[:at]):
+            is_loss = isinstance(statement, ast.Assign) and [
+                last_name(x) for x in statement.targets
+            ] == [given.id]
+            if is_loss:
+                assert isinstance(statement, ast.Assign)
+                scaled = _scaled(statement.value)
                 return scaled or (given, "")
         raise DoubtError("where the loss comes from is not plain", source, call)
     scaled = _scaled(given)
@@ -128,38 +130,40 @@ def _updates(node: ast.For, at: int) -> tuple[list[ast.stmt], bool]:
     """Return the statements among which the updates are, and whether they have a condition."""
     after: list[ast.stmt] = []
     guarded = False
-    for one in node.body[at + 1 :]:
-        if isinstance(one, ast.If) and not one.orelse and _has_step(one.body):
-            after += one.body
+    for statement in node.body[at + 1 :]:
+        if isinstance(statement, ast.If) and not statement.orelse and _has_step(statement.body):
+            after += statement.body
             guarded = True
         else:
-            after.append(one)
+            after.append(statement)
     return [*node.body[:at], *after], guarded
 
 
 def _has_step(statements: Iterable[ast.stmt]) -> bool:
-    found = (method_of(statement) for statement in statements)
-    return any(one is not None and one[1] in ("step", "minimize", *CLEARS) for one in found)
+    methods = (method_of(statement) for statement in statements)
+    return any(
+        called is not None and called[1] in ("step", "minimize", *CLEARS) for called in methods
+    )
 
 
 def _optimizer(
     source: Source, call: ast.Call, statements: Sequence[ast.stmt], scaler: str
 ) -> str:  # fmt: skip
-    found = [one for one in map(method_of, statements) if one is not None]
-    clears = [target for target, method, _ in found if method in CLEARS]
+    methods = [called for called in map(method_of, statements) if called is not None]
+    clears = [target for target, method, _ in methods if method in CLEARS]
     if len(clears) != 1:
         raise DoubtError("where gradients are cleared is not plain", source, call)
     if scaler:
         given = [
             ast.unparse(call.args[0])
-            for target, method, call in found
+            for target, method, call in methods
             if target == scaler and method in ("step", "minimize") and call.args
         ]
     else:
-        given = [target for target, method, _ in found if method == "minimize"]
+        given = [target for target, method, _ in methods if method == "minimize"]
         given = given or [
             target
-            for target, method, call in found
+            for target, method, call in methods
             if method == "step" and not call.args and not call.keywords
             and not _SCHEDULER.search(target) and not _TIMER.search(target)
         ]  # fmt: skip
@@ -170,12 +174,12 @@ def _optimizer(
 
 def _is_update(source: Source, statement: ast.stmt, optimizer: str, scaler: str) -> bool:
     """Tell whether a statement belongs to an update; Doubt where it steps something else."""
-    found = method_of(statement)
+    called = method_of(statement)
     if is_clip(statement):
         return True
-    if found is None:
+    if called is None:
         return False
-    target, method, _ = found
+    target, method, _ = called
     if method in CLEARS or (target == optimizer and method in ("step", "minimize")):
         return True
     if scaler and target == scaler:
@@ -190,12 +194,12 @@ def _is_update(source: Source, statement: ast.stmt, optimizer: str, scaler: str)
 def require_plain_between(loop: Loop) -> None:
     """Doubt a loop with anything else between its backward pass and its optimizer's step."""
     after = loop.body[loop.at + 1 :]
-    steps = [one for one in after if _steps(loop, one)]
+    steps = [statement for statement in after if _steps(loop, statement)]
     if not steps:
         raise DoubtError("the optimizer's step is not plain", loop.source, loop.backward)
-    for one in after[: after.index(steps[0])]:
-        if one not in loop.updates and not only_says(one):
-            raise DoubtError("something stands between backward and step", loop.source, one)
+    for statement in after[: after.index(steps[0])]:
+        if statement not in loop.updates and not only_says(statement):
+            raise DoubtError("something stands between backward and step", loop.source, statement)
 
 
 def only_says(statement: ast.stmt) -> bool:
@@ -214,10 +218,10 @@ def only_says(statement: ast.stmt) -> bool:
 def _steps(loop: Loop, statement: ast.stmt) -> bool:
     """Tell whether a statement steps the optimizer, itself or below its condition."""
     if isinstance(statement, ast.If):
-        return any(_steps(loop, one) for one in statement.body)
-    found = method_of(statement)
-    return found is not None and found[1] in ("step", "minimize") and (
-        found[0] == loop.optimizer or (bool(loop.scaler) and found[0] == loop.scaler)
+        return any(_steps(loop, inner) for inner in statement.body)
+    called = method_of(statement)
+    return called is not None and called[1] in ("step", "minimize") and (
+        called[0] == loop.optimizer or (bool(loop.scaler) and called[0] == loop.scaler)
     )  # fmt: skip
 
 
@@ -225,9 +229,9 @@ def leaves(loop: Loop) -> ast.stmt | None:
     """Return the first statement that leaves the loop, or begins its next turn, early."""
     waiting: list[ast.AST] = list(loop.body)
     while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, (ast.Break, ast.Continue, ast.Return)):
-            return one
-        if not isinstance(one, (Function, ast.ClassDef)):
-            waiting += ast.iter_child_nodes(one)
+        child = waiting.pop(0)
+        if isinstance(child, (ast.Break, ast.Continue, ast.Return)):
+            return child
+        if not isinstance(child, (Function, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(child)
     return None

@@ -160,7 +160,9 @@ def load(
 ) -> OnDevice:
     """Read the probe's document; UsageError when it is not one."""
     try:
-        peaks = tuple(sorted((_peak(run) for run in document["runs"]), key=lambda one: one.batch))
+        peaks = tuple(
+            sorted((_peak(run) for run in document["runs"]), key=lambda entry: entry.batch)
+        )
         if len({peak.batch for peak in peaks}) < len(BATCHES["device"]):
             raise ValueError("too few batch sizes")
         backend = document["backend"]

@@ -86,19 +86,19 @@ class Formula:
         analysis = self.analysis()
         if analysis is None or not batch:
             return self._unknown(batch, backend)
-        found = analysis.estimate(batch, backend=backend, context_mib=context_mib, variant=variant)
-        memory = None if found.memory is None else with_range(found.memory)
+        result = analysis.estimate(batch, backend=backend, context_mib=context_mib, variant=variant)
+        memory = None if result.memory is None else with_range(result.memory)
         return replace(
-            found,
+            result,
             script=self.task.script,
             batch_size=batch,
             batch_source=BatchSource("", 0, "task"),
             tier="formula" if memory is not None else "unknown",
             coverage=0.0,
             memory=memory,
-            unknowns=tuple(Unknown("", 0, one.reason) for one in found.unknowns),
+            unknowns=tuple(Unknown("", 0, unknown.reason) for unknown in result.unknowns),
             asks=(),
-            flags=tuple(sorted({*found.flags, *flags(self.task)})),
+            flags=tuple(sorted({*result.flags, *flags(self.task)})),
             notes=self._notes(batch, backend),
         )
 
@@ -154,9 +154,9 @@ def with_range(memory: Memory) -> Memory:
 
 def flags(task: Task) -> tuple[str, ...]:
     """Return the flags that a task file alone raises."""
-    found = []
+    names = []
     if task.distributed_strategy and (task.devices or 0) > 1:
-        found.append("distributed")
+        names.append("distributed")
     if task.sequence_length is not None and task.sequence_length > LONG_SEQUENCE:
-        found.append("long-sequence")
-    return tuple(found)
+        names.append("long-sequence")
+    return tuple(names)

@@ -51,28 +51,28 @@ class Past:
     def notes(self, cards: Sequence[Card]) -> tuple[str, ...]:
         """Return what is known of the cards' contexts, as sentences."""
         pairs = dict.fromkeys((card.host, card.device) for card in cards)
-        known = [self.calibration.context(host, device) for host, device in pairs]
-        found = [context for context in known if context is not None]
-        if len(found) <= MOST_NOTES:
-            return tuple(context.note for context in found)
-        sizes = [context.mib for context in found]
+        contexts = [self.calibration.context(host, device) for host, device in pairs]
+        known_contexts = [context for context in contexts if context is not None]
+        if len(known_contexts) <= MOST_NOTES:
+            return tuple(context.note for context in known_contexts)
+        sizes = [context.mib for context in known_contexts]
         return (
-            f"Contexts of {len(found)} kinds of cards are known: {min(sizes):.0f} to "
+            f"Contexts of {len(known_contexts)} kinds of cards are known: {min(sizes):.0f} to "
             f"{max(sizes):.0f} MiB.",
         )
 
     def verdicts(
-        self, estimate: Estimate, found: Sequence[Verdict], cards: Sequence[Card]
+        self, estimate: Estimate, verdicts: Sequence[Verdict], cards: Sequence[Card]
     ) -> tuple[Verdict, ...]:
         """Return the verdicts with chances from history, and a no where this has run out."""
         runs: dict[Backend, tuple[Observation, ...]] = {}
-        made = []
-        for verdict, card in zip(found, cards, strict=True):
+        corrected = []
+        for verdict, card in zip(verdicts, cards, strict=True):
             if card.backend not in runs:
                 runs[card.backend] = self._ran_out(estimate.batch_size, card.backend)
             verdict = self._judged(estimate, verdict, card, runs[card.backend])
-            made.append(self._timed(estimate, verdict))
-        return tuple(made)
+            corrected.append(self._timed(estimate, verdict))
+        return tuple(corrected)
 
     def _ran_out(self, batch: int | None, backend: Backend) -> tuple[Observation, ...]:
         """Return the runs that ran out at this batch size or a smaller one."""
@@ -130,7 +130,8 @@ class Past:
 
 @dataclass(slots=True)
 class Corrected:
-    """An estimator whose answers know the past of the script. `batch` is the one asked for."""
+    """An estimator that corrects its answers by the past of the script. `batch` is the requested
+    one."""
 
     inner: Estimator
     past: Past
@@ -146,28 +147,28 @@ class Corrected:
         variant: Variant = AS_WRITTEN,
     ) -> Estimate:
         """Estimate at a batch size."""
-        found = self.inner.estimate(
+        result = self.inner.estimate(
             batch_size, backend=backend, context_mib=context_mib, variant=variant
         )
-        if found.errors:
-            return found
-        known = self._known(found.batch_size, backend) if variant == AS_WRITTEN else None
-        if known is not None:
-            return self._floored(_seen(found, known, self._margin("history", backend), context_mib))
-        if found.memory is None:
-            return found
+        if result.errors:
+            return result
+        peak = self._known(result.batch_size, backend) if variant == AS_WRITTEN else None
+        if peak is not None:
+            return self._floored(_seen(result, peak, self._margin("history", backend), context_mib))
+        if result.memory is None:
+            return result
         ratio = self._ratio(backend)
-        margin = self._margin(found.tier, backend)
-        notes = found.notes
+        margin = self._margin(result.tier, backend)
+        notes = result.notes
         if ratio != 1.0:
             notes += (f"History: runs of this script at other batch sizes took {ratio:.2f} times "
                       "what was predicted for them.",)  # fmt: skip
         if margin.source == "history":
             notes += (f"History: the range comes from {margin.n} scripts that ran in this lab.",)
-        memory = found.memory
+        memory = result.memory
         if ratio != 1.0 or margin.source == "history":
-            memory = _with_gaps(memory, found.tier, ratio, margin)
-        return self._floored(replace(found, memory=memory, notes=notes))
+            memory = _with_gaps(memory, result.tier, ratio, margin)
+        return self._floored(replace(result, memory=memory, notes=notes))
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
@@ -249,7 +250,7 @@ class Corrected:
 
 
 def _seen(
-    estimate: Estimate, known: KnownPeak, margin: Margin, context_mib: float | None
+    estimate: Estimate, past_peak: KnownPeak, margin: Margin, context_mib: float | None
 ) -> Estimate:
     """Return the estimate of a run that was seen before."""
     memory = estimate.memory
@@ -260,16 +261,16 @@ def _seen(
             context_mib=context_mib if context_mib is not None else own.context_mib,
             context_spread_mib=0.0 if known_context else own.context_spread_mib,
         )
-    sized = _sized(memory, known.peak_mib, margin, known.tensors_mib)
-    below = sized.context_mib + known.least_mib * (1.0 - margin.low) - sized.context_spread_mib
+    sized = _sized(memory, past_peak.peak_mib, margin, past_peak.tensors_mib)
+    below = sized.context_mib + past_peak.least_mib * (1.0 - margin.low) - sized.context_spread_mib
     sized = replace(sized, low_mib=max(0.0, min(sized.low_mib, below)))
-    times = "once" if known.runs == 1 else f"{known.runs} times"
-    where = " of ".join(word for word in (known.device, known.host) if word)
+    times = "once" if past_peak.runs == 1 else f"{past_peak.runs} times"
+    where = " of ".join(word for word in (past_peak.device, past_peak.host) if word)
     note = msg(
         "History: this script ran {times} with these settings; at most {size} were reported "
         "(last on {when}).",
-        times=times, size=format_mib(known.peak_mib),
-        when=f"{day(known.at)}{', ' + where if where else ''}",
+        times=times, size=format_mib(past_peak.peak_mib),
+        when=f"{day(past_peak.at)}{', ' + where if where else ''}",
     )  # fmt: skip
     return replace(
         estimate, tier="history", memory=sized, asks=(),
@@ -320,8 +321,8 @@ def _with_context(estimate: Estimate, context: float) -> Estimate:
     if memory is None:
         return estimate
     moved = context - memory.context_mib
-    made = replace(memory, context_mib=context, total_mib=memory.total_mib + moved)
-    return replace(estimate, memory=made)
+    moved_memory = replace(memory, context_mib=context, total_mib=memory.total_mib + moved)
+    return replace(estimate, memory=moved_memory)
 
 
 def _low_share(memory: Memory) -> float:

@@ -118,10 +118,10 @@ def is_too_wide(report: Report) -> bool:
     if memory is None or estimate.errors or estimate.tier in MEASURED_TIERS:
         return False
     judged = [verdict for verdict in report.verdicts if verdict.backend == estimate.backend]
-    if any(one.verdict in ("fits", "tight") for one in judged):
+    if any(verdict.verdict in ("fits", "tight") for verdict in judged):
         return False
     low = 0.0 if "bound" in estimate.flags else memory.low_mib
-    return any(one.limit_mib is not None and low <= one.limit_mib for one in judged)
+    return any(verdict.limit_mib is not None and low <= verdict.limit_mib for verdict in judged)
 
 
 def next_move(
@@ -133,7 +133,7 @@ def next_move(
     is. `agreed` are the sites at which the user let this script run.
     """
     measured = [trial for trial in trials if trial.tier in MEASURED_TIERS]
-    if any(one.outcome in ("answered", "confirmed") for one in measured):
+    if any(trial.outcome in ("answered", "confirmed") for trial in measured):
         return Stop()
     if WITHOUT_PADDLE in report.estimate.flags:
         return Stop("neither the script nor a module of its project names Paddle")
@@ -143,15 +143,15 @@ def next_move(
         return Stop("measuring is switched off (measure: never)")
     if not (means.sites or means.devices):
         return Stop(means.absent or "there is no place to measure")
-    left_s = means.limit_s - sum(one.seconds for one in measured)
+    left_s = means.limit_s - sum(trial.seconds for trial in measured)
     if left_s <= 0:
         limit = f"{means.limit_s:.0f} s"
         return Stop(msg("the time for measuring is used up ({limit})", limit=limit))
     for tier in means.tiers:
-        mine = [one for one in measured if one.tier == tier]
-        if any(one.outcome == "unknown" for one in mine):
+        mine = [trial for trial in measured if trial.tier == tier]
+        if any(trial.outcome == "unknown" for trial in mine):
             continue
-        tried = {one.host for one in mine}
+        tried = {trial.host for trial in mine}
         for site in means.devices if tier == "device" else means.sites:
             if site.host not in tried:
                 ask = (means.measure == "ask" or site.consent) and site not in agreed
@@ -163,14 +163,14 @@ def is_fault_at(report: Report, file: str, line: int) -> bool:
     """Tell whether reading finds a fault at a line where the script failed when it was run; its
     folder has another name there."""
     place = (PurePath(file).name, line)
-    return any((PurePath(one.file).name, one.line) == place for one in report.estimate.errors)
+    return any((PurePath(error.file).name, error.line) == place for error in report.estimate.errors)
 
 
 def concluded(report: Report, trials: Sequence[Trial]) -> Report:
     """Return a report with its trials. A fault that reading finds is certain where a run confirmed
     it, and where nothing could be run; where a run did not show it, the script may fail."""
     tried = [trial for trial in trials if trial.tier in MEASURED_TIERS and _was_run(trial)]
-    confirmed = any(one.outcome == "confirmed" for one in tried)
+    confirmed = any(trial.outcome == "confirmed" for trial in tried)
     if not report.estimate.errors or not tried or confirmed:
         return replace(report, trials=tuple(trials))
     estimate = _doubted(report.estimate)
@@ -195,12 +195,14 @@ def _was_run(trial: Trial) -> bool:
 
 
 def _doubted(estimate: Estimate) -> Estimate:
-    """Return an estimate whose faults are told as what may be."""
+    """Return an estimate with its faults reported as possible ones."""
     doubts = [
         Unknown(
-            one.file, one.line, sentences(joined(": ", (MAY_FAIL_HERE, one.message)), UNCONFIRMED)
+            error.file,
+            error.line,
+            sentences(joined(": ", (MAY_FAIL_HERE, error.message)), UNCONFIRMED),
         )
-        for one in estimate.errors
+        for error in estimate.errors
     ]
     return replace(
         estimate, tier="unknown", memory=None, errors=(), unknowns=(*doubts, *estimate.unknowns),

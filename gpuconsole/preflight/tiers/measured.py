@@ -62,11 +62,11 @@ class Measured:
     """What the static tier found: where the batch size is written, arithmetic, variants."""
     flags: tuple[str, ...] = ()
     device: str = ""
-    """The backend whose kernels and precision were followed; "" where it ran on a CPU."""
+    """The backend with the kernels and precision that were followed; "" where it ran on a CPU."""
     notes: tuple[str, ...] = ()
     """What was made up or taken for granted, as sentences."""
     least: float = 1.0
-    """Share of the peak that is left where lengths that only data gives are nothing."""
+    """Share of the peak that is left where lengths that depend on data are 0."""
     reach: Reach = field(default_factory=Reach)
     """How far the runs went."""
     _factors: dict[Backend, float] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Measured:
                 return alone(batch) if batch == recording.largest else None
             # Where one stretch ends and another begins it must not fall.
             starts = [start for start, _ in recording.parts if 0 < start < batch]
-            return max(alone(one) for one in (*starts, batch))
+            return max(alone(size_) for size_ in (*starts, batch))
 
         return replayed
 
@@ -183,10 +183,10 @@ class Measured:
         scale = self._scale(batch, backend, variant)
         if scale is None:
             return None, "a measurement alone does not show what this change would save"
-        found, bound = peak(self._trace(batch, backend)), self.recording.bound(batch)
+        peak_parts, bound = peak(self._trace(batch, backend)), self.recording.bound(batch)
         parts = {
             str(kind): size / MIB * bound * (scale if kind in _SCALED else 1.0)
-            for kind, size in found.parts.items()
+            for kind, size in peak_parts.parts.items()
         }
         tensors = sum(parts.values())
         workspace = self._workspace(batch, backend)
@@ -195,7 +195,7 @@ class Measured:
         footprint = Footprint(parts, tensors + workspace, reserved)
         memory = as_memory(footprint, backend, self.tier, context_mib)
         # Where samples take longer than steps, no batches are ready.
-        unready = found.total - peak(self._trace(batch, backend, waiting=0)).total
+        unready = peak_parts.total - peak(self._trace(batch, backend, waiting=0)).total
         low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
         gap = self._gap(batch)
         low -= gap.collected
@@ -286,11 +286,13 @@ def load(
     read too: its `refusal` says why, and its estimates are unknown.
     """
     try:
-        runs = sorted((read_run(one) for one in document["runs"]), key=lambda one: one.batch)
+        runs = sorted(
+            (read_run(run) for run in document["runs"]), key=lambda document_run: document_run.batch
+        )
         mode = document["mode"]
         if mode not in _HOW or not _is_series(runs):
             raise ValueError("not a measurement")
-        own = next((one["own_batch"] for one in document["runs"] if one.get("own_batch")), None)
+        own = next((run["own_batch"] for run in document["runs"] if run.get("own_batch")), None)
         first = document["runs"][0]
         seen = own is not None and first.get("how") in ("loader", "fixed")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -310,7 +312,7 @@ def load(
         refusal = str(why)
         if "change from one" in refusal:
             flags.add("variable-shape")
-    if any(one.get("untrained") and one.get("choices") for one in document["runs"]):
+    if any(run.get("untrained") and run.get("choices") for run in document["runs"]):
         recording, refusal = None, SKIPPED
     said = _said(document["runs"])
     if mode == "meta" and any(map(varies, runs)):
@@ -341,8 +343,8 @@ def _is_series(runs: Sequence[Run]) -> bool:
 
 def _least(runs: Sequence[Mapping[str, Any]]) -> float:
     """Return the smallest share of its peak that a run says may be left; 1 where none says so."""
-    told = [run["least"] for run in runs if isinstance(run.get("least"), (int, float))]
-    return min((float(one) for one in told if 0.0 <= one <= 1.0), default=1.0)
+    shares = [run["least"] for run in runs if isinstance(run.get("least"), (int, float))]
+    return min((float(share) for share in shares if 0.0 <= share <= 1.0), default=1.0)
 
 
 def _said(runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

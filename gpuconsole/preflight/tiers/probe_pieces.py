@@ -60,16 +60,16 @@ class Pieces:
             return 1.0
         place = self._place(batch)
         (start, own), (_, before) = self.parts[place], self.parts[max(0, place - 1)]
-        told = _peak(own, batch)
-        if not told:
+        expected = _peak(own, batch)
+        if not expected:
             return 1.0
         if batch > self.largest:
             beyond = batch - self.largest
-            least = max(told, _peak(own, self.largest) + self.slope * beyond)
-            return (least + self.curvature * (batch - start) * beyond) / told
+            least = max(expected, _peak(own, self.largest) + self.slope * beyond)
+            return (least + self.curvature * (batch - start) * beyond) / expected
         # Of a curve that flattens the line before lies above, of one that steepens this one.
-        ends = [*(one for one, _ in self.parts[1:]), self.largest]
-        return max(1.0, min(_peak(before, batch), _peak(own, ends[place])) / told)
+        ends = [*(batch_end for batch_end, _ in self.parts[1:]), self.largest]
+        return max(1.0, min(_peak(before, batch), _peak(own, ends[place])) / expected)
 
 
 def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
@@ -86,7 +86,7 @@ def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
     try:
         whole = combine(first, last, exact=exact)
         # What two runs have in common may lack what only one of them came to.
-        if all(_on_the_line(whole, one) for one in (runs if exact else runs[1:-1])):
+        if all(_on_the_line(whole, run) for run in (runs if exact else runs[1:-1])):
             return Pieces(((0, whole),), last.batch)
     except Unusable as why:
         if not (exact and isinstance(why, OtherProgram)):
@@ -101,8 +101,8 @@ def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
 
 
 def _on_the_line(whole: Recording, run: Run) -> bool:
-    true, told = _peak(constant(run), run.batch), _peak(whole, run.batch)
-    return abs(told - true) <= SLACK * true
+    true, estimated = _peak(constant(run), run.batch), _peak(whole, run.batch)
+    return abs(estimated - true) <= SLACK * true
 
 
 def _stretch(few: Run, many: Run) -> Recording:

@@ -101,7 +101,8 @@ def _batches(analysis: Analysis | None, mode: Mode) -> list[int]:
 
 
 NAMESAKES = frozenset({"median", "fft_r2c"})
-"""Calls of the table whose kernels do not show in a program, and have the names of the calls."""
+"""Calls of the table with kernels that do not appear in a program and have the names of the
+calls."""
 BY_AXIS = frozenset({"argsort"})
 """Kernels whose needs depend on the axis, which `meta/inference/kernels.py` knows."""
 
@@ -110,13 +111,13 @@ def operators() -> dict[str, dict[str, str]]:
     """Return by kernel what a program does not show: gradients that take their input's memory,
     and what CPU kernels need while they run."""
     text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")
-    made: dict[str, dict[str, str]] = {}
+    table: dict[str, dict[str, str]] = {}
     for name, row in json.loads(text)["ops"].items():
         kernel = name if name in NAMESAKES else row.get("kernels", "").rstrip("_")
         if kernel and " " not in kernel:
             needs = {} if kernel in BY_AXIS else row.get("cpu", {})
-            made.setdefault(kernel, {"grad": row["grad"], **needs})
-    return made
+            table.setdefault(kernel, {"grad": row["grad"], **needs})
+    return table
 
 
 def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:

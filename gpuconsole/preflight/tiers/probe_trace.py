@@ -91,7 +91,7 @@ def read_run(data: Mapping[str, Any]) -> Run:
             cycles=tuple(map(int, data["cycles"])),
             sizes=tuple(_whole(size, MOST_BYTES) for size in data["sizes"]),
             names=tuple(str(words[number]) for number in numbers),
-            kinds=tuple(_KINDS[one] for one in data["kind"]),
+            kinds=tuple(_KINDS[kind] for kind in data["kind"]),
             inside=frozenset(map(int, data["inside"])),
             shapes=_shapes(data["shapes"]),
             readers=tuple(map(_reader, data["readers"])),
@@ -157,13 +157,13 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Blocks whose sizes are functions of the batch size, in the order of the larger run."""
+    """Blocks with sizes that are functions of the batch size, in the order of the larger run."""
 
     run: Run
     sizes: tuple[Size, ...]
     conv: Size
     samples: tuple[Size | None, ...] = ()
-    """How many samples an epoch of each reader has, None where nobody knows. Some scripts make
+    """How many samples an epoch of each reader has, None if unknown. Some scripts make
     their data as long as so many batches."""
     ahead: tuple[Ahead, ...] = ()
     """What each reader holds ready beyond the usual."""
@@ -222,7 +222,8 @@ def constant(run: Run) -> Recording:
     """Return a run as a recording that is the same at every batch size."""
     sizes = tuple(Size(size, 0.0) for size in run.sizes)
     samples = tuple(
-        None if one["samples"] is None else Size(one["samples"], 0.0) for one in run.readers
+        None if reader["samples"] is None else Size(reader["samples"], 0.0)
+        for reader in run.readers
     )
     return Recording(
         run, sizes, Size(run.widest_conv, 0.0), samples, _ahead(run), _widths(run, run)
@@ -238,21 +239,21 @@ def ready(samples: Size | None, batch: int, waiting: int, width: int | None = No
 
 
 def _widths(small: Run, large: Run) -> tuple[Size | None, ...]:
-    found: list[Size | None] = []
+    widths: list[Size | None] = []
     for few, many in zip_longest(small.readers, large.readers):
         if few is None or many is None:
-            found.append(None)
+            widths.append(None)
             continue
         before, after = _width(few, small.batch), _width(many, large.batch)
         own = before is not None or after is not None
         sizes = before or small.batch, after or large.batch
-        found.append(grown(small.batch, sizes[0], large.batch, sizes[1]) if own else None)
-    return tuple(found)
+        widths.append(grown(small.batch, sizes[0], large.batch, sizes[1]) if own else None)
+    return tuple(widths)
 
 
 def _width(reader: Mapping[str, int | None], batch: int) -> int | None:
-    """Return how many samples a batch of a reader has in a run; None where so many batches of the
-    run's own size make up its epoch, or nobody knows."""
+    """Return how many samples a batch of a reader has in a run; None if so many batches of the
+    run's own size make up its epoch, or it is unknown."""
     samples, batches = reader["samples"], reader["batches"]
     if not samples or not batches:
         return None
@@ -268,21 +269,21 @@ def _in_one_batch(reader: Mapping[str, int | None], batch: int) -> bool:
 
 def _ahead(run: Run) -> tuple[Ahead, ...]:
     return tuple(
-        Ahead((one["queued"] or 0) - USUAL_QUEUED, (one["buffered"] or 0) - USUAL_BUFFERED)
-        for one in run.readers
+        Ahead((reader["queued"] or 0) - USUAL_QUEUED, (reader["buffered"] or 0) - USUAL_BUFFERED)
+        for reader in run.readers
     )
 
 
 def _samples(small: Run, large: Run) -> tuple[Size | None, ...]:
-    found: list[Size | None] = []
+    sizes: list[Size | None] = []
     for few, many in zip_longest(small.readers, large.readers):
         # One epoch more or less in a run says nothing of its samples.
         before, after = (few or many)["samples"], (many or few)["samples"]
         if before is None or after is None:
-            found.append(None)
+            sizes.append(None)
         else:
-            found.append(grown(small.batch, before, large.batch, after))
-    return tuple(found)
+            sizes.append(grown(small.batch, before, large.batch, after))
+    return tuple(sizes)
 
 
 def _kind(kind: str, inside: bool) -> Kind:
@@ -319,7 +320,7 @@ def combine(small: Run, large: Run, *, exact: bool = False) -> Recording:
             "its operators depend on the data"
         )
     unchanged = all(not (size.linear or size.square) for size in sizes)
-    if unchanged and not any(_in_one_batch(one, small.batch) for one in small.readers):
+    if unchanged and not any(_in_one_batch(reader, small.batch) for reader in small.readers):
         raise Unusable("the batch size that was put in changes nothing in the script's memory")
     conv = grown(small.batch, small.widest_conv, large.batch, large.widest_conv)
     return Recording(
@@ -346,10 +347,10 @@ def _partners(small: Run, large: Run) -> list[int | None]:
     partner: list[int | None] = [None] * len(large.sizes)
     left, right = _stretches(small), _stretches(large)
     for ours, theirs in zip(left, right, strict=False):
-        for one, other in _aligned(
+        for first_block, other in _aligned(
             [small.names[i] for i in ours], [large.names[i] for i in theirs]
         ):
-            partner[theirs[other]] = ours[one]
+            partner[theirs[other]] = ours[first_block]
     return partner
 
 
@@ -382,8 +383,8 @@ def _check_shapes(small: Run, large: Run) -> None:
                 if not _alike(batches[0], batch, run.batch):
                     raise Unusable(_changing(batches[0], batch))
         if ours and theirs:
-            for one, other in zip(ours[0], theirs[0], strict=False):
-                if not _scaled(one, other, small.batch, large.batch):
+            for first, other in zip(ours[0], theirs[0], strict=False):
+                if not _scaled(first, other, small.batch, large.batch):
                     raise Unusable(_changing(ours[0], theirs[0]))
 
 
@@ -416,20 +417,22 @@ def _alike(first: Shapes, batch: Shapes, size: int) -> bool:
     if len(first) != len(batch):
         return False
     return all(
-        one == other or (one[1:] == other[1:] and other[0] < one[0] == size)
-        for one, other in zip(first, batch, strict=True)
+        expected_block == other
+        or (expected_block[1:] == other[1:] and other[0] < expected_block[0] == size)
+        for expected_block, other in zip(first, batch, strict=True)
     )
 
 
-def _scaled(one: tuple[int, ...], other: tuple[int, ...], few: int, many: int) -> bool:
-    return len(one) == len(other) and all(
-        a == b or a * many == b * few for a, b in zip(one, other, strict=True)
+def _scaled(small: tuple[int, ...], other: tuple[int, ...], few: int, many: int) -> bool:
+    return len(small) == len(other) and all(
+        a == b or a * many == b * few for a, b in zip(small, other, strict=True)
     )
 
 
 def _changing(first: Shapes, other: Shapes) -> str:
-    one, two = next((a, b) for a, b in zip_longest(first, other, fillvalue=()) if a != b)
+    before, after = next((a, b) for a, b in zip_longest(first, other, fillvalue=()) if a != b)
     return (
-        f"the shapes of its batches change from one to the next ({list(one)}, then {list(two)}): "
+        "the shapes of its batches change from one to the next "
+        f"({list(before)}, then {list(after)}): "
         "memory depends on the longest"
     )

@@ -33,7 +33,7 @@ from gpuconsole.preflight.tiers import static_choices
 from gpuconsole.preflight.tiers.static_run import Outcome, follow
 
 LONG_STEPS = 60_000
-"""A script whose run takes more is followed for some suggestions only."""
+"""A script with a run of more steps is followed for some suggestions only."""
 SEARCH_STEPS = 400_000
 """Steps spent on one search: for the place of the batch size, or for the largest batch."""
 TRY_STEPS = 900_000
@@ -68,7 +68,7 @@ class Analysis:
     _choices: dict[Backend, static_choices.Choices] = field(default_factory=dict)
     _reserved: dict[Backend, Callable[[int], float | None]] = field(default_factory=dict)
     _needs: dict[_Key, float] = field(default_factory=dict)
-    """MiB reserved by runs whose data are short."""
+    """MiB reserved by runs with short data."""
     _found_key: str | None = None
     _fragmentation: dict[Backend, float] = field(default_factory=dict)
     _rows: int = 1
@@ -84,15 +84,17 @@ class Analysis:
     ) -> Outcome:
         """Return what a run at this batch size finds; `endless` takes data to be without end."""
         key = (backend, batch, variant, endless)
-        found = self._outcomes.get(key)
-        if found is None:
-            found = self._outcomes[key] = self._given_up() or self._run(*key)
-        return found
+        outcome = self._outcomes.get(key)
+        if outcome is None:
+            outcome = self._outcomes[key] = self._given_up() or self._run(*key)
+        return outcome
 
     def _given_up(self) -> Outcome | None:
         """Return a run that ended with its budget: another one would, and take as long again."""
         blocked = (outcome for outcome in self._outcomes.values() if outcome.blocked)
-        return next((one for one in blocked if self.once or one.steps >= MAX_STEPS), None)
+        return next(
+            (outcome for outcome in blocked if self.once or outcome.steps >= MAX_STEPS), None
+        )
 
     def brief(self) -> Analysis:
         """Return what following the script once tells: where its batch size is written, if no more.
@@ -111,25 +113,26 @@ class Analysis:
         return self._first[backend]
 
     def files(self) -> frozenset[str]:
-        """Return what was read beside the script, whose change makes this analysis old."""
+        """Return the files that were read beside the script; a change of one makes this analysis
+        stale."""
         runs = (*self._first.values(), *self._outcomes.values())
         return frozenset().union(*(run.files for run in runs))
 
     def mishaps(self) -> tuple[str, ...]:
-        """Return the errors of the analysis itself, which users are told of as unknowns."""
+        """Return the errors of the analysis itself, which are reported to users as unknowns."""
         return tuple(
             sorted({outcome.mishap for outcome in self._outcomes.values() if outcome.mishap})
         )
 
     def _follow(self, setting: Setting) -> Outcome:
         with source.in_place_of(self.texts):
-            found = follow(
+            outcome = follow(
                 self.script, self.args, setting, self.assumptions, self.project, self.trail,
                 self.start,
             )  # fmt: skip
-        if self._rows > 1 and found.batch and found.batch % self._rows == 0:
-            return replace(found, batch=found.batch // self._rows)
-        return found
+        if self._rows > 1 and outcome.batch and outcome.batch % self._rows == 0:
+            return replace(outcome, batch=outcome.batch // self._rows)
+        return outcome
 
     def _by_name(self, own: Outcome) -> Outcome:
         """Return the script's own run with the batch size that a name tells.
@@ -139,8 +142,8 @@ class Analysis:
         seen = own.batch or 0
         for number in own.named if seen and not own.blocked else ():
             other = number + 3
-            found = self._follow(Setting("cpu", other, number.key, int(number)))
-            if found.batch and found.batch * number == seen * other:
+            outcome = self._follow(Setting("cpu", other, number.key, int(number)))
+            if outcome.batch and outcome.batch * number == seen * other:
                 self._rows *= seen // number
                 place = BatchSource(number.file, number.line, number.kind)
                 return replace(
@@ -151,41 +154,41 @@ class Analysis:
     def _run(self, backend: Backend, batch: int | None, variant: Variant, endless: bool) -> Outcome:
         if batch is None:
             assert variant == AS_WRITTEN, "a variant is tried at a batch size"
-            found, self._choices[backend] = self._begun(backend), {}
+            outcome, self._choices[backend] = self._begun(backend), {}
             if not self.once:
                 follow, setting = self._follow, Setting(backend)
-                found, self._choices[backend] = static_choices.worst(follow, setting, found)
-            return self._by_name(found)
+                outcome, self._choices[backend] = static_choices.worst(follow, setting, outcome)
+            return self._by_name(outcome)
         own = self.outcome(None, backend)
         key = self._batch_key(own)
         setting = Setting(backend, batch, key, own.batch, variant, endless=endless)
-        found = self._chosen(setting)
-        if found.faults and not own.faults and not key.startswith(ARGUMENT):
-            return self._put_in(found, batch, key)
-        if found.batch == batch or found.blocked:
-            return found
+        outcome = self._chosen(setting)
+        if outcome.faults and not own.faults and not key.startswith(ARGUMENT):
+            return self._put_in(outcome, batch, key)
+        if outcome.batch == batch or outcome.blocked:
+            return outcome
         why = "where the batch size is written could not be found: other sizes cannot be predicted"
         unknown = Unknown(str(self.script), own.source.line if own.source else 0, why)
-        return replace(found, blocked=True, unknowns=(unknown, *found.unknowns))
+        return replace(outcome, blocked=True, unknowns=(unknown, *outcome.unknowns))
 
-    def _put_in(self, found: Outcome, batch: int, key: str) -> Outcome:
+    def _put_in(self, outcome: Outcome, batch: int, key: str) -> Outcome:
         """Return a run that fails because of the batch size that was put into it.
 
         The script is not wrong: its batch size may be written at other places too.
         """
-        fault = found.faults[0]
+        fault = outcome.faults[0]
         place = key.rpartition(":")[0]
         where = f" at {Path(place).name}" if place else ""
         why = f"with a batch of {batch} put in{where} alone it fails: {fault.message}"
         unknown = Unknown(fault.file, fault.line, why)
-        return replace(found, blocked=True, faults=(), unknowns=(unknown, *found.unknowns))
+        return replace(outcome, blocked=True, faults=(), unknowns=(unknown, *outcome.unknowns))
 
     def _chosen(self, setting: Setting) -> Outcome:
         """Follow the script at another batch, with conditions taken as at its own."""
         own = self.outcome(None, setting.backend)
         taken = replace(setting, choices=self._choices[setting.backend])
-        found = self._follow(taken)
-        return replace(found, notes=own.notes, bound=own.bound)
+        outcome = self._follow(taken)
+        return replace(outcome, notes=own.notes, bound=own.bound)
 
     def _batch_key(self, own: Outcome) -> str:
         """Return the place where a batch size is put in.
@@ -199,11 +202,11 @@ class Analysis:
             other = own.batch + 3
             self._found_key, spent = "", 0
             for key in own.candidates:
-                found = self._follow(Setting("cpu", other, key, own.batch))
-                spent += found.steps
-                if found.batch == other:
+                outcome = self._follow(Setting("cpu", other, key, own.batch))
+                spent += outcome.steps
+                if outcome.batch == other:
                     self._found_key = key
-                if found.batch == other or spent > SEARCH_STEPS // 2:
+                if outcome.batch == other or spent > SEARCH_STEPS // 2:
                     break
         return self._found_key
 
@@ -241,7 +244,7 @@ class Analysis:
         runs = [(point, self._endless(point, backend)) for point in points]
         if any(run.blocked or run.faults for _, run in runs):
             return None
-        return affine([(one, run.trace) for one, run in runs])
+        return affine([(batch, run.trace) for batch, run in runs])
 
     def _uses(self, outcome: Outcome) -> Iterator[str]:
         """Give, for each answer of the user, where the analysis has used it."""
@@ -283,14 +286,14 @@ class Analysis:
     def rewritten(self, kind: EditKind) -> Rewrite:
         """Return how a change is put into the shipped copy, or where to make it by hand."""
         with source.in_place_of(self.texts):
-            made = rewrite(kind, self._modules())
+            rewrite_ = rewrite(kind, self._modules())
         runs = (run for (_, _, variant, _), run in self._outcomes.items() if variant.recompute)
         tried = next(runs, None)
-        if kind == "recompute" and made.edits and tried is not None:
+        if kind == "recompute" and rewrite_.edits and tried is not None:
             blocks = {path.rpartition(".")[2] for path, _, _ in tried.recomputed}
-            if not blocks <= made.names:
-                return replace(made, edits=(), why="not all repeated blocks are in plain loops")
-        return made
+            if not blocks <= rewrite_.names:
+                return replace(rewrite_, edits=(), why="not all repeated blocks are in plain loops")
+        return rewrite_
 
     def accumulated(self, steps: int, size: int) -> tuple[Change, Rewrite]:
         """Return how gradients are accumulated over so many batches of a size: how the size is put
@@ -305,10 +308,10 @@ class Analysis:
                 )
                 texts[path] = apply_edits(source.text_of(path), edits, file)
         with source.in_place_of(texts):
-            made = rewrite("accumulate", self._modules(), steps)
+            change = rewrite("accumulate", self._modules(), steps)
         if put.args is None and not put.edits:
-            made = replace(made, edits=(), why="where the batch size is written is not certain")
-        return put, made
+            change = replace(change, edits=(), why="where the batch size is written is not certain")
+        return put, change
 
     def _modules(self) -> tuple[Path, ...]:
         """Return the script and the modules of its project that it imports."""
@@ -317,7 +320,7 @@ class Analysis:
     def explain(
         self, batch_size: int | None = None, backend: Backend = "gpu"
     ) -> Explanation | None:
-        """Return where the memory comes from, by layer; None where it cannot be told."""
+        """Return where the memory comes from, by layer; None if unknown."""
         outcome = self.outcome(batch_size, backend)
         return None if outcome.blocked else explain(outcome.trace, outcome.layers)
 
@@ -336,8 +339,8 @@ class Analysis:
 
             def at(batch: int) -> float:
                 size = hull.at(batch) * factor + workspace_mib(conv * batch)
-                # A run whose data were too short for full queues needs less, and so does any
-                # smaller batch.
+                # A run with too little data for full queues needs less, and so does any smaller
+                # batch.
                 return min((size, *self._short(batch, backend, factor)))
 
             return at
@@ -346,37 +349,37 @@ class Analysis:
 
     def _by_search(self, backend: Backend, factor: float) -> Callable[[int], float | None]:
         """Return reserved MiB by following the script again at each batch that is asked for."""
-        known: dict[int, float | None] = {}
+        reserved: dict[int, float | None] = {}
         spent = 0
 
         def run_again(batch: int) -> float | None:
             nonlocal spent
-            if batch not in known:
+            if batch not in reserved:
                 if spent > SEARCH_STEPS:
-                    return _between(known, batch)
+                    return _between(reserved, batch)
                 outcome = self.outcome(batch, backend)
                 spent += outcome.steps
-                known[batch] = None if outcome.blocked else _reserved(outcome, factor)
-            return known[batch]
+                reserved[batch] = None if outcome.blocked else _reserved(outcome, factor)
+            return reserved[batch]
 
         return run_again
 
     def _short(self, batch: int, backend: Backend, factor: float) -> Iterator[float]:
         """Give what the runs followed at no smaller batch reserve, where their data were short."""
-        for key, one in self._outcomes.items():
+        for key, outcome in self._outcomes.items():
             where, at, variant, endless = key
-            size = one.batch if at is None else at
-            if (where, variant, endless) != (backend, AS_WRITTEN, False) or one.blocked:
+            size = outcome.batch if at is None else at
+            if (where, variant, endless) != (backend, AS_WRITTEN, False) or outcome.blocked:
                 continue
-            if one.short_epochs and size is not None and size >= batch:
+            if outcome.short_epochs and size is not None and size >= batch:
                 if key not in self._needs:
-                    self._needs[key] = _reserved(one, factor)
+                    self._needs[key] = _reserved(outcome, factor)
                 yield self._needs[key]
 
     def _measure(self, outcome: Outcome, backend: Backend, variant: Variant) -> Footprint:
-        found = peak(outcome.trace)
-        parts: dict[str, float] = {kind: size / MIB for kind, size in found.parts.items()}
-        tensors = found.total / MIB
+        at_peak = peak(outcome.trace)
+        parts: dict[str, float] = {kind: size / MIB for kind, size in at_peak.parts.items()}
+        tensors = at_peak.total / MIB
         workspace = workspace_mib(outcome.widest_conv)
         parts["workspace"] += workspace
         written = variant == AS_WRITTEN
@@ -442,19 +445,19 @@ def _reserved(outcome: Outcome, factor: float) -> float:
     return peak(outcome.trace).total * factor + workspace_mib(outcome.widest_conv)
 
 
-def _between(known: Mapping[int, float | None], batch: int) -> float | None:
+def _between(reserved: Mapping[int, float | None], batch: int) -> float | None:
     """Return a bound on what a batch needs from what a larger one and, if known, a smaller one do.
 
     The peak is the largest of functions that are straight in the batch: between two batches it
     never lies above the line that joins them.
     """
-    told = {one: size for one, size in known.items() if size is not None}
-    above = min((one for one in told if one > batch), default=None)
-    below = max((one for one in told if one < batch), default=None)
+    sizes = {size_: size for size_, size in reserved.items() if size is not None}
+    above = min((each for each in sizes if each > batch), default=None)
+    below = max((each for each in sizes if each < batch), default=None)
     if above is None or below is None:
-        return None if above is None else told[above]
+        return None if above is None else sizes[above]
     share = (batch - below) / (above - below)
-    return told[below] + share * (told[above] - told[below])
+    return sizes[below] + share * (sizes[above] - sizes[below])
 
 
 def _notes(backend: Backend, context_mib: float | None, *, trains: bool) -> tuple[str, ...]:
@@ -492,10 +495,9 @@ def analyse(
     """Read a script or notebook, and what it imports from its project (else its own folder).
 
     It is started in the folder `start`, the project's own when None.
-    `texts` are read in place of files, as the shipped copy has them. `trail` is told where each run
-    is, statement by statement. It is followed at once for `backend`,
-    for others when they are asked about.
-    UsageError when it is missing, too large, not text, or has a syntax error.
+    `texts` are read in place of files, as the shipped copy has them. `trail` receives the position
+    of each run, statement by statement. It is followed at once for `backend`, for others when they
+    are asked about. UsageError when it is missing, too large, not text, or has a syntax error.
     """
     with source.in_place_of(texts):
         source.read(script)

@@ -44,22 +44,22 @@ def worst(
         if spent > TEST_STEPS:
             break
         choices: Choices = dict(zip(places, sides, strict=True))
-        found = follow(replace(setting, choices=choices, side_of=first.steps))
-        spent += found.steps
-        if not found.blocked:
-            tried.append((peak(found.trace).total, found, choices))
-        elif first.outside and found.unknowns[:1] == first.unknowns[:1]:
+        outcome = follow(replace(setting, choices=choices, side_of=first.steps))
+        spent += outcome.steps
+        if not outcome.blocked:
+            tried.append((peak(outcome.trace).total, outcome, choices))
+        elif first.outside and outcome.unknowns[:1] == first.unknowns[:1]:
             # Neither one side nor both made it: it is there on the other side, too.
             break
     if not tried:
         return first, {}
-    size, found, taken = max(tried, key=lambda one: one[0])
+    size, outcome, taken = max(tried, key=lambda tried_one: tried_one[0])
     complete = len(tried) == len(combinations)
     if complete and all(other == size for other, _, _ in tried):
-        return found, taken
+        return outcome, taken
     why = "which needs more memory" if complete else "other sides cannot be followed"
     notes = tuple(_note(first.tests[place], place, taken[place], why) for place in places)
-    return replace(found, bound=True, notes=(*found.notes, *notes)), taken
+    return replace(outcome, bound=True, notes=(*outcome.notes, *notes)), taken
 
 
 def _note(test: str, place: tuple[str, int], side: bool, why: str) -> str:

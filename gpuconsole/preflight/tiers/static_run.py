@@ -213,9 +213,9 @@ def _outcome(
         steps=run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes),
         short_epochs=run.batch.short_epochs,
         loaded=run.batch.loaders > 0,
-        candidates=tuple(key for key, one in run.batch.written.items() if one == run.batch.seen)[
-            :8
-        ],
+        candidates=tuple(
+            key for key, value in run.batch.written.items() if value == run.batch.seen
+        )[:8],
         named=named,
         tests=run.findings.tests,
         notes=tuple(run.findings.notes),

@@ -60,8 +60,8 @@ class Gap:
         return awaited or self.uncollected > 0 or (copies and self.unsaved)
 
     def beside(self, parts: Mapping[str, float], batch: int, *, copies: bool) -> float:
-        """Return the MiB that may come beside a step, of whose parts in MiB: an evaluation whose
-        last graph is held while the next is made, copies of what is saved, and used batches."""
+        """Return the MiB that may come beside a step with the given parts (MiB): an evaluation that
+        holds its last graph while the next is made, copies of what is saved, and used batches."""
         evaluated = saved = 0.0
         if self.steps or self.samples is not None:
             share = (self.samples or batch) / batch if batch else 1.0
@@ -104,50 +104,54 @@ class Reach:
         )
 
     def _used(self, batch: int) -> dict[str, float]:
-        """Return the MiB of used batches that are left to Python's collector, as the run at the
-        largest batch size up to this one told, in proportion; none where none told."""
-        told = [run for run in self.runs if run.get("uncollected")]
-        below = [one for one in told if one["batch"] <= batch] or told[:1]
+        """Return the MiB of used batches that are left to Python's collector, as reported by the
+        run at the largest batch size up to this one, in proportion; empty if none reported any."""
+        reporting = [run for run in self.runs if run.get("uncollected")]
+        below = [run for run in reporting if run["batch"] <= batch] or reporting[:1]
         if not below:
             return {}
-        one = below[-1]
-        share = batch / one["batch"] if one["batch"] and batch else 1.0
-        counted, further = (bytes_ * share / MIB for bytes_ in one["uncollected"])
+        run = below[-1]
+        share = batch / run["batch"] if run["batch"] and batch else 1.0
+        counted, further = (bytes_ * share / MIB for bytes_ in run["uncollected"])
         return {"collected": counted, "uncollected": further}
 
     def _samples(self, batch: int) -> int:
         """Return the samples of the batches that are awaited: a loader keeps its own size, or the
         proportion to the one that trains, as it did in the runs; 0 where nothing tells."""
-        known: dict[int, int] = {
+        sizes: dict[int, int] = {
             run["batch"]: run["awaits"] for run in self.runs if run.get("awaits")
         }
-        if not known or not batch:
+        if not sizes or not batch:
             return 0
-        if len({*known.values()}) == 1 and len(known) > 1:
-            return max(known.values())
-        return max((ceil(batch * size / of) for of, size in known.items() if of), default=0)
+        if len({*sizes.values()}) == 1 and len(sizes) > 1:
+            return max(sizes.values())
+        return max((ceil(batch * size / of) for of, size in sizes.items() if of), default=0)
 
 
 def reach(runs: Sequence[Mapping[str, Any]]) -> Reach:
-    """Read what the runs of a document tell; figures that are none count as nothing told."""
-    told: list[Mapping[str, Any]] = []
-    for one in sorted(runs, key=lambda one: int(one["batch"])):
-        size = one.get("awaits")
+    """Read what the runs of a document report; malformed figures count as not reported."""
+    checked: list[Mapping[str, Any]] = []
+    for run in sorted(runs, key=lambda each: int(each["batch"])):
+        size = run.get("awaits")
         whole = size is None or (type(size) is int and 0 <= size <= MOST_BATCH)
-        known = one if whole else {**one, "awaits": 0}
-        told.append(known if _is_pair(known.get("uncollected")) else {**known, "uncollected": None})
+        record = run if whole else {**run, "awaits": 0}
+        checked.append(
+            record if _is_pair(record.get("uncollected")) else {**record, "uncollected": None}
+        )
     names = ("batch", "reached", "unsaved", "awaits", "uncollected")
-    return Reach(tuple({name: one[name] for name in names if name in one} for one in told))
+    return Reach(
+        tuple({name: record[name] for name in names if name in record} for record in checked)
+    )
 
 
 def _is_pair(value: object) -> bool:
     """Tell whether a value is two numbers of bytes."""
     return isinstance(value, list) and len(value) == 2 and all(
-        type(one) in (int, float) and 0 <= one < MOST_BYTES for one in value
+        type(item) in (int, float) and 0 <= item < MOST_BYTES for item in value
     )  # fmt: skip
 
 
 def _awaits(runs: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether an evaluation may come, by all that went on beyond their first steps."""
-    told = [run["awaits"] for run in runs if "awaits" in run]
-    return bool(told) and None not in told
+    counts = [run["awaits"] for run in runs if "awaits" in run]
+    return bool(counts) and None not in counts

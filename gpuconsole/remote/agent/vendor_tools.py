@@ -100,7 +100,7 @@ class Tools(object):
             else:
                 if way["foreign"] and re.search(way["foreign"], self._head):
                     continue
-                found = {"w": number, "s": status, "e": words, "o": self._packed()}
+                record = {"w": number, "s": status, "e": words, "o": self._packed()}
                 self._failures = 0 if status == 0 else self._failures + 1
                 if status == 0:
                     self._settled = number
