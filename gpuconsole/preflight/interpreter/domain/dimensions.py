@@ -37,19 +37,19 @@ def extent_of(extent: int) -> Value:
     return SomeInt("", 0, "the length of an array") if length is None else length
 
 
-def sliced(one: slice, extent: int) -> int:
+def sliced(index: slice, extent: int) -> int:
     """Return how many items a slice of an axis has, at most."""
-    parts = (one.start, one.stop, one.step)
+    parts = (index.start, index.stop, index.step)
     if all(part is None or isinstance(part, int) for part in parts):
         count = len(range(*slice(*parts).indices(extent)))
         return Bound(count) if type(extent) is Bound else count
-    stop = one.stop
-    if isinstance(one.start, Length) and isinstance(stop, (int, Length)) and one.step is None:
-        count = lengths.plus(stop, one.start, -1)
+    stop = index.stop
+    if isinstance(index.start, Length) and isinstance(stop, (int, Length)) and index.step is None:
+        count = lengths.plus(stop, index.start, -1)
         if isinstance(count, int):
             return max(0, min(count, extent))
         if isinstance(count, Length) and count.high is not None:
             return Bound(min(max(0, count.high), extent))
-    if isinstance(stop, Length) and stop.high is not None and one.start in (None, 0):
+    if isinstance(stop, Length) and stop.high is not None and index.start in (None, 0):
         return Bound(min(stop.high, extent))
     return Bound(extent)

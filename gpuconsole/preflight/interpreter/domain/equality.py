@@ -27,7 +27,7 @@ def _same(left: Value, right: Value, seen: set[tuple[int, int]]) -> bool:
             return True
         seen.add(pair)
         return len(left) == len(right) and len(seen) <= traversal_cost.MOST and all(
-            _same(one, other, seen) for one, other in zip(left, right, strict=True)
+            _same(first, other, seen) for first, other in zip(left, right, strict=True)
         )  # fmt: skip
     if isinstance(left, (int, float, str, bool, type(None))):
         return type(left) is type(right) and left == right

@@ -27,7 +27,7 @@ class Table:
     properties: dict[str, Call] = field(default_factory=dict)
     """`call(self, run)`."""
     setters: dict[str, Call] = field(default_factory=dict)
-    """`call(self, value)`: told what the script sets; it is kept as an attribute too."""
+    """`call(self, value)`: called with what the script sets; it is stored as an attribute too."""
     of_class: dict[str, Call] = field(default_factory=dict)
     """`call(run, cls, ...)`, of a script's class that derives from it."""
     static: dict[str, Call] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def prop(*names: str) -> Callable[[_Function], _Function]:
 
 
 def setter(*names: str) -> Callable[[_Function], _Function]:
-    """Let a function be told what a script sets."""
+    """Register a function that is called with what a script sets."""
     return _marked("setters", names)
 
 

@@ -23,26 +23,26 @@ MAX_LISTED = 4096
 def high_of(value: Value) -> int | None:
     """Return the largest number in a value; None where nothing is known of it."""
     if isinstance(value, (Array, Tensor)):
-        known = getattr(value, "data", None)
-        if isinstance(known, (int, list)):
-            return high_of(known)
+        data = getattr(value, "data", None)
+        if isinstance(data, (int, list)):
+            return high_of(data)
         return value.high
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, range):
         return max(value[0], value[-1]) if value else None
     if isinstance(value, (list, tuple)) and 0 < len(value) <= MAX_LISTED:
-        return most([high_of(one) for one in value])
+        return most([high_of(item) for item in value])
     return None
 
 
 def most(highs: Sequence[int | None]) -> int | None:
     """Return the largest of all; certain only where what is certain is as large."""
-    known = [one for one in highs if one is not None]
-    if not known or len(known) != len(highs):
+    bounds = [high for high in highs if high is not None]
+    if not bounds or len(bounds) != len(highs):
         return None
-    top = max(known)
-    return int(top) if any(one == top and type(one) is int for one in known) else Bound(top)
+    top = max(bounds)
+    return int(top) if any(bound == top and type(bound) is int for bound in bounds) else Bound(top)
 
 
 def at_most(high: int | None) -> int | None:
@@ -58,24 +58,28 @@ def combined(kind: type[ast.operator], left: Value, right: Value) -> int | None:
         return Bound(right - 1)
     if first is None or other is None or not (plain or kind is ast.Add):
         return None
-    made = {ast.Add: first + other, ast.Sub: first - other, ast.FloorDiv: first // max(other, 1),
+    result = {ast.Add: first + other, ast.Sub: first - other, ast.FloorDiv: first // max(other, 1),
             ast.Mult: first * other if first >= 0 else None, ast.Mod: first}.get(kind)  # fmt: skip
-    if made is None:
+    if result is None:
         return None
     # A number moves what is certain; two arrays may have their largest at different places.
     one_array = isinstance(left, int) or isinstance(right, int)
     certain = type(first) is int and type(other) is int and one_array
-    return int(made) if certain else Bound(made)
+    return int(result) if certain else Bound(result)
 
 
 def keeping(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a function that gives the numbers that it is given, in another form."""
+    """Return a function that returns its argument's numbers in another form."""
 
     def function(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
-        made = call(run, value, *args, **kwargs)
-        if isinstance(made, (Array, Tensor)) and made.dtype not in FLOATS and made.high is None:
-            made.high = high_of(value)
-        return made
+        result = call(run, value, *args, **kwargs)
+        if (
+            isinstance(result, (Array, Tensor))
+            and result.dtype not in FLOATS
+            and result.high is None
+        ):
+            result.high = high_of(value)
+        return result
 
     return function
 

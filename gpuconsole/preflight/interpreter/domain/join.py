@@ -26,39 +26,40 @@ REASON = "an item that is picked by data"
 
 
 def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Value:
-    """Return what stands for any of `values`; unknown where they have no common form.
+    """Join abstract values: the value that describes any of `values`, or `Unknown` if they have no
+    common form.
 
-    The position that picks is never the item: only a list of whole numbers gives a number.
-    `whole` says that these are all there are, so that the largest of them is a bound.
+    The index is never part of the result: only a list of whole numbers has a number as its join.
+    `whole` means that these are all values there are, so that the largest of them is a bound.
     """
-    found = [value for value in values[: _looked_at(values)] if not isinstance(value, More)]
-    whole = whole and len(found) == len(values)
-    if not found:
+    items = [value for value in values[: _looked_at(values)] if not isinstance(value, More)]
+    whole = whole and len(items) == len(values)
+    if not items:
         return Unknown(run.file, run.line, REASON, why.root)
     # Turns of a long loop that are taken alike have left one item in many places.
-    found = list({id(one): one for one in found}.values())
-    run.interp.tick(1 + len(found) // 8)
-    first = found[0]
-    if all(equality.same(first, one) for one in found[1:]):
+    items = list({id(value): value for value in items}.values())
+    run.interp.tick(1 + len(items) // 8)
+    first = items[0]
+    if all(equality.same(first, value) for value in items[1:]):
         return first
-    if all(isinstance(one, bool) or _is_truth(one) for one in found):
+    if all(isinstance(value, bool) or _is_truth(value) for value in items):
         return Array((), "bool")
-    if all(_number(one) for one in found):
-        return _some_number(run, found, why, whole)
-    if all(type(one) is type(first) for one in found):
+    if all(_number(value) for value in items):
+        return _some_number(run, items, why, whole)
+    if all(type(value) is type(first) for value in items):
         if isinstance(first, Array):
-            if all(one.shape == first.shape and one.dtype == first.dtype for one in found):
-                made = Array(first.shape, first.dtype)
-                made.high = int_bounds.at_most(
-                    int_bounds.most([int_bounds.high_of(one) for one in found])
+            if all(value.shape == first.shape and value.dtype == first.dtype for value in items):
+                array = Array(first.shape, first.dtype)
+                array.high = int_bounds.at_most(
+                    int_bounds.most([int_bounds.high_of(value) for value in items])
                 )
-                return made
+                return array
         elif type(first) in (list, tuple):
-            return _sequence(run, found, why, whole)
-        elif type(first) is dict and all(one.keys() == first.keys() for one in found):
-            return {key: item(run, [one[key] for one in found], why, whole) for key in first}
+            return _sequence(run, items, why, whole)
+        elif type(first) is dict and all(value.keys() == first.keys() for value in items):
+            return {key: item(run, [value[key] for value in items], why, whole) for key in first}
         elif isinstance(first, Native) and first.is_its_fields:
-            return _instance(run, found, why, whole)
+            return _instance(run, items, why, whole)
     return Unknown(run.file, run.line, REASON, why.root)
 
 
@@ -76,15 +77,15 @@ class Picks:
         self._made: Value = None
 
     def item(self, run: Run, values: list[Value], why: Unknown) -> Value:
-        """Return what stands for any item of a list."""
+        """Return the join of the items of a list."""
         if len(values) <= FEWEST:
             return item(run, list(values), why)
         mark = (len(values), id(values[0]), id(values[len(values) // 2]), id(values[-1]))
         if values is not self._from or mark != self._mark:
-            made = item(run, list(values), why)
-            if not _is_data(made):
-                return made
-            self._from, self._mark, self._made = values, mark, made
+            joined = item(run, list(values), why)
+            if not _is_data(joined):
+                return joined
+            self._from, self._mark, self._made = values, mark, joined
         return _fresh(self._made)
 
 
@@ -105,25 +106,28 @@ def _fresh(value: Value) -> Value:
     if type(value) in (list, tuple):
         return type(value)(map(_fresh, value))
     if type(value) is dict:
-        return {key: _fresh(one) for key, one in value.items()}
+        return {key: _fresh(entry) for key, entry in value.items()}
     if isinstance(value, Native) and value.is_its_fields:
-        made = type(value)()
-        made.cls = value.cls
-        made.attrs = {name: _fresh(one) for name, one in value.attrs.items()}
-        return made
+        copy = type(value)()
+        copy.cls = value.cls
+        copy.attrs = {name: _fresh(attribute) for name, attribute in value.attrs.items()}
+        return copy
     return value
 
 
-def _instance(run: Run, found: list[Native], why: Unknown, whole: bool) -> Value:
+def _instance(run: Run, instances: list[Native], why: Unknown, whole: bool) -> Value:
     """Merge instances of one class of the script field by field."""
-    first = found[0]
-    if any(one.cls is not first.cls or one.attrs.keys() != first.attrs.keys() for one in found):
+    first = instances[0]
+    if any(
+        instance.cls is not first.cls or instance.attrs.keys() != first.attrs.keys()
+        for instance in instances
+    ):
         return Unknown(run.file, run.line, REASON, why.root)
-    made = type(first)()
-    made.cls = first.cls
+    joined = type(first)()
+    joined.cls = first.cls
     for name in first.attrs:
-        made.attrs[name] = item(run, [one.attrs[name] for one in found], why, whole)
-    return made
+        joined.attrs[name] = item(run, [instance.attrs[name] for instance in instances], why, whole)
+    return joined
 
 
 def _looked_at(values: list[Value]) -> int:
@@ -139,27 +143,27 @@ def _number(value: Value) -> bool:
     return isinstance(value, (int, float, SomeNumber)) and not isinstance(value, bool)
 
 
-def _some_number(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
-    if not all(isinstance(one, (int, SomeInt)) for one in found):
+def _some_number(run: Run, numbers_found: list[Value], why: Unknown, whole: bool) -> Value:
+    if not all(isinstance(number, (int, SomeInt)) for number in numbers_found):
         return SomeNumber(run.file, run.line, REASON, why.root)
-    if whole and all(isinstance(one, int) and one >= 0 for one in found):
-        return lengths.some(run, REASON, max(found), why)
+    if whole and all(isinstance(number, int) and number >= 0 for number in numbers_found):
+        return lengths.some(run, REASON, max(numbers_found), why)
     return SomeInt(run.file, run.line, REASON, why.root)
 
 
-def _sequence(run: Run, found: list[Value], why: Unknown, whole: bool) -> Value:
+def _sequence(run: Run, sequences: list[Value], why: Unknown, whole: bool) -> Value:
     """Merge place by place; lists that differ in length become one of unknown length."""
-    first = found[0]
-    sizes = [lengths.length_of(one) for one in found]
+    first = sequences[0]
+    sizes = [lengths.length_of(sequence) for sequence in sequences]
     if all(isinstance(size, int) and size == sizes[0] for size in sizes):
-        columns = zip(*found, strict=True)
+        columns = zip(*sequences, strict=True)
         return type(first)(item(run, list(column), why, whole) for column in columns)
     if isinstance(first, tuple) or 0 in sizes:
         return Unknown(run.file, run.line, REASON, why.root)
-    known = [size for size in sizes if isinstance(size, int)]
-    high = max(known) if whole and len(known) == len(sizes) else None
-    one = item(run, [inner for outer in found for inner in outer], why, whole)
-    return lengths.opened(one, lengths.some(run, REASON, high, why))
+    known_sizes = [size for size in sizes if isinstance(size, int)]
+    high = max(known_sizes) if whole and len(known_sizes) == len(sizes) else None
+    element = item(run, [inner for outer in sequences for inner in outer], why, whole)
+    return lengths.opened(element, lengths.some(run, REASON, high, why))
 
 
 def one_of_two(why: Unknown, *sides: Value) -> Value:
@@ -176,11 +180,11 @@ def one_of_two(why: Unknown, *sides: Value) -> Value:
         return _places(why, first, second) if alike and _shallow(first) else why
     if type(first) is type(second) is dict and first.keys() == second.keys() and _shallow(first):
         return {key: one_of_two(why, first[key], second[key]) for key in first}
-    for one, other in ((first, second), (second, first)):
-        joined = getattr(one, "joined", None)
-        made = None if joined is None else joined(other)
-        if made is not None:
-            return made
+    for left_side, other in ((first, second), (second, first)):
+        joined = getattr(left_side, "joined", None)
+        joined_value = None if joined is None else joined(other)
+        if joined_value is not None:
+            return joined_value
     numbers = (int, float, SomeNumber)
     for one, other in ((first, second), (second, first)):
         if isinstance(one, Tensor) and not one.shape and isinstance(other, numbers):
@@ -189,7 +193,7 @@ def one_of_two(why: Unknown, *sides: Value) -> Value:
             return one
     if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
         return why
-    kind = SomeInt if all(isinstance(one, (int, SomeInt)) for one in sides) else SomeNumber
+    kind = SomeInt if all(isinstance(side, (int, SomeInt)) for side in sides) else SomeNumber
     return kind(why.file, why.line, why.reason, why.root)
 
 
@@ -200,13 +204,13 @@ def is_whole(joined: Value, first: Value, second: Value) -> bool:
     if type(joined) in (list, tuple):
         return all(map(is_whole, joined, first, second))
     if type(joined) is dict:
-        return all(is_whole(one, first[key], second[key]) for key, one in joined.items())
+        return all(is_whole(part, first[key], second[key]) for key, part in joined.items())
     return equality.same(first, second) or hasattr(joined, "joined")
 
 
 def _places(why: Unknown, first: Value, second: Value) -> Value:
     pairs = zip(first, second, strict=True)
-    return type(first)(one_of_two(why, one, other) for one, other in pairs)
+    return type(first)(one_of_two(why, left, other) for left, other in pairs)
 
 
 def _shallow(items: Value) -> bool:
@@ -214,8 +218,8 @@ def _shallow(items: Value) -> bool:
     inside = items.values() if isinstance(items, dict) else items
     nested = (list, tuple, dict)
     return len(items) <= FEWEST and not any(
-        isinstance(part, nested) or (isinstance(one, dict))
-        for one in inside
-        if isinstance(one, nested)
-        for part in one
+        isinstance(part, nested) or (isinstance(container, dict))
+        for container in inside
+        if isinstance(container, nested)
+        for part in container
     )

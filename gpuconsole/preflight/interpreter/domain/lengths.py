@@ -1,4 +1,4 @@
-"""Containers whose number of items nobody knows, and arithmetic with such numbers.
+"""Containers of unknown length, and symbolic arithmetic on their lengths.
 
 A list, set or dictionary filled from a file holds some items and a `More`. Its length is a
 `Length`: `ids + [0] * (64 - len(ids))` has 64 items whatever `ids` is.
@@ -29,7 +29,7 @@ MAX_KNOWN = 100_000
 MAX_LOOKED_AT = 256
 MAX_KEY = 300
 SOME_KEY = "?"
-"""Stands for all keys that are not known: its value is like theirs."""
+"""The key for all unknown keys: its value is the join of theirs."""
 MAX_TERMS = 32
 
 
@@ -37,14 +37,15 @@ _ANY = More("", 0, "")
 
 
 def some(run: Run, reason: str, high: int | None = None, cause: Value = None) -> Length:
-    """Return a length of its own that nobody knows, at most `high`."""
+    """Return a new unknown length, at most `high`."""
     root = cause.root if isinstance(cause, Unknown) else None
     symbol = Symbol(f"{run.file}:{run.line}:{run.steps}", high)
     return Length(run.file, run.line, reason, root, 0, ((symbol, 1),))
 
 
 def of_number(run: Run, number: SomeNumber) -> Length:
-    """Return an unknown whole number, by which others may be told: `i + 8` is 8 more than `i`."""
+    """Return an unknown whole number as a length to which others relate: `i + 8` is 8 more than
+    `i`."""
     symbol = Symbol(f"{run.file}:{run.line}:{run.steps}", signed=True)
     return Length(number.file, number.line, number.reason, number.root, 0, ((symbol, 1),))
 
@@ -60,12 +61,12 @@ def of_unknown(unknown: Unknown) -> Length:
 
 
 def more_in(value: Value) -> More | None:
-    """Return what stands for the rest of an open container; None for any other value."""
+    """Return the `More` of an open container; None for any other value."""
     if isinstance(value, (list, tuple)):
         last = value[-1] if value else None
         return last if isinstance(last, More) else None
     if isinstance(value, (dict, set, frozenset)) and _ANY in value:
-        return next(one for one in value if isinstance(one, More))
+        return next(item for item in value if isinstance(item, More))
     return None
 
 
@@ -89,16 +90,16 @@ def length_of(value: Value) -> Value:
 
 def items_of(value: Value) -> list[Value]:
     """Return the items that stand in an open list."""
-    return [one for one in value if not isinstance(one, More)]
+    return [item for item in value if not isinstance(item, More)]
 
 
 def walk(value: Value) -> Iterator[Value]:
-    """Give the items of an open container; the last stands for the others, and is like them."""
+    """Yield the items of an open container; the last represents the others."""
     first: Value = None
-    for count, one in enumerate(value):
-        if not isinstance(one, More):
-            first = one if count == 0 else first
-            yield one
+    for count, item in enumerate(value):
+        if not isinstance(item, More):
+            first = item if count == 0 else first
+            yield item
     more = more_in(value)
     if more is not None:
         yield More(more.file, more.line, more.reason, more.root, more.length, first)
@@ -109,11 +110,11 @@ def binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Val
     if kind in (ast.Add, ast.Sub) and _whole(left) and _whole(right):
         return plus(left, right, 1 if kind is ast.Add else -1)
     if kind is ast.Mult:
-        for one, other in ((left, right), (right, left)):
-            if isinstance(one, Length) and type(other) is not bool and isinstance(other, int):
-                return times(one, other)
-            if isinstance(one, Length) and isinstance(other, list) and len(other) == 1:
-                return opened(other[0], one)
+        for length, other in ((left, right), (right, left)):
+            if isinstance(length, Length) and type(other) is not bool and isinstance(other, int):
+                return times(length, other)
+            if isinstance(length, Length) and isinstance(other, list) and len(other) == 1:
+                return opened(other[0], length)
     if kind in (ast.FloorDiv, ast.Div) and isinstance(left, Length) and isinstance(right, int):
         high = left.high
         if kind is ast.FloorDiv and right > 0:
@@ -129,16 +130,16 @@ def _whole(value: Value) -> bool:
 
 def _joined(left: Value, right: Value) -> Value:
     """Join two lists of which at least one is open; an unknown thing counts as such a list."""
-    lists = [one for one in (left, right) if isinstance(one, list)]
-    if not lists or not any(isinstance(one, Unknown) or more_in(one) for one in (left, right)):
+    lists = [side for side in (left, right) if isinstance(side, list)]
+    if not lists or not any(isinstance(side, Unknown) or more_in(side) for side in (left, right)):
         return None
-    if not all(isinstance(one, (list, Unknown)) for one in (left, right)):
+    if not all(isinstance(side, (list, Unknown)) for side in (left, right)):
         return None
     if len(lists) == 1 and more_in(lists[0]) is None:
         # Only an open list says that the unknown thing is a list too.
         return None
     total = plus(length_of(left), length_of(right), 1)
-    items = [item for one in lists for item in items_of(one)]
+    items = [item for each_list in lists for item in items_of(each_list)]
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         unknown = left if isinstance(left, Unknown) else right
         items.append(SomeInt(unknown.file, unknown.line, unknown.reason, unknown.root))
@@ -165,26 +166,28 @@ def extend(left: list[Value], right: list[Value]) -> None:
 def plus(left: Value, right: Value, sign: int) -> Value:
     """Return `left + sign * right` of lengths and whole numbers; an int where all cancels."""
     const, terms = 0, dict[Symbol, int]()
-    for one, times_ in ((left, 1), (right, sign)):
-        if isinstance(one, Length):
-            const += times_ * one.const
-            for symbol, count in one.terms:
+    for operand, times_ in ((left, 1), (right, sign)):
+        if isinstance(operand, Length):
+            const += times_ * operand.const
+            for symbol, count in operand.terms:
                 terms[symbol] = terms.get(symbol, 0) + times_ * count
         else:
-            const += times_ * int(one)
+            const += times_ * int(operand)
     left_over = tuple((symbol, count) for symbol, count in terms.items() if count)
     if not left_over:
         return const
     of = left if isinstance(left, Length) else right
-    made = Length(of.file, of.line, of.reason, of.root, const, left_over)
+    result = Length(of.file, of.line, of.reason, of.root, const, left_over)
     if len(left_over) > MAX_TERMS:
-        whole = Symbol(f"sum {hash(left_over)}", None if made.high is None else max(0, made.high))
+        whole = Symbol(
+            f"sum {hash(left_over)}", None if result.high is None else max(0, result.high)
+        )
         return Length(of.file, of.line, of.reason, of.root, 0, ((whole, 1),))
-    return made
+    return result
 
 
 def between(start: Value, stop: Value) -> Value:
-    """Return how many whole numbers a range has of whose ends one is a length; None otherwise."""
+    """Return the number of items of a range with a length as one of its ends; None otherwise."""
     if not (_whole(start) and _whole(stop)) or not (
         isinstance(start, Length) or isinstance(stop, Length)
     ):
@@ -192,12 +195,14 @@ def between(start: Value, stop: Value) -> Value:
     return plus(stop, start, -1)
 
 
-def times(one: Length, number: int) -> Value:
+def times(length: Length, number: int) -> Value:
     """Return a length times a whole number."""
     if not number:
         return 0
-    terms = tuple((symbol, count * number) for symbol, count in one.terms)
-    return Length(one.file, one.line, one.reason, one.root, one.const * number, terms)
+    terms = tuple((symbol, count * number) for symbol, count in length.terms)
+    return Length(
+        length.file, length.line, length.reason, length.root, length.const * number, terms
+    )
 
 
 def compare(kind: type[ast.cmpop], left: Value, right: Value) -> bool | None:
@@ -230,17 +235,17 @@ def extreme(run: Run, smallest: bool, values: list[Value]) -> Value:
     lengths = [value for value in values if isinstance(value, Length)]
     if not lengths:
         return None
-    for one in values:
+    for value in values:
         # One that is never beyond the others, such as the side of a crop beside a picture's.
         beyond = ast.LtE if smallest else ast.GtE
-        if all(one is other or compare(beyond, one, other) for other in values):
-            return one
+        if all(value is other or compare(beyond, value, other) for other in values):
+            return value
     highs = [value.high if isinstance(value, Length) else int(value) for value in values]
-    known = [one for one in highs if one is not None]
+    bounds = [high for high in highs if high is not None]
     if smallest:
-        high = min(known) if known else None
+        high = min(bounds) if bounds else None
     else:
-        high = max(known) if len(known) == len(highs) else None
+        high = max(bounds) if len(bounds) == len(highs) else None
     return some(run, lengths[0].reason, high, lengths[0])
 
 
@@ -268,10 +273,10 @@ def part(run: Run, value: Value, key: Value) -> Value:
     elif isinstance(value, Unknown):
         return None
     if high is None and stop is None and not start:
-        made = length
+        size = length
     else:
-        made = _part_length(run, value, length, (start, stop), high)
-    return opened(_item_of(run, value), made)
+        size = _part_length(run, value, length, (start, stop), high)
+    return opened(_item_of(run, value), size)
 
 
 def _item_of(run: Run, value: Value) -> Value:
@@ -281,7 +286,7 @@ def _item_of(run: Run, value: Value) -> Value:
 
 def _part_length(run: Run, value: Value, of: Value, ends: Value, high: int | None) -> Length:
     """Return the length of a part: the same part of the same list is as long each time."""
-    terms = [(one.key, times_) for one, times_ in of.terms] if isinstance(of, Length) else of
+    terms = [(term.key, times_) for term, times_ in of.terms] if isinstance(of, Length) else of
     text = f"part {ends} of {terms}"
     # A part of a part of a part: names do not grow without end.
     symbol = Symbol(text if len(text) <= MAX_KEY else f"part {hash(text)}", high)
@@ -291,13 +296,13 @@ def _part_length(run: Run, value: Value, of: Value, ends: Value, high: int | Non
     return Length(run.file, run.line, reason, root, 0, ((symbol, 1),))
 
 
-def drops(node: ast.expr, made: list[Value]) -> bool:
+def drops(node: ast.expr, items: list[Value]) -> bool:
     """Whether a set or dictionary made of these items has fewer than there are."""
     if isinstance(node, ast.DictComp):
-        return any(isinstance(key, Unknown) for key, _ in made)
+        return any(isinstance(key, Unknown) for key, _ in items)
     # Words that are drawn are all put in.
     return isinstance(node, ast.SetComp) and any(
-        isinstance(one, Unknown) and not getattr(one, "words", ()) for one in made
+        isinstance(item, Unknown) and not getattr(item, "words", ()) for item in items
     )
 
 
@@ -312,18 +317,18 @@ def value_root(value: Value) -> Unknown | None:
 
 
 def rest(item: Value) -> More | None:
-    """Return what says that an item of a walk stands for an unknown number of others."""
+    """Return the `More` if an item of a walk represents an unknown number of others."""
     if isinstance(item, More):
         return item
     if isinstance(item, tuple):
-        return next((one for one in item if isinstance(one, More)), None)
+        return next((part for part in item if isinstance(part, More)), None)
     return None
 
 
 def likeness(item: Value) -> Value:
-    """Return the item that a `More` stands for: one like those before it, or an unknown one."""
+    """Return the item that a `More` represents: one like those before it, or an unknown one."""
     if isinstance(item, tuple):
-        return tuple(likeness(one) for one in item)
+        return tuple(likeness(part) for part in item)
     if not isinstance(item, More):
         return item
     if item.like is not None:
@@ -340,7 +345,7 @@ def fewer(run: Run, more: More | None) -> More:
 
 def looked_up(run: Run, mapping: dict[Value, Value], why: Unknown) -> Unknown:
     """Return the value of a key that is not known: a number where all values are numbers."""
-    values = [one for one in list(mapping.values())[:64] if not isinstance(one, More)]
+    values = [value_ for value_ in list(mapping.values())[:64] if not isinstance(value_, More)]
     if values and all(isinstance(value, (int, SomeInt)) for value in values):
         return SomeInt(run.file, run.line, "a number that is looked up by data", why.root)
     return why

@@ -102,10 +102,10 @@ class Mapping(Native):
         """Set many."""
         if isinstance(items, Unknown):
             run.note_unknown(items)
-        found = mapping_of(items)
-        if found is None and isinstance(items, (list, tuple)):
-            found = dict(items)
-        for key, value in {**(found or {}), **more}.items():
+        entries = mapping_of(items)
+        if entries is None and isinstance(items, (list, tuple)):
+            entries = dict(items)
+        for key, value in {**(entries or {}), **more}.items():
             self.entries[key] = self.wrap(run, value)
 
     @exposed.method("pop")
@@ -133,16 +133,16 @@ class Mapping(Native):
 
     def clone(self, run: Run, deep: bool = True) -> Mapping:
         """Copy, with all that is inside when `deep`."""
-        made = type(self)()
-        made.cls = self.cls
+        copy = type(self)()
+        copy.cls = self.cls
         if self.attrs is self.entries:
-            made.attrs = made.entries
+            copy.attrs = copy.entries
         copied = run.interp.copied
         for key, value in self.entries.items():
-            made.entries[key] = copied(value) if deep else value
-        if made.attrs is not made.entries:
-            made.attrs.update(self.attrs)
-        return made
+            copy.entries[key] = copied(value) if deep else value
+        if copy.attrs is not copy.entries:
+            copy.attrs.update(self.attrs)
+        return copy
 
     @exposed.method("__setitem__")
     def do___setitem__(self, run: Run, key: Value, value: Value) -> None:
@@ -170,9 +170,9 @@ def merge(run: Run, target: Mapping, values: dict[Value, Value]) -> None:
     for key, value in list(values.items()):
         run.interp.tick()
         inner = target.entries.get(key)
-        found = mapping_of(value)
-        if isinstance(inner, Mapping) and found is not None:
-            merge(run, inner, found)
+        mapping = mapping_of(value)
+        if isinstance(inner, Mapping) and mapping is not None:
+            merge(run, inner, mapping)
         else:
             target.entries[key] = target.wrap(run, value)
 

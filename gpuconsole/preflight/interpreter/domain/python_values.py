@@ -76,7 +76,7 @@ class Lazy(Native):
         """Whether walking over it runs no code of the script."""
         self.walk = walk if walk is not None else iter(())
         self.total = total
-        """How many items it gives, where that is known."""
+        """How many items it yields, where that is known."""
 
     def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Give the items in order, each once; leaving early does not end the iterator."""
@@ -186,15 +186,15 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
         if bits > MAX_BITS:
             return run.unknown("a number too large to follow")
     try:
-        made = BINARY[kind](left, right)
+        result = BINARY[kind](left, right)
     except (TypeError, ValueError, ArithmeticError, KeyError) as error:
         return run.unknown(msg("this cannot be computed: {error}", error=error))
-    going_over(interp, made, left)
-    if isinstance(made, int) and made.bit_length() > MAX_BITS:
+    going_over(interp, result, left)
+    if isinstance(result, int) and result.bit_length() > MAX_BITS:
         return run.unknown("a number too large to follow")
-    if type(made) is float and (isinstance(left, Double) or isinstance(right, Double)):
-        return Double(made)
-    return made
+    if type(result) is float and (isinstance(left, Double) or isinstance(right, Double)):
+        return Double(result)
+    return result
 
 
 def going_over(interp: Interpreter, *values: Value) -> None:
@@ -207,8 +207,8 @@ def going_over(interp: Interpreter, *values: Value) -> None:
 def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     """Compare plain values; unknown where that cannot be done, or goes over too much."""
     if traversal_cost.is_container(left) and traversal_cost.is_container(right):
-        told = kind in (ast.Eq, ast.NotEq) and len(left) != len(right)
-        refused = None if told else interp.too_much(left, right)
+        differ = kind in (ast.Eq, ast.NotEq) and len(left) != len(right)
+        refused = None if differ else interp.too_much(left, right)
         if refused is not None:
             return refused
     try:
@@ -243,7 +243,9 @@ def is_key(value: Value) -> bool:
     if isinstance(value, (Native, UserClass, Function, NativeFunction, NativeClass)):
         return _is_itself(value)
     parts = value if isinstance(value, tuple) else (value,)
-    inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+    inner = [
+        component for part in parts for component in (part if isinstance(part, tuple) else (part,))
+    ]
     plain = isinstance(value, tuple)
     return plain and not any(isinstance(o, tuple) or type(o).__hash__ is None for o in inner)
 
@@ -318,11 +320,11 @@ def _method(interp: Interpreter, value: Value, name: str, args: Any, kwargs: Any
         return lengths.extend(value, list(interp.iterate(args[0])))
     if isinstance(value, (list, set)) and len(value) > MAX_LENGTH:
         return interp.run.unknown("a sequence too long to follow")
-    unknown = next((one for one in args if isinstance(one, Unknown)), None)
+    unknown = next((arg for arg in args if isinstance(arg, Unknown)), None)
     if isinstance(unknown, string_sets.DrawnText) and args[0] is unknown:
-        told = _of_drawn(interp, value, name, unknown, args[1:])
-        if told is not MISSING:
-            return told
+        looked_up = _of_drawn(interp, value, name, unknown, args[1:])
+        if looked_up is not MISSING:
+            return looked_up
     if unknown is not None and isinstance(value, set) and name == "add":
         return lengths.open_up(interp.run, value, unknown)
     if isinstance(value, dict) and name == "get" and args:
@@ -347,11 +349,11 @@ def _of_drawn(interp: Interpreter, value: Value, name: str, text: Unknown, rest:
     if isinstance(value, set) and name == "add" and string_sets.stored(run, value, text):
         return None
     if isinstance(value, dict) and name in ("get", "setdefault"):
-        told = string_sets.looked_up(run, value, text, *(rest or (None,)))
+        value_found = string_sets.looked_up(run, value, text, *(rest or (None,)))
         if name == "setdefault" and text.between is None:
             for word in text.words:
                 value.setdefault(word, rest[0] if rest else None)
-        return MISSING if told is None else told
+        return MISSING if value_found is None else value_found
     return MISSING
 
 
@@ -392,7 +394,7 @@ def _mapping(
     if name == "update":
         given = args[0] if args else {}
         if isinstance(given, (list, tuple)) or hasattr(given, "walk"):
-            pairs = [tuple(one) for one in interp.iterate(given)]
+            pairs = [tuple(pair) for pair in interp.iterate(given)]
             refused = interp.too_much([pair[0] for pair in pairs])
             if refused is not None:
                 return refused
@@ -409,9 +411,9 @@ def _mapping(
 
 
 def _sort(interp: Interpreter, value: list[Value], options: dict[str, Value]) -> None:
-    made = sorting.in_order(interp, list(value), options)
-    if isinstance(made, list):
-        value[:] = made
+    ordered = sorting.in_order(interp, list(value), options)
+    if isinstance(ordered, list):
+        value[:] = ordered
 
 
 def _counted(
@@ -432,15 +434,15 @@ def _counted(
             return interp.lacking("popitem of an empty dictionary", "KeyError")
         return key, value.pop(key)
     if name == "elements":
-        return [one for one, times in value.items() for _ in range(times)]
+        return [key for key, times in value.items() for _ in range(times)]
     if first_unknown(list(value.values())) is not None:
         return interp.run.unknown("an order of counts that are not known")
-    pairs = sorted(value.items(), key=lambda one: -one[1])
+    pairs = sorted(value.items(), key=lambda pair: -pair[1])
     return pairs[: args[0]] if args else pairs
 
 
 def remove(owner: Value, key: Value) -> None:
-    """Run `del owner[key]` where that can be told."""
+    """Run `del owner[key]` if its effect is known."""
     if isinstance(owner, dict) and isinstance(key, (str, int, float, tuple)):
         if traversal_cost.weight(key) <= traversal_cost.MOST:
             owner.pop(key, None)

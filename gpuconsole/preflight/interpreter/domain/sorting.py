@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def in_order(interp: Interpreter, items: list[Value], options: dict[str, Value]) -> Value:
-    """Return items sorted as `sorted` does; an unknown where the order cannot be told."""
+    """Return items sorted as `sorted` does; an unknown if the order is unknown."""
     key = options.get("key")
     keys = items if key is None else [interp.call(key, [item], {}) for item in items]
     unknown = first_unknown(keys, options.get("reverse")) or interp.too_much(keys)

@@ -27,9 +27,9 @@ MAX_WORDS = 5000
 MAX_LETTERS = 200_000
 REASON = "text drawn at random"
 MIXED = "\0"
-"""Stands between words that have more than one thing between them."""
+"""Separates words that have more than one thing between them."""
 METHODS = "text."
-"""Begins the names of functions whose result is such a text again."""
+"""Prefix of the names of functions that return such a text again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class DrawnText(Unknown):
 
 def one_of(run: Run, words: Iterable[str], between: str | None = None) -> Unknown:
     """Return text drawn from words, each of them taken once."""
-    found = tuple(dict.fromkeys(words))
-    run.interp.tick(len(found) // 8)
-    if not found or len(found) > MAX_WORDS or sum(map(len, found)) > MAX_LETTERS:
+    distinct = tuple(dict.fromkeys(words))
+    run.interp.tick(len(distinct) // 8)
+    if not distinct or len(distinct) > MAX_WORDS or sum(map(len, distinct)) > MAX_LETTERS:
         return run.unknown(REASON)
-    return DrawnText(run.file, run.line, REASON, None, found, between)
+    return DrawnText(run.file, run.line, REASON, None, distinct, between)
 
 
 def single(value: Value) -> bool:
@@ -58,17 +58,17 @@ def joined(run: Run, between: str, parts: list[Value]) -> Value:
     """Return texts put together; None where not all are text, or none is drawn."""
     words: list[str] = []
     drawn, apart = False, between
-    for one in parts:
-        if isinstance(one, More):
+    for part in parts:
+        if isinstance(part, More):
             continue
-        if isinstance(one, DrawnText):
+        if isinstance(part, DrawnText):
             drawn = True
-            words.extend(one.words)
-            if one.between not in (None, between):
-                words += [str(one.between), between]
+            words.extend(part.words)
+            if part.between not in (None, between):
+                words += [str(part.between), between]
                 apart = MIXED
-        elif isinstance(one, str):
-            words.append(one)
+        elif isinstance(part, str):
+            words.append(part)
         else:
             return None
         if len(words) > 20 * MAX_WORDS:
@@ -81,17 +81,17 @@ def joined(run: Run, between: str, parts: list[Value]) -> Value:
 def mapped(run: Run, text: DrawnText, change: Callable[[str], Value]) -> Value:
     """Return the text with each word changed."""
     run.interp.tick(len(text.words))
-    made = [change(word) for word in text.words]
-    if not all(isinstance(one, str) for one in made):
+    results = [change(word) for word in text.words]
+    if not all(isinstance(word, str) for word in results):
         return plain(replace(text))
-    return one_of(run, made, text.between)
+    return one_of(run, results, text.between)
 
 
 def letters(run: Run, text: DrawnText) -> Value:
-    """Return the list of the letters: as many as nobody knows."""
+    """Return the list of the letters, of unknown length."""
     between = "" if text.between in (None, MIXED) else str(text.between)
-    found = {letter: None for word in text.words for letter in (*word, *between)}
-    return lengths.opened(one_of(run, found), lengths.of_unknown(text))
+    characters = {letter: None for word in text.words for letter in (*word, *between)}
+    return lengths.opened(one_of(run, characters), lengths.of_unknown(text))
 
 
 def attribute(run: Run, text: DrawnText, name: str) -> Value:
@@ -129,14 +129,14 @@ def inside(text: DrawnText, container: Value) -> bool | None:
     """Whether one of the words is a key or an item; None where some are and some are not."""
     if text.between is not None or not isinstance(container, (dict, set, frozenset, list, tuple)):
         return None
-    found = {word in container for word in text.words}
-    if len(found) == 2 or (found == {False} and lengths.more_in(container) is not None):
+    answers = {word in container for word in text.words}
+    if len(answers) == 2 or (answers == {False} and lengths.more_in(container) is not None):
         return None
-    return found.pop()
+    return answers.pop()
 
 
 def looked_up(run: Run, mapping: dict[Value, Value], text: DrawnText, *default: Value) -> Value:
-    """Return the value of a key that is one of the words; None where that cannot be told."""
+    """Return the value of a key that is one of the words; None if that is unknown."""
     if text.between is not None:
         return None
     make = getattr(mapping, "make", None)
@@ -145,8 +145,8 @@ def looked_up(run: Run, mapping: dict[Value, Value], text: DrawnText, *default: 
         if make is None and not default:
             return None
         values.append(default[0] if default or make is None else make())
-    found = join.item(run, values, text)
-    return None if isinstance(found, DrawnText) else found
+    result = join.item(run, values, text)
+    return None if isinstance(result, DrawnText) else result
 
 
 def stored(run: Run, container: Any, text: DrawnText, value: Value = None) -> bool:

@@ -84,7 +84,7 @@ def _listed(value: Sequence[Value]) -> str | None:
     """Return a short list of numbers and texts as text."""
     if len(value) >= MAX_SHOWN or not _is_simple(value):
         return None
-    letters = sum(len(one) for one in value if isinstance(one, str))
+    letters = sum(len(part) for part in value if isinstance(part, str))
     return str(value) if letters <= MAX_LENGTH else None
 
 
@@ -131,7 +131,7 @@ def translated(run: Run, value: str, name: str, args: Any) -> Value:
     table = args[0] if args else {}
     if name == "maketrans":
         return str.maketrans(*args)
-    if any(isinstance(one, str) and len(one) > 8 for one in table.values()):
+    if any(isinstance(entry, str) and len(entry) > 8 for entry in table.values()):
         return run.unknown("text too long to follow")
     return _made(run.interp, value.translate(table))
 
@@ -147,9 +147,9 @@ def joined_or_replaced(interp: Interpreter, value: str, name: str, args: Any) ->
     if name == "join":
         parts = list(interp.iterate(args[0]))
         if any(isinstance(part, string_sets.DrawnText) for part in parts):
-            made = string_sets.joined(interp.run, value, parts)
+            joined = string_sets.joined(interp.run, value, parts)
             return interp.run.unknown("text made from a value that is not known") if (
-                made is None) else made  # fmt: skip
+                joined is None) else joined  # fmt: skip
         if not all(isinstance(part, str) for part in parts):
             return interp.run.unknown("text made from a value that is not known")
         if sum(map(len, parts)) + len(value) * len(parts) > MAX_LENGTH:

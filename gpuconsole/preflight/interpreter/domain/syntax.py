@@ -34,4 +34,4 @@ def _extend(pending: list[ast.AST], node: ast.AST) -> None:
         if isinstance(value, ast.AST):
             pending.append(value)
         elif type(value) is list:
-            pending += [one for one in value if isinstance(one, ast.AST)]
+            pending += [child for child in value if isinstance(child, ast.AST)]

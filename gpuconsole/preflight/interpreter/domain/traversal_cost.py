@@ -40,41 +40,41 @@ def weight(*values: Value) -> int:
     that holds itself has no end.
     """
     total = 0
-    known: dict[int, int] = {}
+    weights: dict[int, int] = {}
     for value in values:
         if isinstance(value, CONTAINERS):
-            flat = id(value) not in known and not _parts(value)
-            total += len(value) + _OF_ITSELF if flat else _weight(value, known)
+            flat = id(value) not in weights and not _parts(value)
+            total += len(value) + _OF_ITSELF if flat else _weight(value, weights)
             if total > MOST:
                 break
     return total
 
 
 _OPEN = -1
-"""Stands for the weight of a container that is being counted."""
+"""The weight of a container that is being counted."""
 
 
-def _weight(root: Collection[Value], known: dict[int, int]) -> int:
-    """Return the weight of a container; `known` has those of containers by their identity."""
-    if id(root) in known:
-        return known[id(root)]
+def _weight(root: Collection[Value], weights: dict[int, int]) -> int:
+    """Return the weight of a container; `weights` has those of containers by their identity."""
+    if id(root) in weights:
+        return weights[id(root)]
     pending = [(root, iter(_parts(root)))]
-    known[id(root)] = _OPEN
+    weights[id(root)] = _OPEN
     sums = [len(root) + _OF_ITSELF]
     while True:
         part = next(pending[-1][1], None)
         if part is None:
-            (one, _), size = pending.pop(), sums.pop()
-            known[id(one)] = size
+            (container, _), size = pending.pop(), sums.pop()
+            weights[id(container)] = size
             if not pending:
                 return size
-        elif id(part) not in known and (inner := _parts(part)):
-            known[id(part)] = _OPEN
+        elif id(part) not in weights and (inner := _parts(part)):
+            weights[id(part)] = _OPEN
             pending.append((part, iter(inner)))
             sums.append(len(part) + _OF_ITSELF)
             continue
         else:
-            size = known.get(id(part), len(part) + _OF_ITSELF)
+            size = weights.get(id(part), len(part) + _OF_ITSELF)
             if size == _OPEN:
                 return MOST + 1
         sums[-1] += size

@@ -21,9 +21,9 @@ Value = Any
 
 
 Form = Literal["value", "number", "test", "shape", "gap", "held"]
-"""What an answer would be: any constant, a number, true or false, a shape with its type; nobody
-can answer a gap, which is something that the analysis itself does not know, nor what a call that
-was given tensors holds beside its result."""
+"""What an answer would be: any constant, a number, true or false, a shape with its type; there is
+no answer to a gap, which is something that the analysis itself does not know, nor to what a call
+with tensors holds beside its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class SomeBytes(Unknown):
-    """Bytes that nobody knows, such as those of a file."""
+    """Unknown bytes, such as those of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SomeNumber(Unknown):
-    """One number that nobody knows: it scales a tensor without changing its shape."""
+    """One unknown number: it scales a tensor without changing its shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Share(SomeNumber):
 
 @dataclass(frozen=True, slots=True)
 class SomeInt(SomeNumber):
-    """A whole number that nobody knows, such as the index of a sample."""
+    """An unknown whole number, such as the index of a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class OneOf(Unknown):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A length that nobody knows; `high` where something bounds it, below 0 only if `signed`."""
+    """An unknown length; `high` where something bounds it, below 0 only if `signed`."""
 
     key: str
     high: int | None = None
@@ -190,8 +190,8 @@ class Scope:
     def end(self) -> None:
         """Drop the names at the end of a call; as in Python a closure holds only what it reads."""
         if not self.captured:
-            kept = self.wanted | {"class?", "self?"} if self.wanted else self.wanted
-            for name in [name for name in self.names if name not in kept]:
+            protected = self.wanted | {"class?", "self?"} if self.wanted else self.wanted
+            for name in [name for name in self.names if name not in protected]:
                 del self.names[name]
 
     def module(self) -> Scope:
@@ -262,14 +262,14 @@ class UserClass:
 
     def find(self, name: str) -> Value:
         """Return the class attribute `name` or `MISSING`."""
-        for one in self.mro():
-            if name in one.attrs:
-                return one.attrs[name]
+        for cls in self.mro():
+            if name in cls.attrs:
+                return cls.attrs[name]
         return MISSING
 
 
 OPEN = 2**40
-"""An extent from here on stands for one that nothing bounds."""
+"""An extent from here on means an unbounded one."""
 
 
 class Bound(int):
@@ -281,9 +281,9 @@ class Bound(int):
     @classmethod
     def of(cls, length: Length) -> Bound:
         """Return the largest that a length can be."""
-        one = cls(OPEN**2 if length.high is None else length.high)
-        one.length = length
-        return one
+        bound = cls(OPEN**2 if length.high is None else length.high)
+        bound.length = length
+        return bound
 
 
 class Missing:
@@ -365,7 +365,7 @@ class Namespace:
         self.quiet = quiet
 
     def find(self, name: str) -> Value:
-        """Return what the name stands for, or `MISSING`."""
+        """Return the value of the name, or `MISSING`."""
         return self.names.get(name, MISSING)
 
 
@@ -380,7 +380,7 @@ class UserModule:
 
 
 ARGUMENT = "argument:"
-"""How the keys of numbers begin that an option of the script's own gives."""
+"""Prefix of the keys of numbers that come from an option of the script's own."""
 
 
 class Sourced(int):
@@ -394,9 +394,9 @@ class Sourced(int):
     @classmethod
     def at(cls, number: int, file: str, line: int, kind: str, key: str) -> Sourced:
         """Make an int with its place. `kind`: constant, argument, default."""
-        one = cls(number)
-        one.file, one.line, one.kind, one.key = file, line, kind, key
-        return one
+        sourced = cls(number)
+        sourced.file, sourced.line, sourced.kind, sourced.key = file, line, kind, key
+        return sourced
 
     @property
     def is_setting(self) -> bool:
@@ -434,7 +434,7 @@ class Exit(Stop):
 
 
 class Blocked(Exception):  # noqa: N818 - a control signal, not an error
-    """The memory of the script cannot be told; carries why."""
+    """The memory of the script is unknown; carries why."""
 
     def __init__(self, unknown: Unknown) -> None:
         super().__init__(unknown.reason)
@@ -457,7 +457,7 @@ def first_unknown(*values: Value) -> Unknown | None:
         if isinstance(value, Unknown):
             return value
         if depth < 4 and isinstance(value, (list, tuple)) and len(pending) < 4096:
-            pending.extend((one, depth + 1) for one in value[:64])
+            pending.extend((item, depth + 1) for item in value[:64])
         elif depth < 4 and isinstance(value, dict) and len(pending) < 4096:
-            pending.extend((one, depth + 1) for one in list(value.values())[:64])
+            pending.extend((item, depth + 1) for item in list(value.values())[:64])
     return None

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MEASURES = frozenset(["len", "int", "float", "max", "min", "sum", "next", "sorted", "list", "set"])
-"""Functions whose result would settle what is made of an unknown thing, rather than the thing."""
+"""Functions with a result that would settle what is made of an unknown thing, rather than the
+thing."""
 
 NUMBERS = MEASURES | {"abs", "round", "pow", "get", "pop", "setdefault", "item", "index", "count",
                       "find", "rfind", "rindex"}  # fmt: skip
-"""Functions of an unknown number that give a number again; of others nobody knows what comes."""
+"""Functions of an unknown number that return a number again; the result of others is unknown."""
 
 
 _TEXTS = (string_sets.METHODS, "random.", "re.", "RandomState.", "np.random.", "join", "str",
@@ -48,7 +49,7 @@ _TEXTS = (string_sets.METHODS, "random.", "re.", "RandomState.", "np.random.", "
 def fresh(interp: Interpreter, node: ast.expr, value: Unknown) -> Unknown:
     """Return an unknown; one that arises in this very expression is settled by it.
 
-    Lines of library code that is followed as source are 0: nobody is asked about those.
+    Lines of library code that is followed as source are 0: there are no questions about those.
     """
     if value.root is None and node.lineno and isinstance(node, questions.ANSWERABLE):
         return questions.rooted(node, value, interp.run.file)
@@ -76,7 +77,7 @@ def answerable(interp: Interpreter, evaluate: Callable[[], Value], node: ast.exp
 
 
 def _answered(run: Run, given: Assumption, value: Unknown) -> Value:
-    """Return the value that an answer stands for in place of an unknown.
+    """Return the value of an answer in place of an unknown.
 
     A shape does not tell what the call that made it holds beside: layers, what they save.
     """
@@ -92,7 +93,7 @@ def _answered(run: Run, given: Assumption, value: Unknown) -> Value:
 def either(
     interp: Interpreter, written: ast.expr, test: Value, first: Value, second: Value
 ) -> Value:
-    """Return what `a if test else b` is when nobody knows; each side is another run's."""
+    """Return what `a if test else b` is if the test is unknown; each side is another run's."""
     why = interp.run.unknown("the value depends on a condition that is not known", test)
     joined = join.one_of_two(why, first, second)
     agreed = weightless(first, second) or join.is_whole(joined, first, second)
@@ -104,7 +105,7 @@ def either(
 
 
 def of_owner(interp: Interpreter, node: ast.Attribute, owner: Value, result: Unknown) -> Unknown:
-    """Return an unknown attribute; nobody can answer for what a library gives."""
+    """Return an unknown attribute; there are no answers for what a library returns."""
     modelled = isinstance(owner, Namespace) or (isinstance(owner, Native) and owner.cls is None)
     if result.root is None and node.lineno and modelled:
         return questions.rooted(node, result, interp.run.file, "gap")
@@ -157,9 +158,9 @@ def of_call(
 def _holds(args: Iterable[Value]) -> bool:
     """Tell whether a call that is not known may hold memory of a device: it is given tensors."""
     return any(
-        isinstance(one, (Tensor, Layer))
-        or (isinstance(one, Unknown) and one.root is not None and one.root.form == "shape")
-        for one in args
+        isinstance(arg, (Tensor, Layer))
+        or (isinstance(arg, Unknown) and arg.root is not None and arg.root.form == "shape")
+        for arg in args
     )
 
 

@@ -80,19 +80,19 @@ class Around:
     def _find_blocks(self, run: Run, name: str, container: Layer) -> None:
         """Take what a container holds two or more of and that is made of layers itself."""
         groups: dict[str, list[Layer]] = {}
-        for _, one in container.children():
-            if one.children():
-                groups.setdefault(_kind(one), []).append(one)
+        for _, child in container.children():
+            if child.children():
+                groups.setdefault(_kind(child), []).append(child)
         for kind, alike in groups.items():
             if len(alike) > 1:
-                self.blocks.update({id(one): one for one in alike})
+                self.blocks.update({id(block): block for block in alike})
                 run.mode.recomputed.append((name or _kind(container), kind, len(alike)))
 
 
 def _flows(args: list[Value], kwargs: dict[str, Value]) -> bool:
     """Tell whether any input needs a gradient: without one Paddle trains nothing in the block."""
     given = [*args, *kwargs.values()]
-    return any(isinstance(one, Tensor) and one.needs_grad for one in given)
+    return any(isinstance(tensor, Tensor) and tensor.needs_grad for tensor in given)
 
 
 def _kind(layer: Layer) -> str:

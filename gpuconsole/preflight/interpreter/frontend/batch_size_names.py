@@ -1,4 +1,4 @@
-"""Numbers whose names say that they are a batch size.
+"""Numbers with names that say that they are a batch size.
 
 Without a loader the batch is what the network sees first. Where that is rows of another kind, as
 the nodes of a batch of graphs, no number of the script equals it; its name then tells the place.
@@ -21,16 +21,18 @@ def named(run: Run, script: Script) -> tuple[Sourced, ...]:
     """Return the numbers of a run without a loader that are called a batch size."""
     if run.batch.loaders or not run.batch.seen or run.batch.key:
         return ()
-    if any(one == run.batch.seen for one in run.batch.written.values()):
+    if any(number == run.batch.seen for number in run.batch.written.values()):
         return ()
-    found = [one for key, one in run.batch.written.items()
+    numbers = [number for key, number in run.batch.written.items()
              if key.startswith("argument:") and _WORD in key.lower()]  # fmt: skip
     for _, tree in script.parts:
         for node in _constants(tree):
-            one = run.batch.numbers.get(node)
-            if one is not None:
-                found.append(one)
-    return tuple(one for one in found if one > 0 and run.batch.seen % one == 0)[:MAX_NAMED]
+            number = run.batch.numbers.get(node)
+            if number is not None:
+                numbers.append(number)
+    return tuple(number for number in numbers if number > 0 and run.batch.seen % number == 0)[
+        :MAX_NAMED
+    ]
 
 
 def _constants(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -47,8 +49,11 @@ def _constants(tree: ast.Module) -> Iterator[ast.Constant]:
             pairs = [(_name(key), value) for key, value in zip(node.keys, node.values, strict=True)]
         elif isinstance(node, ast.arguments):
             last = [*node.posonlyargs, *node.args][-len(node.defaults) or len(node.args) :]
-            pairs = [(one.arg, value) for one, value in zip(last, node.defaults, strict=False)]
-            pairs += [(one.arg, value) for one, value in
+            pairs = [
+                (parameter.arg, value)
+                for parameter, value in zip(last, node.defaults, strict=False)
+            ]
+            pairs += [(parameter.arg, value) for parameter, value in
                       zip(node.kwonlyargs, node.kw_defaults, strict=True)]  # fmt: skip
         for name, value in pairs:
             if _WORD in name.lower() and isinstance(value, ast.Constant):

@@ -64,16 +64,16 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
 def _sources(path: Path, document: dict[str, Any]) -> list[str]:
     """Return the text of the code cells, of format 4 or, within worksheets, of format 3."""
     _require_python(path, document)
-    found = document.get("cells")
+    cells = document.get("cells")
     sheets = document.get("worksheets")
-    if found is None and isinstance(sheets, list) and sheets and isinstance(sheets[0], dict):
-        found = sheets[0].get("cells")
-    if not isinstance(found, list):
+    if cells is None and isinstance(sheets, list) and sheets and isinstance(sheets[0], dict):
+        cells = sheets[0].get("cells")
+    if not isinstance(cells, list):
         raise _refused(path, "it has no list of cells")
-    if len(found) > MAX_CELLS:
-        raise _refused(path, f"it has {len(found)} cells; the analysis reads {MAX_CELLS}")
+    if len(cells) > MAX_CELLS:
+        raise _refused(path, f"it has {len(cells)} cells; the analysis reads {MAX_CELLS}")
     texts: list[str] = []
-    for cell in found:
+    for cell in cells:
         if not isinstance(cell, dict):
             raise _refused(path, "one of its cells is not a mapping")
         if cell.get("cell_type") != "code":
@@ -112,7 +112,7 @@ def _python(
     taken: list[int] = []
     while maybe and len(taken) < MAX_MAGICS and (wrong := _wrong_line(lines)):
         # The magic that Python stumbled over lies at that line, or the nearest above.
-        number = max((one for one in maybe if one <= wrong), default=maybe[0])
+        number = max((line for line in maybe if line <= wrong), default=maybe[0])
         maybe.remove(number)
         taken.append(number)
         line = lines[number - 1]

@@ -29,7 +29,7 @@ _EXAMPLES: Mapping[Form, str] = {
     "value": "128", "number": "128", "test": "True", "shape": "[N, 3, 224, 224] float32",
 }  # fmt: skip
 _OF_NETWORKS = re.compile(r"\.((named_)?(parameters|buffers|sublayers|children)|state_dict)\(")
-"""Calls whose results no answer can write down."""
+"""Calls with results that no answer can write down."""
 _LABELS = ("label", "target", "class", "[1]")
 """Words of what holds a number for each sample."""
 _LARGE = ("vocab", "dict", "num_user", "num_item", "n_user", "n_item", "embeddings")
@@ -45,21 +45,29 @@ class Answers:
         """Whether a sample of a data set is being made: nothing in it is a batch."""
         self._by_name: dict[str, list[Assumption]] = {}
         for name, text in given.items():
-            one = read_assumption(name, text)
-            self._by_name.setdefault(one.name, []).append(one)
+            assumption = read_assumption(name, text)
+            self._by_name.setdefault(assumption.name, []).append(assumption)
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
 
     def find(self, name: str, file: str, line: int) -> Assumption | None:
         """Return the answer for an expression at a place; a placed answer wins."""
-        here = [one for one in self._by_name.get(name, ()) if one.holds_at(file, line)]
-        found = [one for one in here if one.file or not self._too_early(one)]
-        return max(found, key=lambda one: one.line) if found else None
+        here = [
+            assumption
+            for assumption in self._by_name.get(name, ())
+            if assumption.holds_at(file, line)
+        ]
+        candidates = [
+            assumption for assumption in here if assumption.file or not self._too_early(assumption)
+        ]
+        return max(candidates, key=lambda assumption: assumption.line) if candidates else None
 
-    def _too_early(self, one: Assumption) -> bool:
+    def _too_early(self, assumption: Assumption) -> bool:
         """Whether an answer is about a batch, which a sample of the same name is not yet."""
-        return self.sampling and isinstance(one.value, ShapeAnswer) and one.value.batched
+        return (
+            self.sampling and isinstance(assumption.value, ShapeAnswer) and assumption.value.batched
+        )
 
     def of(self, node: ast.expr, file: str) -> Assumption | None:
         """Return the answer for a node of the syntax tree."""
@@ -69,10 +77,10 @@ class Answers:
 
     def for_target(self, node: ast.expr, file: str) -> Assumption | None:
         """Return the answer for what is assigned; `self.size` also answers to `size`."""
-        found = self.of(node, file)
-        if found is None and isinstance(node, ast.Attribute):
-            found = self.find(node.attr, file, node.lineno)
-        return found
+        assumption = self.of(node, file)
+        if assumption is None and isinstance(node, ast.Attribute):
+            assumption = self.find(node.attr, file, node.lineno)
+        return assumption
 
 
 @lru_cache(maxsize=4096)
@@ -106,16 +114,18 @@ def named(target: ast.expr, value: ast.expr, unknown: Unknown, file: str) -> Unk
 
 
 def loop_names(node: ast.For) -> tuple[str, ...]:
-    """Return the names that a loop gives to the parts of what it walks over."""
+    """Return the names that a loop assigns to the parts of what it walks over."""
     target = node.target
     counted = any(
-        isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "enumerate"
-        for one in ast.walk(node.iter)
+        isinstance(node_, ast.Call)
+        and isinstance(node_.func, ast.Name)
+        and node_.func.id == "enumerate"
+        for node_ in ast.walk(node.iter)
     )
     if counted and isinstance(target, ast.Tuple) and len(target.elts) == 2:
         target = target.elts[1]
     if isinstance(target, ast.Tuple):
-        return tuple(one.id if isinstance(one, ast.Name) else "" for one in target.elts)
+        return tuple(elt.id if isinstance(elt, ast.Name) else "" for elt in target.elts)
     return (text_of(target),)
 
 
@@ -154,7 +164,7 @@ def _example(root: Root) -> str:
 def batch_field(run: Run, names: Sequence[str], place: int, count: int, why: Unknown) -> Value:
     """Return one unknown part of a loader's batch: as answered, or asked for by shape.
 
-    `names` are those that the loop over the loader gives to the `count` parts.
+    `names` are those that the loop over the loader assigns to the `count` parts.
     """
     if len(names) == count and names[place]:
         name = names[place]
@@ -168,20 +178,20 @@ def batch_item(run: Run, name: str, why: Unknown) -> Value:
     given = run.answers.find(name, run.file, run.line)
     if given is not None and isinstance(given.value, ShapeAnswer):
         queue, run.batch.queue = run.batch.queue, None  # this is a waiting batch itself
-        made = answer(run, given)
+        answered = answer(run, given)
         run.batch.queue = queue
-        return made
+        return answered
     return replace(plain(why), root=Root(name, run.file, run.line, "", "shape"))
 
 
-def answer(run: Run, one: Assumption) -> Value:
-    """Return the value that an answer stands for.
+def answer(run: Run, assumption: Assumption) -> Value:
+    """Return the value of an answer.
 
     A shape with the batch in it is a batch that the loader gave; one without is an array.
     """
-    run.answers.met.setdefault(one.given, (run.file, run.line))
-    run.findings.doubt = run.unknown(f"{one.given} is as answered")
-    value = one.value
+    run.answers.met.setdefault(assumption.given, (run.file, run.line))
+    run.findings.doubt = run.unknown(f"{assumption.given} is as answered")
+    value = assumption.value
     if not isinstance(value, ShapeAnswer):
         return value
     if not value.batched:
@@ -189,8 +199,8 @@ def answer(run: Run, one: Assumption) -> Value:
     batch = run.batch_here()
     if batch is None:
         return run.unknown("the batch size N of an answer is not known: give --batch-size")
-    made = run.tensor(value.shape(batch), value.dtype, "inputs")
-    if run.batch.queue is not None and one.given not in run.batch.queue.answered:
-        waiting = [run.storage(made.nbytes, "inputs") for _ in range(run.batch.queue.length)]
-        run.batch.queue.answered[one.given] = waiting
-    return made
+    tensor = run.tensor(value.shape(batch), value.dtype, "inputs")
+    if run.batch.queue is not None and assumption.given not in run.batch.queue.answered:
+        waiting = [run.storage(tensor.nbytes, "inputs") for _ in range(run.batch.queue.length)]
+        run.batch.queue.answered[assumption.given] = waiting
+    return tensor

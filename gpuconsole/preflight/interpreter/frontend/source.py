@@ -115,7 +115,7 @@ def _bytes(name: str, most: int) -> bytes:
 
 
 MOST_PARSED = 1024
-"""Files whose trees are kept: a script is followed several times, with all that it imports."""
+"""Most files with cached trees: a script is followed several times, with all that it imports."""
 
 
 # The change time and size only key the caches.
@@ -176,10 +176,10 @@ def _tree(text: bytes | str, name: str) -> ast.Module:
 def within(root: Path, path: Path) -> Path | None:
     """Return where a path leads, links followed, or None when that lies outside `root`."""
     try:
-        found = path.resolve()
+        resolved = path.resolve()
     except (OSError, RuntimeError, ValueError):
         return None
-    return found if found.is_relative_to(root) else None
+    return resolved if resolved.is_relative_to(root) else None
 
 
 class Lookup:
@@ -198,26 +198,26 @@ class Lookup:
         Each with where its links lead.
         """
         key = (str(base), name)
-        found = self._files.get(key)
-        if found is None:
-            found = self._files[key] = tuple(self._candidates(*key))
-        return found
+        candidates = self._files.get(key)
+        if candidates is None:
+            candidates = self._files[key] = tuple(self._candidates(*key))
+        return candidates
 
     def folder(self, path: Path) -> Path | None:
         """Return where a folder's links lead, None for what is no folder of the project."""
         name = str(path)
         if name not in self._folders:
-            found = within(self._root, path) if os.path.isdir(name) else None
-            self._folders[name] = found
+            resolved = within(self._root, path) if os.path.isdir(name) else None
+            self._folders[name] = resolved
         return self._folders[name]
 
     def _candidates(self, base: str, name: str) -> Iterator[tuple[Path, Path]]:
         if name and not name.isidentifier():
             return
         where = os.path.join(base, name) if name else base
-        for one in (os.path.join(where, "__init__.py"), *([f"{where}.py"] if name else [])):
+        for candidate in (os.path.join(where, "__init__.py"), *([f"{where}.py"] if name else [])):
             # Most are not there, and as text that costs least to see.
-            path = Path(one) if os.path.isfile(one) else None
-            found = within(self._root, path) if path is not None else None
-            if path is not None and found is not None:
-                yield path, found
+            path = Path(candidate) if os.path.isfile(candidate) else None
+            resolved = within(self._root, path) if path is not None else None
+            if path is not None and resolved is not None:
+                yield path, resolved

@@ -1,4 +1,4 @@
-"""Attributes: what `value.name` gives and sets."""
+"""Attributes: reading and setting `value.name`."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def get_attr(interp: Interpreter, value: Value, name: str) -> Value:
     if isinstance(value, Native):
         return _instance_attr(interp, value, name)
     if isinstance(value, Namespace):
-        found = value.find(name)
-        if found is not MISSING:
-            return found
+        member = value.find(name)
+        if member is not MISSING:
+            return member
         unsupported.refuse_gone(run, f"{value.name}.{name}")
         if value.quiet:
             return Silent()
@@ -100,12 +100,12 @@ def _module_attr(interp: Interpreter, value: UserModule, name: str) -> Value:
 
 
 def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
-    found = value.find(name)
-    function = grad_mode.innermost(found)
+    member = value.find(name)
+    function = grad_mode.innermost(member)
     if isinstance(function, Function) and function.kind == "class":
-        return _bound(found, function, value)
-    if found is not MISSING:
-        return found
+        return _bound(member, function, value)
+    if member is not MISSING:
+        return member
     of_meta = value.meta.find(name) if value.meta is not None else MISSING
     if of_meta is not MISSING:
         function = grad_mode.innermost(of_meta)
@@ -161,9 +161,9 @@ def _function_attr(interp: Interpreter, value: Value, name: str) -> Value:
     if isinstance(value, NativeFunction) and value.name == "object" and name == "__setattr__":
         return NativeFunction(_set_plainly, name)
     if isinstance(value, NativeFunction) and value.name.startswith("np."):
-        found = ufuncs_grids.of_ufunc(value, name)
-        if found is not None:
-            return found
+        attribute = ufuncs_grids.of_ufunc(value, name)
+        if attribute is not None:
+            return attribute
     if name == "__self__" and isinstance(value, BoundMethod):
         return value.instance
     if name == "__wrapped__":
@@ -180,9 +180,9 @@ def _instance_attr(interp: Interpreter, value: Native, name: str) -> Value:
     if name == "__class__":
         return value.cls or NativeClass(type(value), value.label)
     if value.cls is not None:
-        found = value.cls.find(name)
-        if found is not MISSING:
-            return interp.bind(found, value)
+        member = value.cls.find(name)
+        if member is not MISSING:
+            return interp.bind(member, value)
     table = exposed.of(type(value))
     getter = table.properties.get(name)
     if getter is not None:
@@ -210,19 +210,19 @@ def _fallback(interp: Interpreter, value: Native, name: str) -> Value:
     return interp.run.unknown(f"{what} that the analysis knows")
 
 
-def bind(interp: Interpreter, found: Value, instance: Value) -> Value:
+def bind(interp: Interpreter, value: Value, instance: Value) -> Value:
     """Make a function found on a class into a method of `instance`."""
-    function = grad_mode.innermost(found)
-    if isinstance(found, Native) and found.cls is not None:
-        getter = found.cls.find("__get__")
+    function = grad_mode.innermost(value)
+    if isinstance(value, Native) and value.cls is not None:
+        getter = value.cls.find("__get__")
         if isinstance(getter, Function):
             owner = instance.cls if isinstance(instance, Native) else instance
-            return interp.call(BoundMethod(getter, found), [instance, owner], {})
+            return interp.call(BoundMethod(getter, value), [instance, owner], {})
     if not isinstance(function, Function) or function.kind == "static":
-        return found
+        return value
     if function.kind == "class" and isinstance(instance, Native):
         instance = instance.cls
-    bound = _bound(found, function, instance)
+    bound = _bound(value, function, instance)
     return interp.call(bound, [], {}) if function.kind == "property" else bound
 
 
@@ -231,9 +231,9 @@ def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:
     cls = instance if isinstance(instance, UserClass) else getattr(instance, "cls", None)
     order = cls.mro() if cls is not None else []
     later = order[order.index(value.owner) + 1 :] if value.owner in order else []
-    for one in later:
-        if name in one.attrs:
-            return interp.bind(one.attrs[name], instance)
+    for base in later:
+        if name in base.attrs:
+            return interp.bind(base.attrs[name], instance)
     if isinstance(instance, UserClass):
         if name == "__new__":
             return NativeFunction(instantiation.new, name)
@@ -277,9 +277,9 @@ def set_attr(interp: Interpreter, target: Value, name: str, value: Value) -> Non
 
 def _set_on_instance(interp: Interpreter, target: Native, name: str, value: Value) -> None:
     if target.cls is not None:
-        found = target.cls.find(name + SETTER)
-        if isinstance(found, Function):
-            interp.call(BoundMethod(found, target), [value], {})
+        own = target.cls.find(name + SETTER)
+        if isinstance(own, Function):
+            interp.call(BoundMethod(own, target), [value], {})
             return
         described = target.cls.find(name)
         if isinstance(described, Native) and described.cls is not None:
@@ -301,11 +301,11 @@ def _set_on_instance(interp: Interpreter, target: Native, name: str, value: Valu
         target.attrs[name] = value
 
 
-def _bound(found: Value, function: Function, instance: Value) -> Value:
-    """Bind the function inside the contexts of `found`."""
-    if not isinstance(found, Wrapped):
+def _bound(value: Value, function: Function, instance: Value) -> Value:
+    """Bind the function inside the contexts of `value`."""
+    if not isinstance(value, Wrapped):
         return BoundMethod(function, instance)
-    return Wrapped(_bound(found.function, function, instance), found.context)
+    return Wrapped(_bound(value.function, function, instance), value.context)
 
 
 def _got(value: Native, run: Run, name: Value) -> Value:
@@ -353,10 +353,10 @@ def _of_plain(name: str, run: Run, target: Value, *args: Value, **kwargs: Value)
 
 
 def _from_keys(run: Run, keys: Value, value: Value = None) -> Value:
-    return {one: value for one in run.interp.iterate(keys) if python_values.is_key(one)}
+    return {key: value for key in run.interp.iterate(keys) if python_values.is_key(key)}
 
 
 def _as_mapping(entries: dict[Value, Value]) -> Mapping:
-    made = Mapping()
-    made.entries = entries
-    return made
+    mapping = Mapping()
+    mapping.entries = entries
+    return mapping

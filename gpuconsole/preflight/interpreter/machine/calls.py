@@ -75,19 +75,19 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
     if isinstance(target, NativeClass) and target.make is not None:
         return interp.guard(target.make, target.name, args, kwargs)
     if isinstance(target, NativeClass):
-        made = target.type()
+        instance = target.type()
         deep = target.name not in traversal_cost.SHALLOW
         refused = interp.too_much(*args, *kwargs.values()) if deep else None
-        result = refused or interp.guard(made.init, target.name, args, kwargs)
-        return result if isinstance(result, Unknown) else made
+        result = refused or interp.guard(instance.init, target.name, args, kwargs)
+        return result if isinstance(result, Unknown) else instance
     if isinstance(target, Native):
         if interp.run.mode.around is not None:
             return interp.run.mode.around(interp, target, args, kwargs)
         return interp.call_instance(target, args, kwargs)
-    if isinstance(target, OneOf) and not any(isinstance(one, Tensor) for one in args):
+    if isinstance(target, OneOf) and not any(isinstance(arg, Tensor) for arg in args):
         return _any_of(interp, target, args, kwargs)
     if isinstance(target, Unknown):
-        tensors = [one for one in args if isinstance(one, Tensor)]
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
         if tensors and interp.run.findings.lost is None:
             interp.run.findings.lost = target
         if any(tensor.needs_grad for tensor in tensors):
@@ -102,10 +102,10 @@ def _any_of(
     interp: Interpreter, target: OneOf, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Call each of the things that one is picked from: what all give alike is given."""
-    things = [one for one in target.things if one is not None]
+    things = [thing for thing in target.things if thing is not None]
     given = interp.call(things[0], [*args], {**kwargs})
-    for one in things[1:]:
-        other = interp.call(one, [*args], {**kwargs})
+    for thing in things[1:]:
+        other = interp.call(thing, [*args], {**kwargs})
         given = join.one_of_two(plain(target), given, other)
     return given
 
@@ -115,9 +115,9 @@ def call_instance(
 ) -> Value:
     """Call an object: the script's `__call__`, or the library's."""
     if target.cls is not None:
-        found = target.cls.find("__call__")
-        if found is not MISSING:
-            return interp.call(interp.bind(found, target), args, kwargs)
+        method = target.cls.find("__call__")
+        if method is not MISSING:
+            return interp.call(interp.bind(method, target), args, kwargs)
     call = getattr(target, "call", None)
     if call is None:
         return interp.run.unknown(msg("{label} is not callable", label=target.label))
@@ -128,9 +128,9 @@ def call_instance(
 
 
 def _is_scalar(value: Value) -> bool:
-    """Whether a value is a scalar of NumPy whose number is known."""
-    known = isinstance(value, Array) and not value.shape
-    return known and isinstance(value.data, (int, float))
+    """Whether a value is a scalar of NumPy with a known number."""
+    is_scalar = isinstance(value, Array) and not value.shape
+    return is_scalar and isinstance(value.data, (int, float))
 
 
 def _as_number(value: Value) -> Value:
@@ -140,8 +140,8 @@ def _as_number(value: Value) -> Value:
 def _is_label(error: Exception, kwargs: Mapping[str, Value]) -> bool:
     """Whether a model of a function lacks `name` alone, a label that Paddle's functions take."""
     label = kwargs.get("name", MISSING)
-    known = isinstance(error, TypeError) and (label is None or isinstance(label, str))
-    return known and str(error).endswith("an unexpected keyword argument 'name'")
+    wrong_label = isinstance(error, TypeError) and (label is None or isinstance(label, str))
+    return wrong_label and str(error).endswith("an unexpected keyword argument 'name'")
 
 
 def guard(
@@ -161,7 +161,7 @@ def guard(
         if run.program.drafting is not None:
             run.program.draft.misfit(run, fault.shapes)
         failed = run.fault(fault.message, fault.shapes)
-        if any(isinstance(one, Tensor) and one.needs_grad for one in args):
+        if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
             run.block(failed)
         return failed
     except FOLLOW_ERRORS as error:
@@ -170,8 +170,8 @@ def guard(
             return guard(interp, function, name, args, {k: named[k] for k in named if k != "name"})
         if any(map(_is_scalar, (*args, *named.values()))):
             # A number that NumPy holds is one all the same.
-            numbers = {key: _as_number(one) for key, one in named.items()}
-            return guard(interp, function, name, [_as_number(one) for one in args], numbers)
+            numbers = {key: _as_number(argument) for key, argument in named.items()}
+            return guard(interp, function, name, [_as_number(arg) for arg in args], numbers)
         unknown = getattr(error, "unknown", None) or first_unknown([*args], {**(kwargs or {})})
         if unknown is None:
             unknown = run.unknown(
@@ -181,7 +181,7 @@ def guard(
                     error=error,
                 )
             )
-        if any(isinstance(one, Tensor) and one.needs_grad for one in args):
+        if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
             run.block(unknown)
         else:
             run.note_unknown(unknown)
@@ -194,7 +194,7 @@ def call_function(
     """Run a user function in a new scope."""
     run = interp.run
     interp.check_depth()
-    # Nobody knows how deep a recursion goes that an unknown condition decides on.
+    # The depth of a recursion that an unknown condition decides on is unknown.
     active = (id(function), id(args[0]) if function.owner is not None and args else 0)
     around = interp.running.get(active)
     if around is not None and run.findings.unsure > around:
@@ -244,7 +244,7 @@ def _bind_arguments(
     scope: Scope,
 ) -> Unknown | None:
     spec, names = function.args, scope.names
-    plain = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+    plain = [parameter.arg for parameter in (*spec.posonlyargs, *spec.args)]
     for name, value in zip(plain, args, strict=False):
         names[name] = value
     rest = args[len(plain) :]
@@ -253,7 +253,7 @@ def _bind_arguments(
     elif rest:
         return _wrong_call(interp, function, f"takes {len(plain)} arguments, {len(args)} given")
     extra: dict[str, Value] = {}
-    keywords = {*plain, *(one.arg for one in spec.kwonlyargs)}
+    keywords = {*plain, *(kwonlyarg.arg for kwonlyarg in spec.kwonlyargs)}
     for name, value in kwargs.items():
         (names if name in keywords else extra)[name] = value
     if spec.kwarg is not None:
@@ -263,9 +263,9 @@ def _bind_arguments(
     first = len(plain) - len(function.defaults)
     for name, value in zip(plain[first:], function.defaults, strict=True):
         names.setdefault(name, value)
-    for one, value in zip(spec.kwonlyargs, function.kw_defaults, strict=True):
+    for parameter, value in zip(spec.kwonlyargs, function.kw_defaults, strict=True):
         if value is not MISSING:
-            names.setdefault(one.arg, value)
+            names.setdefault(parameter.arg, value)
     absent = [name for name in keywords if name not in names]
     if absent:
         return _wrong_call(interp, function, f"needs the argument {sorted(absent)[0]}")
@@ -322,9 +322,9 @@ def iterate(interp: Interpreter, value: Value) -> Iterator[Value]:
         if walk is not None:
             yield from walk(interp)
             return
-        found = value.cls.find("__iter__") if value.cls is not None else MISSING
-        if isinstance(found, Function):
-            walked = interp.call(interp.bind(found, value), [], {})
+        method = value.cls.find("__iter__") if value.cls is not None else MISSING
+        if isinstance(method, Function):
+            walked = interp.call(interp.bind(method, value), [], {})
             cls = walked.cls if isinstance(walked, Plain) else None
             following = cls.find("__next__") if cls is not None else MISSING
             if walked is value or isinstance(following, Function):
@@ -374,7 +374,7 @@ def _walk_by_next(interp: Interpreter, value: Native) -> Iterator[Value]:
 
 
 def as_text(interp: Interpreter, value: Value) -> Value:
-    """Return what `str(value)` gives for an object of the script, None when unknown."""
+    """Return the result of `str(value)` for an object of the script, None if unknown."""
     cls = value.cls if isinstance(value, Native) else None
     for name in ("__str__", "__repr__"):
         method = cls.find(name) if cls is not None else MISSING

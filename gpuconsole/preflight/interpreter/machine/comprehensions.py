@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 def comprehension(interp: Interpreter, node: Any, scope: Scope) -> Value:
     """Run a comprehension or a generator expression."""
     inner = Scope(scope)
-    made: list[Value] = []
+    items: list[Value] = []
 
     def add() -> None:
         if isinstance(node, ast.DictComp):
-            made.append((interp.eval(node.key, inner), interp.eval(node.value, inner)))
+            items.append((interp.eval(node.key, inner), interp.eval(node.value, inner)))
         else:
-            made.append(interp.eval(node.elt, inner))
+            items.append(interp.eval(node.elt, inner))
 
     rest: list[More] = []
-    _generate(interp, node.generators, 0, inner, made, add, rest.append)
-    if lengths.drops(node, made) and not rest:
+    _generate(interp, node.generators, 0, inner, items, add, rest.append)
+    if lengths.drops(node, items) and not rest:
         rest.append(lengths.fewer(interp.run, None))
     if isinstance(node, ast.DictComp):
-        mapping = {k: v for k, v in made if python_values.is_key(k)}
-        for key, value in made:
+        mapping = {k: v for k, v in items if python_values.is_key(k)}
+        for key, value in items:
             if isinstance(key, Unknown):
                 mapping.setdefault(lengths.SOME_KEY, value)
-        return mapping | {one: one for one in rest[:1]}
+        return mapping | {key: key for key in rest[:1]}
     if isinstance(node, ast.SetComp):
-        known = {one for one in made if python_values.is_key(one)}
+        keys = {item for item in items if python_values.is_key(item)}
         words = [
-            one
-            for one in made
-            if isinstance(one, string_sets.DrawnText) and string_sets.single(one)
+            item
+            for item in items
+            if isinstance(item, string_sets.DrawnText) and string_sets.single(item)
         ]
-        for one in words:
-            known.update(one.words)
-        return known if words else known | set(rest[:1])
-    made.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(interp.run, rest[0])])
-    return python_values.Items(made) if isinstance(node, ast.GeneratorExp) else made
+        for word in words:
+            keys.update(word.words)
+        return keys if words else keys | set(rest[:1])
+    items.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(interp.run, rest[0])])
+    return python_values.Items(items) if isinstance(node, ast.GeneratorExp) else items
 
 
 def _generate(
@@ -54,7 +54,7 @@ def _generate(
     parts: list[ast.comprehension],
     at: int,
     scope: Scope,
-    made: list[Value],
+    collected: list[Value],
     add: Callable[[], None],
     add_more: Callable[[More], None],
 ) -> None:
@@ -72,17 +72,17 @@ def _generate(
         interp.assign(part.target, item if more is None else lengths.likeness(item), scope)
         truths = [interp.truth(interp.eval(test, scope)) for test in part.ifs]
         if False not in truths:
-            _generate(interp, parts, at + 1, scope, made, add, add_more)
+            _generate(interp, parts, at + 1, scope, collected, add, add_more)
         if more is not None or None in truths:
             whole = more is not None and not part.ifs and len(parts) == 1
             add_more(more if more and whole else lengths.fewer(interp.run, more))
         elif at == 0 and turns.enough(interp, (), scope):
-            for told in turns.telling(items):
+            for told_item in turns.telling(items):
                 turns.count += 1
-                interp.assign(part.target, told, scope)
+                interp.assign(part.target, told_item, scope)
                 if all(interp.truth(interp.eval(test, scope)) is True for test in part.ifs):
-                    _generate(interp, parts, 1, scope, made, add, add_more)
-            _others(interp, parts, turns, made, add_more)
+                    _generate(interp, parts, 1, scope, collected, add, add_more)
+            _others(interp, parts, turns, collected, add_more)
             return
 
 
@@ -90,19 +90,19 @@ def _others(
     interp: Interpreter,
     parts: list[ast.comprehension],
     turns: Turns,
-    made: list[Value],
+    items: list[Value],
     add_more: Callable[[More], None],
 ) -> None:
     """Take the items that are left to be like those that were made."""
     left = turns.left()
     turns.finish(interp, (), Scope(None))
-    each, rest = divmod(len(made), turns.count)
+    each, rest = divmod(len(items), turns.count)
     even = not rest and not any(part.ifs for part in parts)
     if even and left is not None and each * left <= lengths.MAX_KNOWN:
-        made.extend(made[-each:] * left if each else [])
+        items.extend(items[-each:] * left if each else [])
     elif even and left is not None:
         why = interp.run.unknown("what a loop makes that is too long to follow")
-        size = len(made) + each * left
+        size = len(items) + each * left
         add_more(More(why.file, why.line, why.reason, None, size))
     else:
         add_more(lengths.fewer(interp.run, None))

@@ -59,8 +59,8 @@ def _leaves_out(statement: ast.stmt) -> bool:
 
 
 def _sizes(scope: Scope) -> dict[int, Value]:
-    """Return the lengths of what a loop can fill; nothing is held that the script lets go of."""
-    return {id(one): lengths.length_of(one) for one, _ in containers(scope)}
+    """Return the lengths of what a loop can fill; nothing is held that the script drops."""
+    return {id(container): lengths.length_of(container) for container, _ in containers(scope)}
 
 
 def _if(interp: Interpreter, node: ast.If, scope: Scope) -> Any:
@@ -119,7 +119,7 @@ def both(
 
 
 def _undecided(interp: Interpreter, place: tuple[str, int], written: ast.expr | None) -> None:
-    """Note a condition whose sides need different memory: another run can try each alone."""
+    """Note a condition with sides that need different memory: another run can try each alone."""
     if written is not None and place[1]:
         interp.run.findings.tests.setdefault(place, questions.text_of(written))
 
@@ -166,8 +166,10 @@ def _merge(
             )
         else:
             why = f"{name} depends on a condition that is not known"
-            merged[name] = join.one_of_two(interp.run.unknown(why, test), one, other)
-            agreed = agreed and (weightless(one, other) or join.is_whole(merged[name], one, other))
+            merged[name] = join.one_of_two(interp.run.unknown(why, test), first, other)
+            agreed = agreed and (
+                weightless(first, other) or join.is_whole(merged[name], first, other)
+            )
     return merged, agreed
 
 
@@ -289,7 +291,7 @@ def _now_and_then(
 
 
 def _vain(interp: Interpreter, networks: int, turns: int) -> bool:
-    """Whether further turns would only run networks again of which no memory can be told."""
+    """Whether further turns would only run networks of unknown memory again."""
     run = interp.run
     return (
         turns >= VAIN_TURNS
@@ -390,15 +392,17 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
             return end
         if endless and interp.turn_maybe_last and end is None and run.progress.cycles == cycles:
             why = run.unknown("how often a loop turns")
-            for one, _ in containers(scope):
-                if lengths.length_of(one) != sizes.get(id(one), lengths.length_of(one)):
-                    lengths.open_up(run, one, why)
+            for container, _ in containers(scope):
+                if lengths.length_of(container) != sizes.get(
+                    id(container), lengths.length_of(container)
+                ):
+                    lengths.open_up(run, container, why)
             return None
         if _vain(interp, networks, turn):
             return None
         if end is BREAK:
             return None
-        # A condition nobody knows: one pass, or as many as give the steady state.
+        # An unknown condition: one pass, or as many as lead to the steady state.
         if run.progress.is_steady and run.progress.cycles > cycles:
             _left(interp)
             return None
@@ -417,8 +421,12 @@ def _filled_up(interp: Interpreter, node: ast.While, scope: Scope) -> bool:
     items = interp.eval(test.left.args[0], scope)
     size = interp.eval(test.comparators[0], scope)
     appends = isinstance(body[0], ast.Expr) and ".append(" in questions.text_of(body[0].value)
-    known = isinstance(size, int) and size <= lengths.MAX_KNOWN
-    if not isinstance(items, list) or lengths.more_in(items) is None or not (appends and known):
+    has_known_size = isinstance(size, int) and size <= lengths.MAX_KNOWN
+    if (
+        not isinstance(items, list)
+        or lengths.more_in(items) is None
+        or not (appends and has_known_size)
+    ):
         return False
     interp.exec_block(body, scope)
     items[:] = (lengths.items_of(items) * size)[:size]

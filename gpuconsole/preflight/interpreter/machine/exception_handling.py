@@ -74,7 +74,7 @@ def _handle(
         if exceptions.takes(wanted, value) is False:
             continue
         if exceptions.is_general(wanted):
-            # What was meant to be caught cannot be told: show what the analysis met.
+            # What was meant to be caught is unknown: show what the analysis met.
             interp.run.note_unknown(interp.run.unknown(f"caught by the script: {error}"))
         if handler.name:
             scope.names[handler.name] = value
@@ -113,13 +113,13 @@ def _with(interp: Interpreter, node: ast.With, scope: Scope) -> Any:
 def _match(interp: Interpreter, node: ast.Match, scope: Scope) -> Any:
     subject = interp.eval(node.subject, scope)
     for place, case in enumerate(node.cases):
-        found = match_patterns.matches(interp, case.pattern, subject, scope)
-        if found and case.guard is not None:
-            found = interp.truth(interp.eval(case.guard, scope))
-        if found is None:
+        matched = match_patterns.matches(interp, case.pattern, subject, scope)
+        if matched and case.guard is not None:
+            matched = interp.truth(interp.eval(case.guard, scope))
+        if matched is None:
             later = ast.copy_location(ast.Match(node.subject, node.cases[place + 1 :]), node)
             return control_flow.both(interp, case.body, [later] if later.cases else [], scope)
-        if found:
+        if matched:
             return interp.exec_block(case.body, scope)
     return None
 

@@ -26,10 +26,10 @@ class Error(Native):
 
     @property
     def text(self) -> str | None:
-        """What `str` gives, where it is one text or number."""
+        """The result of `str`, where it is one text or number."""
         args = self.attrs.get("args", ())
-        known = len(args) == 1 and isinstance(args[0], (str, int, float))
-        return str(args[0]) if known else "" if not args else None
+        is_plain = len(args) == 1 and isinstance(args[0], (str, int, float))
+        return str(args[0]) if is_plain else "" if not args else None
 
 
 class Raised(UserRaise):
@@ -72,10 +72,10 @@ def is_general(wanted: Value) -> bool:
 
 
 def takes(wanted: Value, value: Value) -> bool | None:
-    """Whether `except wanted` takes an exception; None when that cannot be told."""
+    """Whether `except wanted` takes an exception; None if that is unknown."""
     if wanted is None:
         return True
-    answers = [_takes_one(one, value) for one in
+    answers = [_takes_one(each, value) for each in
                (wanted if isinstance(wanted, tuple) else (wanted,))]  # fmt: skip
     if True in answers:
         return True

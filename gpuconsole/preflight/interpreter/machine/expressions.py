@@ -71,12 +71,12 @@ def _constant(interp: Interpreter, node: ast.Constant, scope: Scope) -> Value:
     value = node.value
     if type(value) is int and node.lineno:
         run = interp.run
-        known = run.batch.numbers.get(node)
-        if known is None:
+        number = run.batch.numbers.get(node)
+        if number is None:
             key = f"{run.file}:{node.lineno}:{node.col_offset}"
-            known = run.sourced(value, run.file, node.lineno, "constant", key)
-            run.batch.numbers[node] = known
-        return known
+            number = run.sourced(value, run.file, node.lineno, "constant", key)
+            run.batch.numbers[node] = number
+        return number
     return value
 
 
@@ -107,11 +107,11 @@ def _call(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
         return _super(interp, node, scope)
     target = interp.eval(node.func, scope)
     args: list[Value] = []
-    for one in node.args:
-        if isinstance(one, ast.Starred):
-            args.extend(interp.iterate(interp.eval(one.value, scope)))
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            args.extend(interp.iterate(interp.eval(arg.value, scope)))
         else:
-            args.append(interp.eval(one, scope))
+            args.append(interp.eval(arg, scope))
     kwargs: dict[str, Value] = {}
     for keyword in node.keywords:
         value = interp.eval(keyword.value, scope)
@@ -145,7 +145,7 @@ def _super(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
     while function is not None and "class?" not in function.names:
         function = function.parent
     if node.args and len(node.args) == 2:
-        owner, instance = (interp.eval(one, scope) for one in node.args)
+        owner, instance = (interp.eval(argument, scope) for argument in node.args)
         return SuperOf(instance, owner)
     if function is None or "self?" not in function.names:
         return interp.run.unknown("super() outside a method")
@@ -159,19 +159,19 @@ def _binary(interp: Interpreter, node: ast.BinOp, scope: Scope) -> Value:
 
 def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Value) -> Value:
     """Compute `left op right` for anything."""
-    made = lengths.binary(interp.run, kind, left, right)
-    if made is not None:
-        return made
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Unknown):
-            if isinstance(one, SomeNumber) and isinstance(other, (Tensor, Array)):
+    result = lengths.binary(interp.run, kind, left, right)
+    if result is not None:
+        return result
+    for operand, other in ((left, right), (right, left)):
+        if isinstance(operand, Unknown):
+            if isinstance(operand, SomeNumber) and isinstance(other, (Tensor, Array)):
                 break
-            if isinstance(one, SomeNumber) and isinstance(other, Unknown):
+            if isinstance(operand, SomeNumber) and isinstance(other, Unknown):
                 # A number and something that may be an array make what may be an array.
-                one = one if isinstance(other, SomeNumber) else other
+                operand = operand if isinstance(other, SomeNumber) else other
             if isinstance(other, Tensor) and other.needs_grad:
-                interp.run.block(one)
-            return formed(_computed(kind, one, other), "number")
+                interp.run.block(operand)
+            return formed(_computed(kind, operand, other), "number")
     if python_values.is_plain(left) and python_values.is_plain(right):
         return python_values.binary(interp, kind, left, right)
     return interp.guard(
@@ -179,12 +179,14 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
     )
 
 
-def _computed(kind: type[ast.operator], one: Unknown, other: Value) -> Unknown:
+def _computed(kind: type[ast.operator], unknown: Unknown, other: Value) -> Unknown:
     """Return what is computed with an unknown: of a length, a number that is another length's."""
-    if not isinstance(one, Length):
-        return one
+    if not isinstance(unknown, Length):
+        return unknown
     whole = kind in (ast.Mult, ast.FloorDiv, ast.Mod) and isinstance(other, (int, SomeInt))
-    return (SomeInt if whole else SomeNumber)(one.file, one.line, one.reason, one.root)
+    return (SomeInt if whole else SomeNumber)(
+        unknown.file, unknown.line, unknown.reason, unknown.root
+    )
 
 
 def _unary(interp: Interpreter, node: ast.UnaryOp, scope: Scope) -> Value:
@@ -206,7 +208,7 @@ def _unary(interp: Interpreter, node: ast.UnaryOp, scope: Scope) -> Value:
 
 
 def truth(interp: Interpreter, value: Value) -> bool | None:
-    """Return the truth of a value, None when it cannot be told."""
+    """Return the truth of a value, None if unknown."""
     if isinstance(value, Unknown):
         return True if isinstance(value, OneOf) and None not in value.things else None
     if isinstance(value, Native):
@@ -225,8 +227,8 @@ def _bool(interp: Interpreter, node: ast.BoolOp, scope: Scope) -> Value:
     wanted = isinstance(node.op, ast.Or)
     unsure: Value = None
     value: Value = None
-    for one in node.values:
-        value = interp.eval(one, scope)
+    for operand in node.values:
+        value = interp.eval(operand, scope)
         truth = interp.truth(value)
         if truth is None:
             unsure = value if unsure is None else unsure
@@ -240,8 +242,8 @@ def _bool(interp: Interpreter, node: ast.BoolOp, scope: Scope) -> Value:
 def _compare(interp: Interpreter, node: ast.Compare, scope: Scope) -> Value:
     left = interp.eval(node.left, scope)
     result: Value = True
-    for op, one in zip(node.ops, node.comparators, strict=True):
-        right = interp.eval(one, scope)
+    for op, operand in zip(node.ops, node.comparators, strict=True):
+        right = interp.eval(operand, scope)
         result = interp.compare(type(op), left, right)
         if result is False or isinstance(result, (Unknown, Native)):
             return result
@@ -250,28 +252,28 @@ def _compare(interp: Interpreter, node: ast.Compare, scope: Scope) -> Value:
 
 
 def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
-    """Compare anything; a comparison that cannot be told is unknown."""
+    """Compare anything; the result may be unknown."""
     if kind in (ast.Is, ast.IsNot):
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return first_unknown(left, right)
         if left is None or right is None or isinstance(left, bool):
             return (left is right) is (kind is ast.Is)
         # Constants that are equal are one; containers only when they are the same.
-        alike = all(isinstance(one, (int, float, str)) for one in (left, right))
+        alike = all(isinstance(side, (int, float, str)) for side in (left, right))
         equal = left is right or (alike and left == right)
         return equal is (kind is ast.Is)
     if kind in (ast.In, ast.NotIn):
         return _contains(interp, left, right, kind is ast.In)
     if isinstance(left, Length) or isinstance(right, Length):
-        told = lengths.compare(kind, left, right)
-        if told is not None:
-            return told
+        answer = lengths.compare(kind, left, right)
+        if answer is not None:
+            return answer
         if kind in (ast.Eq, ast.NotEq) and cv2.same_side(interp.run, left, right):
             return kind is ast.Eq
     if isinstance(left, Share) or isinstance(right, Share):
-        told = _compare_share(kind, left, right)
-        if told is not None:
-            return told
+        answer = _compare_share(kind, left, right)
+        if answer is not None:
+            return answer
     unknown = first_unknown(left, right)
     arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
     if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
@@ -304,8 +306,8 @@ def _compare_share(kind: type[ast.cmpop], left: Value, right: Value) -> bool | N
 def _contains(interp: Interpreter, item: Value, container: Value, wanted: bool) -> Value:
     item = operators.plain_key(interp.run, item)
     if isinstance(item, DrawnText):
-        told = string_sets.inside(item, container)
-        return plain(item) if told is None else told is wanted
+        answer = string_sets.inside(item, container)
+        return plain(item) if answer is None else answer is wanted
     unknown = first_unknown(item) or interp.too_much(item)
     if unknown is None and isinstance(container, Unknown):
         unknown = container
@@ -346,9 +348,9 @@ def _subscript(interp: Interpreter, node: ast.Subscript, scope: Scope) -> Value:
     target = interp.eval(node.value, scope)
     key = interp.eval(node.slice, scope)
     if isinstance(key, slice):
-        made = lengths.part(interp.run, target, key)
-        if made is not None:
-            return made
+        result = lengths.part(interp.run, target, key)
+        if result is not None:
+            return result
     if isinstance(target, Unknown):
         return answers.part(interp, node, target)
     return interp.subscript(target, key)
@@ -365,33 +367,33 @@ def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
 
 def _slice(interp: Interpreter, node: ast.Slice, scope: Scope) -> Value:
     parts = [
-        None if one is None else interp.eval(one, scope)
-        for one in (node.lower, node.upper, node.step)
+        None if bound is None else interp.eval(bound, scope)
+        for bound in (node.lower, node.upper, node.step)
     ]
     return slice(*parts)
 
 
 def _items(interp: Interpreter, nodes: list[ast.expr], scope: Scope) -> list[Value]:
     items: list[Value] = []
-    for one in nodes:
-        if isinstance(one, ast.Starred):
-            items.extend(interp.iterate(interp.eval(one.value, scope)))
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            items.extend(interp.iterate(interp.eval(node.value, scope)))
         else:
-            items.append(interp.eval(one, scope))
+            items.append(interp.eval(node, scope))
     return items
 
 
 def _dict(interp: Interpreter, node: ast.Dict, scope: Scope) -> Value:
-    made: dict[Value, Value] = {}
+    mapping: dict[Value, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         item = interp.eval(value, scope)
         if key is None:
-            made.update(mapping_of(item) or {})
+            mapping.update(mapping_of(item) or {})
             continue
         name = interp.eval(key, scope)
         if python_values.is_key(name):
-            made[name] = item
-    return made
+            mapping[name] = item
+    return mapping
 
 
 def _set(interp: Interpreter, node: ast.Set, scope: Scope) -> Value:
@@ -400,9 +402,9 @@ def _set(interp: Interpreter, node: ast.Set, scope: Scope) -> Value:
 
 def _lambda(interp: Interpreter, node: ast.Lambda, scope: Scope) -> Value:
     body: list[ast.stmt] = [ast.copy_location(ast.Expr(node.body), node)]
-    made = function(interp, "<lambda>", node.args, body, scope)
-    made.kind = "lambda"
-    return made
+    lambda_function = function(interp, "<lambda>", node.args, body, scope)
+    lambda_function.kind = "lambda"
+    return lambda_function
 
 
 def function(
@@ -410,17 +412,18 @@ def function(
 ) -> Function:
     """Make a function that closes over `scope`."""
     interp.tick()
-    made = Function(name, args, body, scope)
-    made.file = interp.run.file
-    made.defaults = [interp.eval(one, scope) for one in args.defaults]
-    made.kw_defaults = [
-        MISSING if one is None else interp.eval(one, scope) for one in args.kw_defaults
+    result = Function(name, args, body, scope)
+    result.file = interp.run.file
+    result.defaults = [interp.eval(default, scope) for default in args.defaults]
+    result.kw_defaults = [
+        MISSING if kw_default is None else interp.eval(kw_default, scope)
+        for kw_default in args.kw_defaults
     ]
     if scope.ends:
         # The body is looked through for what it closes over.
         interp.tick(8 * len(body) + (body[-1].end_lineno or 0) - body[0].lineno)
         scope.close_over({node.id for node in syntax.nodes(body) if isinstance(node, ast.Name)})
-    return made
+    return result
 
 
 def _await(interp: Interpreter, node: ast.Await, scope: Scope) -> Value:
@@ -431,14 +434,14 @@ def _joined(interp: Interpreter, node: ast.JoinedStr, scope: Scope) -> Value:
     parts: list[str] = []
     unknown: Value = None
     length = 0
-    for one in node.values:
-        if isinstance(one, ast.Constant):
-            parts.append(str(one.value))
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            parts.append(str(part.value))
             continue
-        assert isinstance(one, ast.FormattedValue)
-        value = interp.eval(one.value, scope)
-        spec = "" if one.format_spec is None else interp.eval(one.format_spec, scope)
-        text = strings.shown(interp, value, spec, one.conversion)
+        assert isinstance(part, ast.FormattedValue)
+        value = interp.eval(part.value, scope)
+        spec = "" if part.format_spec is None else interp.eval(part.format_spec, scope)
+        text = strings.shown(interp, value, spec, part.conversion)
         if isinstance(text, str):
             parts.append(text)
         else:
@@ -452,7 +455,7 @@ def _joined(interp: Interpreter, node: ast.JoinedStr, scope: Scope) -> Value:
 
 
 def _yield(interp: Interpreter, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
-    """Run a `yield` whose value is used: what is sent to a generator is not followed."""
+    """Run a `yield` with a value that is used: what is sent to a generator is not followed."""
     if node.value is not None:
         interp.eval(node.value, scope)
     return None

@@ -37,7 +37,7 @@ MAX_ITEMS = 5000
 MAX_FIELDS = 32
 """Fields of a batch that are looked at."""
 MANY_STEPS = 50_000
-"""Steps for items of which nobody knows how many there are; most data have a batch of them."""
+"""Steps for items of unknown number; most data have a batch of them."""
 MAX_UNUSED = 4
 """Batches of arrays that a loop which trains nothing is given; the others are like them."""
 
@@ -264,7 +264,7 @@ def _step_try(interp: Interpreter, node: ast.Try, scope: Scope) -> Steps:
 
 
 def _plain(machine: Interpreter, node: ast.stmt, scope: Scope) -> Steps:
-    """Run a statement in which a `yield` stands where its value is not followed."""
+    """Run a statement with a `yield` in a place where its value is not followed."""
     yield from ()
     return machine.exec_block([node], scope)
 

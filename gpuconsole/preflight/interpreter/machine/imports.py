@@ -128,28 +128,28 @@ class Importer:
             base = Path(run.file).parent
             for _ in range(level - 1):
                 base = base.parent
-            found = self._below([base], name, spaces=True, package=self._package(base))
-            return found or run.unknown(
+            module = self._below([base], name, spaces=True, package=self._package(base))
+            return module or run.unknown(
                 msg("{dots}{name} is not in the project folder", dots="." * level, name=name)
             )
         unsupported.refuse_gone(run, name)
         root = name.split(".")[0]
         self.paddle = self.paddle or root.startswith("paddle")
         own = root not in NEVER_OWN
-        found = self._below(self._bases(), name) if own else None
-        if found is None and own and root not in sys.stdlib_module_names:
+        module = self._below(self._bases(), name) if own else None
+        if module is None and own and root not in sys.stdlib_module_names:
             # What an installed project, or PYTHONPATH, would let it find.
-            found = self._below(self._roots(), name)
-        found = found or self.library(name)
-        if found is None and own:
+            module = self._below(self._roots(), name)
+        module = module or self.library(name)
+        if module is None and own:
             places = [*self._bases(), *self._roots()]
-            found = self._below(places, name, spaces=True)
-        return found or self._absent(name)
+            module = self._below(places, name, spaces=True)
+        return module or self._absent(name)
 
     def _package(self, folder: Path) -> str:
         """Return the name by which the package of a folder was imported, "" if it was not."""
-        found = self._files.folder(folder)
-        module = self.loaded.get(found / "__init__.py") if found is not None else None
+        package = self._files.folder(folder)
+        module = self.loaded.get(package / "__init__.py") if package is not None else None
         return module.name if module is not None else ""
 
     def _absent(self, name: str) -> Unknown:
@@ -176,7 +176,9 @@ class Importer:
                 return msg(
                     "; it lies outside the project folder: give --project {folder}", folder=folder
                 )
-        outside = [one for one in self.search if isinstance(one, str) and not self._inside(one)]
+        outside = [
+            entry for entry in self.search if isinstance(entry, str) and not self._inside(entry)
+        ]
         if not outside:
             return ""
         return msg(
@@ -196,8 +198,8 @@ class Importer:
 
     def _bases(self) -> Iterator[Path]:
         """Give the folders of `sys.path` that lie inside the project."""
-        for one in self.search:
-            folder = self._inside(one) if isinstance(one, str) else None
+        for entry in self.search:
+            folder = self._inside(entry) if isinstance(entry, str) else None
             if folder is not None:
                 yield folder
 
@@ -221,7 +223,7 @@ class Importer:
     @cached_property
     def _declared(self) -> tuple[str, ...]:
         """The folders in which the project's own files say that its packages lie."""
-        found: list[str] = []
+        names: list[str] = []
         for name in LAYOUTS:
             path = source.within(self.project, self.project / name)
             if path is None or not path.is_file():
@@ -229,8 +231,8 @@ class Importer:
             with suppress(OSError), open(path, "rb") as file:
                 text = file.read(LAYOUT_BYTES).decode("utf-8", "replace")
                 self.read.add(str(path))
-                found += [one["quoted"] or one["plain"] for one in _PACKAGES.finditer(text)]
-        return tuple(found)
+                names += [match["quoted"] or match["plain"] for match in _PACKAGES.finditer(text)]
+        return tuple(names)
 
     def _inside(self, name: str) -> Path | None:
         """Return a folder of `sys.path` that lies inside the project."""
@@ -239,7 +241,7 @@ class Importer:
             starts = self.starts()
             relative = not Path(name).is_absolute()
             tries = [start / name for start in starts] if relative else [Path(name)]
-            inside = (one for one in tries if self._files.folder(one) is not None)
+            inside = (candidate for candidate in tries if self._files.folder(candidate) is not None)
             self._folders[key] = next(inside, None)
         return self._folders[key]
 
@@ -302,8 +304,8 @@ class Importer:
         return self.interp.get_attr(owner, part)
 
     def _one(self, folder: Path, part: str, name: str, spaces: bool) -> Value:
-        for path, found in self._files.modules(folder, part):
-            return self._load(path, found, name)
+        for path, real_path in self._files.modules(folder, part):
+            return self._load(path, real_path, name)
         if not spaces or not (part.isidentifier() or not part):
             return None
         where = folder / part if part else folder
@@ -316,10 +318,10 @@ class Importer:
             return module
         return None
 
-    def _load(self, path: Path, found: Path, name: str) -> Value:
-        known = self.loaded.get(found)
-        if known is not None:
-            return known
+    def _load(self, path: Path, real_path: Path, name: str) -> Value:
+        loaded = self.loaded.get(real_path)
+        if loaded is not None:
+            return loaded
         try:
             tree = source.parse(path)
             self.interp.tick(path.stat().st_size // BYTES_PER_STEP)
@@ -328,11 +330,11 @@ class Importer:
                 msg("module {name} cannot be read: {message}", name=name, message=error.message)
             )
         # Known before it has run, as in Python: modules may import each other.
-        module = self.loaded[found] = UserModule(name, Scope(None, "module"))
-        package = found.parent.parent if found.name == "__init__.py" else found.parent
+        module = self.loaded[real_path] = UserModule(name, Scope(None, "module"))
+        package = real_path.parent.parent if real_path.name == "__init__.py" else real_path.parent
         owner = self.loaded.get(package / "__init__.py")
         if owner is not None:
-            part = found.parent.name if found.name == "__init__.py" else found.stem
+            part = real_path.parent.name if real_path.name == "__init__.py" else real_path.stem
             owner.scope.names[part] = module
         self.names.by_name[name] = module
         self.read.add(str(path))
@@ -346,29 +348,29 @@ class Importer:
 
 
 def _import(interp: Interpreter, node: ast.Import, scope: Scope) -> Any:
-    for one in node.names:
-        module = interp.imports.module(one.name)
-        if one.asname is None and "." in one.name:
-            root = one.name.split(".")[0]
+    for name in node.names:
+        module = interp.imports.module(name.name)
+        if name.asname is None and "." in name.name:
+            root = name.name.split(".")[0]
             scope.names[root] = interp.imports.module(root)
         else:
-            scope.names[one.asname or one.name] = module
+            scope.names[name.asname or name.name] = module
 
 
 def _import_from(interp: Interpreter, node: ast.ImportFrom, scope: Scope) -> Any:
     if node.module == "__future__":
         return
     owner = interp.imports.module(node.module or "", node.level)
-    for one in node.names:
-        if one.name == "*":
+    for name in node.names:
+        if name.name == "*":
             _import_all(interp, owner, scope)
             continue
-        found = interp.get_attr(owner, one.name)
-        if isinstance(found, Unknown) and not isinstance(owner, Unknown):
-            inside = f"{node.module}.{one.name}" if node.module else one.name
+        value = interp.get_attr(owner, name.name)
+        if isinstance(value, Unknown) and not isinstance(owner, Unknown):
+            inside = f"{node.module}.{name.name}" if node.module else name.name
             nested = interp.imports.module(inside, node.level)
-            found = found if isinstance(nested, Unknown) else nested
-        scope.names[one.asname or one.name] = found
+            value = value if isinstance(nested, Unknown) else nested
+        scope.names[name.asname or name.name] = value
 
 
 def _import_all(interp: Interpreter, owner: Value, scope: Scope) -> None:
@@ -382,13 +384,13 @@ def _import_all(interp: Interpreter, owner: Value, scope: Scope) -> None:
     names = owner.scope.names
     public = names.get("__all__", MISSING)
     if isinstance(public, (list, tuple)):
-        chosen = [one for one in public if isinstance(one, str)]
+        chosen = [name for name in public if isinstance(name, str)]
     else:
         chosen = [name for name in names if not name.startswith("_")]
     for name in chosen:
-        found = names[name] if name in names else interp.imports.inside(owner, name)
-        if found is not None:
-            scope.names[name] = found
+        value = names[name] if name in names else interp.imports.inside(owner, name)
+        if value is not None:
+            scope.names[name] = value
 
 
 STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {

@@ -38,30 +38,30 @@ def plainly(
         return dataclasses_enum.member(interp.run, cls, args[0] if args else None)
     new = cls.find("__new__")
     if isinstance(new, Function) and cls.native is None:
-        made = interp.call_function(new, [cls, *args], kwargs)
-        if not isinstance(made, Native) or made.cls is not cls:
-            return made
+        instance = interp.call_function(new, [cls, *args], kwargs)
+        if not isinstance(instance, Native) or instance.cls is not cls:
+            return instance
     else:
-        made = blank(interp, cls)
+        instance = blank(interp, cls)
     init = cls.find("__init__")
     if isinstance(init, Function):
-        interp.call_function(init, [made, *args], kwargs)
+        interp.call_function(init, [instance, *args], kwargs)
     elif dataclasses_enum.is_dataclass(cls):
-        dataclasses_enum.fill(interp, made, cls, args, kwargs)
+        dataclasses_enum.fill(interp, instance, cls, args, kwargs)
     elif cls.native is not None:
-        interp.guard(made.init, cls.name, args, kwargs)
-    return made
+        interp.guard(instance.init, cls.name, args, kwargs)
+    return instance
 
 
 def blank(interp: Interpreter, cls: UserClass) -> Native:
     """Return an instance before its `__init__`."""
-    made = (cls.native or Plain)()
-    made.cls = cls
-    made.attrs = {}
-    prepare = getattr(made, "prepare", None)
+    instance = (cls.native or Plain)()
+    instance.cls = cls
+    instance.attrs = {}
+    prepare = getattr(instance, "prepare", None)
     if prepare is not None:
         prepare(interp.run)
-    return made
+    return instance
 
 
 def new(run: Run, cls: Value, *_: Value, **__: Value) -> Value:
@@ -73,19 +73,19 @@ def new(run: Run, cls: Value, *_: Value, **__: Value) -> Value:
     return cls if isinstance(cls, Unknown) else run.unknown("an instance of no class")
 
 
-def by_metaclass(interp: Interpreter, made: UserClass) -> Value:
+def by_metaclass(interp: Interpreter, cls: UserClass) -> Value:
     """Run `__new__` and `__init__` of a class' metaclass, such as fill registries."""
-    meta = made.meta
+    meta = cls.meta
     begin = meta.find("__new__") if meta is not None else None
     init = meta.find("__init__") if meta is not None else None
     if isinstance(begin, Function):
-        before, interp.making = interp.making, made
+        before, interp.making = interp.making, cls
         try:
-            found = interp.call_function(begin, [meta, made.name, made.bases, made.attrs], {})
+            result = interp.call_function(begin, [meta, cls.name, cls.bases, cls.attrs], {})
         finally:
             interp.making = before
-        if not isinstance(found, UserClass):
-            return found
+        if not isinstance(result, UserClass):
+            return result
     if isinstance(init, Function):
-        interp.call_function(init, [made, made.name, made.bases, made.attrs], {})
-    return made
+        interp.call_function(init, [cls, cls.name, cls.bases, cls.attrs], {})
+    return cls

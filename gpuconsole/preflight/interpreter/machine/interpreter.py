@@ -46,7 +46,7 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
 class Interpreter:
     """Runs a script's syntax tree over shapes.
 
-    What it does to statements, expressions and values stands in functions that take it first;
+    What it does to statements, expressions and values is in functions that take it first;
     those that models of libraries may use are its methods here.
     """
 

@@ -47,7 +47,7 @@ DATA_STEPS = MAX_STEPS * 6 // 10
 
 
 def total_of(value: Value) -> int | None:
-    """Return how many items a walk over a value gives, where that is known at once."""
+    """Return how many items a walk over a value yields, where that is known at once."""
     if isinstance(value, (list, tuple, dict, set, frozenset, str, range)):
         return None if lengths.more_in(value) is not None else len(value)
     if isinstance(value, Array):
@@ -73,14 +73,14 @@ def _size(item: Value, depth: int = 0) -> int:
     if isinstance(item, dict):
         item = list(item.values())
     if isinstance(item, (list, tuple)):
-        inner = sum(_size(one, depth + 1) for one in item[:MAX_PARTS]) if depth < 3 else 0
+        inner = sum(_size(part, depth + 1) for part in item[:MAX_PARTS]) if depth < 3 else 0
         return len(item) + inner
     return 1
 
 
 def _words(item: Value) -> int:
     if isinstance(item, (list, tuple)):
-        return max((_words(one) for one in item[:MAX_PARTS]), default=0)
+        return max((_words(part) for part in item[:MAX_PARTS]), default=0)
     if isinstance(item, dict):
         return _words(list(item.values()))
     return item.count(" ") + item.count(",") if isinstance(item, str) else 0
@@ -105,7 +105,7 @@ class Turns:
         self._numbers: dict[str, Value] = {}
 
     def left(self) -> int | None:
-        """Return how many turns are left, None where nobody knows."""
+        """Return how many turns are left, None if unknown."""
         return None if self._total is None else max(0, self._total - self.count)
 
     @property
@@ -114,7 +114,7 @@ class Turns:
         return self._total != 1
 
     def telling(self, items: Iterator[Value]) -> list[Value]:
-        """Return the items that are left to follow: the longest, whose likes are what lasts.
+        """Return the items that are left to follow: the longest, as those decide what lasts.
 
         Texts are as long as they are, and the longest decides how wide a batch is.
         """
@@ -123,11 +123,11 @@ class Turns:
         rest = list(islice(items, MAX_REST))
         if self._total is None and len(rest) < MAX_REST:
             self._total = self.count + len(rest)
-        known = [one for one in rest if lengths.rest(one) is None]
-        if not known or len({_size(one) for one in known[:MAX_PARTS]}) == 1:
+        plain_items = [item for item in rest if lengths.rest(item) is None]
+        if not plain_items or len({_size(item) for item in plain_items[:MAX_PARTS]}) == 1:
             return []
-        found = [*nlargest(TOLD, known, key=_size), max(known, key=_words)]
-        return list({id(one): one for one in found}.values())
+        representatives = [*nlargest(TOLD, plain_items, key=_size), max(plain_items, key=_words)]
+        return list({id(item): item for item in representatives}.values())
 
     def enough(self, interp: Interpreter, body: Sequence[ast.AST], scope: Scope) -> bool:
         """Whether the turns that are left are to be taken like those that were followed."""
@@ -167,8 +167,8 @@ class Turns:
             grown = len(container) - before
             if grown:
                 # Keys may come again, unless they are made of the loop's own counter.
-                known = isinstance(container, list) or (loop is not None and _own_keys(loop))
-                _grow(interp, container, grown, seen, left if known else None, why)
+                has_own_keys = isinstance(container, list) or (loop is not None and _own_keys(loop))
+                _grow(interp, container, grown, seen, left if has_own_keys else None, why)
         self._filled.clear()
         for name, home in _counted(body, scope).items():
             then, now = self._numbers.get(name), home.names[name]
@@ -223,10 +223,10 @@ def _own_keys(loop: ast.For) -> bool:
     if function not in ("range", "enumerate") or not isinstance(counter, ast.Name):
         return False
     keys = [
-        one.slice
+        node.slice
         for statement in loop.body
-        for one in ast.walk(statement)
-        if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     ]
     return bool(keys) and all(_counts(key, counter.id) for key in keys)
 
@@ -236,15 +236,15 @@ def _counts(key: ast.expr, counter: str) -> bool:
     if isinstance(key, ast.Name):
         return key.id == counter
     if isinstance(key, ast.Call) and isinstance(key.func, ast.Name):
-        return key.func.id in ("str", "int") and all(_counts(one, counter) for one in key.args)
+        return key.func.id in ("str", "int") and all(_counts(arg, counter) for arg in key.args)
     if isinstance(key, ast.BinOp) and isinstance(key.op, (ast.Add, ast.Sub, ast.Mod)):
         sides = (key.left, key.right)
         if isinstance(key.op, ast.Mod) and not (
             isinstance(key.left, ast.Constant) and isinstance(key.left.value, str)
         ):
             return False
-        return any(isinstance(one, ast.Constant) for one in sides) and any(
-            _counts(one, counter) for one in sides
+        return any(isinstance(side, ast.Constant) for side in sides) and any(
+            _counts(side, counter) for side in sides
         )
     if isinstance(key, ast.JoinedStr):
         values = [value.value for value in key.values if isinstance(value, ast.FormattedValue)]
@@ -254,18 +254,18 @@ def _counts(key: ast.expr, counter: str) -> bool:
 
 def _counted(body: Sequence[ast.AST], scope: Scope) -> dict[str, Scope]:
     """Return the names of numbers that a loop's body counts, with where they live."""
-    found: dict[str, Scope] = {}
+    counters: dict[str, Scope] = {}
     for statement in body:
-        for one in ast.walk(statement):
-            if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name):
-                home = scope.find(one.target.id)
-                if home is not None and isinstance(home.names[one.target.id], (int, float)):
-                    found[one.target.id] = home
-    return found
+        for node in ast.walk(statement):
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                home = scope.find(node.target.id)
+                if home is not None and isinstance(home.names[node.target.id], (int, float)):
+                    counters[node.target.id] = home
+    return counters
 
 
 def filled(container: Value, before: Value, more: More, turned: int) -> bool:
-    """Give a list the length that so many turns like the last one make; whether that is told.
+    """Set a list's length to what so many turns like the last one make; return whether it is known.
 
     `before` is its length before that turn, after `turned` others. `ids` that a loop over
     `range(64 - len(ids))` appends to has 64 items.
@@ -289,7 +289,7 @@ def filled(container: Value, before: Value, more: More, turned: int) -> bool:
 
 def containers(scope: Scope) -> list[tuple[Value, int]]:
     """Return the containers that a loop's body can fill, with their present lengths."""
-    found: list[tuple[Value, int]] = []
+    containers_found: list[tuple[Value, int]] = []
     pending: list[tuple[Value, int]] = []
     at: Scope | None = scope
     while at is not None:
@@ -301,12 +301,12 @@ def containers(scope: Scope) -> list[tuple[Value, int]]:
             if id(value) in met:
                 continue
             met.add(id(value))
-            found.append((value, len(value)))
+            containers_found.append((value, len(value)))
             if depth < 2 and len(value) <= lengths.MAX_LOOKED_AT and not isinstance(value, set):
                 inner = value.values() if isinstance(value, dict) else value
-                pending.extend((one, depth + 1) for one in list(inner))
+                pending.extend((child, depth + 1) for child in list(inner))
         elif isinstance(value, Native) and depth < 1 and value.cls is not None:
-            pending.extend((one, depth + 1) for one in list(value.attrs.values()))
+            pending.extend((attr, depth + 1) for attr in list(value.attrs.values()))
         if len(pending) > 4096:
             break
-    return found
+    return containers_found

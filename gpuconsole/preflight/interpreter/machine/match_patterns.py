@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 def matches(machine: Interpreter, pattern: ast.pattern, value: Value, scope: Scope) -> bool | None:
     """Whether a value has the form of a pattern, binding its names; None when unknown."""
     if isinstance(pattern, ast.MatchAs):
-        found = True if pattern.pattern is None else (
+        answer = True if pattern.pattern is None else (
             matches(machine, pattern.pattern, value, scope)
         )  # fmt: skip
-        if pattern.name is not None and found is not False:
+        if pattern.name is not None and answer is not False:
             scope.names[pattern.name] = value
-        return found
+        return answer
     if isinstance(pattern, ast.MatchOr):
-        return _any(matches(machine, one, value, scope) for one in pattern.patterns)
+        return _any(matches(machine, alternative, value, scope) for alternative in pattern.patterns)
     if isinstance(value, Unknown):
         return None
     if isinstance(pattern, ast.MatchValue):
@@ -39,19 +39,19 @@ def matches(machine: Interpreter, pattern: ast.pattern, value: Value, scope: Sco
 
 def _any(answers: object) -> bool | None:
     unsure = False
-    for one in answers:  # type: ignore[attr-defined]
-        if one:
+    for answer in answers:  # type: ignore[attr-defined]
+        if answer:
             return True
-        unsure = unsure or one is None
+        unsure = unsure or answer is None
     return None if unsure else False
 
 
 def _all(answers: object) -> bool | None:
     unsure = False
-    for one in answers:  # type: ignore[attr-defined]
-        if one is False:
+    for answer in answers:  # type: ignore[attr-defined]
+        if answer is False:
             return False
-        unsure = unsure or one is None
+        unsure = unsure or answer is None
     return None if unsure else True
 
 
@@ -61,7 +61,7 @@ def _sequence(
     if not isinstance(value, (list, tuple)):
         return False
     parts = pattern.patterns
-    star = next((i for i, one in enumerate(parts) if isinstance(one, ast.MatchStar)), None)
+    star = next((i for i, part in enumerate(parts) if isinstance(part, ast.MatchStar)), None)
     if star is None:
         if len(parts) != len(value):
             return False
@@ -111,8 +111,8 @@ def _class(
             names = value.cls.find("__match_args__")
             if names is MISSING or len(names) < len(pattern.patterns):
                 return None
-            for one, name in zip(pattern.patterns, names, strict=False):
-                pairs.append((one, machine.get_attr(value, name)))
-    for name, one in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
-        pairs.append((one, machine.get_attr(value, name)))
+            for sub_pattern, name in zip(pattern.patterns, names, strict=False):
+                pairs.append((sub_pattern, machine.get_attr(value, name)))
+    for name, sub_pattern in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
+        pairs.append((sub_pattern, machine.get_attr(value, name)))
     return _all(matches(machine, p, v, scope) for p, v in pairs)

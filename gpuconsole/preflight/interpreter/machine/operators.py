@@ -62,13 +62,17 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
         return tensor_operators.binary(run, kind, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
         return array_binary(run, kind, left, right)
-    for one, other, first in ((left, right, True), (right, left, False)):
+    for operand, other, first in ((left, right, True), (right, left, False)):
         name = _SPECIAL.get(kind, "")
         name = name if first else name.replace("__", "__r", 1)
-        method = one.cls.find(name) if isinstance(one, Native) and one.cls is not None else None
+        method = (
+            operand.cls.find(name)
+            if isinstance(operand, Native) and operand.cls is not None
+            else None
+        )
         if isinstance(method, Function):
-            return interp.call(interp.bind(method, one), [other], {})
-        operate = getattr(one, "operate", None) if isinstance(one, Native) else None
+            return interp.call(interp.bind(method, operand), [other], {})
+        operate = getattr(operand, "operate", None) if isinstance(operand, Native) else None
         if operate is not None:
             return operate(interp, kind, other, first=first)
     return run.unknown("this operator is not known for these values")
@@ -78,12 +82,12 @@ def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) 
     """Compute with arrays: only the shape and type are known."""
     if kind is ast.MatMult:
         return array_methods.times(run, numpy_array.make(run, left), right)
-    made = numpy_array.binary(run, left, right, divide=kind is ast.Div)
-    if isinstance(made, Array):
-        made.data = contents.paired(contents.OPERATORS.get(kind), left, right, made.dtype)
-        if made.dtype not in FLOATS:
-            made.high = int_bounds.combined(kind, left, right)
-    return made
+    result = numpy_array.binary(run, left, right, divide=kind is ast.Div)
+    if isinstance(result, Array):
+        result.data = contents.paired(contents.OPERATORS.get(kind), left, right, result.dtype)
+        if result.dtype not in FLOATS:
+            result.high = int_bounds.combined(kind, left, right)
+    return result
 
 
 def unary(interp: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
@@ -96,8 +100,8 @@ def unary(interp: Interpreter, kind: type[ast.unaryop], value: Value) -> Value:
             return run.tensor(value.shape, value.dtype)
         return ops.unary(run, "scale", value)
     if isinstance(value, Array):
-        known = contents.UNARY.get(kind)
-        return Array(value.shape, value.dtype, contents.mapped(known, value, value.dtype))
+        operation = contents.UNARY.get(kind)
+        return Array(value.shape, value.dtype, contents.mapped(operation, value, value.dtype))
     return run.unknown("this operator is not known for this value")
 
 
@@ -116,20 +120,20 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
         return refused
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return tensor_operators.compare(run, left, right)
-    first, second = (_number_of(one) for one in (left, right))
+    first, second = (_number_of(side) for side in (left, right))
     if first is not None and second is not None:
         return python_values.compare(interp, kind, first, second)
     if isinstance(left, Array) or isinstance(right, Array):
-        made = numpy_array.binary(run, left, right)
-        if isinstance(made, Unknown) or not made.shape:
+        result = numpy_array.binary(run, left, right)
+        if isinstance(result, Unknown) or not result.shape:
             return run.unknown("a number from data")
-        return Array(made.shape, "bool")
-    for one, other in ((left, right), (right, left)):
-        cls = getattr(one, "cls", None)
-        method = cls.find(_COMPARED.get(kind, "")) if cls is not None and one is left else None
+        return Array(result.shape, "bool")
+    for operand, other in ((left, right), (right, left)):
+        cls = getattr(operand, "cls", None)
+        method = cls.find(_COMPARED.get(kind, "")) if cls is not None and operand is left else None
         if isinstance(method, Function):
-            return interp.truth(interp.call(interp.bind(method, one), [other], {}))
-        equals = getattr(one, "equals", None)
+            return interp.truth(interp.call(interp.bind(method, operand), [other], {}))
+        equals = getattr(operand, "equals", None)
         if equals is not None and kind in (ast.Eq, ast.NotEq):
             return equals(other) is (kind is ast.Eq)
     if kind in (ast.Eq, ast.NotEq) and dataclasses_enum.is_dataclass(left):
@@ -152,9 +156,9 @@ def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
     if isinstance(target, dict):
         key = plain_key(run, key)
         if isinstance(key, DrawnText):
-            told = string_sets.looked_up(run, target, key)
-            if told is not None:
-                return told
+            value = string_sets.looked_up(run, target, key)
+            if value is not None:
+                return value
         more = lengths.more_in(target)
         unknown = first_unknown(key)
         if unknown is not None or (more is not None and key not in target):
@@ -185,9 +189,9 @@ def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
 def plain_key(run: Run, key: Value) -> Value:
     """Return a number that NumPy or Paddle holds as the number that it is as a key."""
     if isinstance(key, (Array, Tensor)) and key.shape in ((), (1,)):
-        known = key.data if isinstance(key, Array) else None
-        if isinstance(known, (int, float)):
-            return known
+        data = key.data if isinstance(key, Array) else None
+        if isinstance(data, (int, float)):
+            return data
         return SomeInt(run.file, run.line, "a number out of data")
     if isinstance(key, Silent):
         return run.unknown("what a module of no effect on memory gives")
@@ -196,14 +200,14 @@ def plain_key(run: Run, key: Value) -> Value:
 
 def _of_any(run: Run, target: dict[Value, Value], why: Unknown | None) -> Value:
     """Return the value of a key that is not known: what all values are, or a number as they."""
-    values = [one for one in list(target.values())[:64] if not isinstance(one, More)]
+    values = [value for value in list(target.values())[:64] if not isinstance(value, More)]
     same = all(equality.same(values[0], value) for value in values[1:])
     if values and same and not isinstance(values[0], (int, float)):
         return values[0]
     why = why or run.unknown("a value that is looked up by data")
     if values and isinstance(values[0], (list, tuple, dict, Array)):
-        found = [one for one in target.values() if not isinstance(one, More)]
-        return join.item(run, found, why, lengths.more_in(target) is None)
+        entries = [value for value in target.values() if not isinstance(value, More)]
+        return join.item(run, entries, why, lengths.more_in(target) is None)
     return lengths.looked_up(run, target, why)
 
 
@@ -218,10 +222,10 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
     if isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is not None:
         return first_unknown(key.start, key.stop, key.step)
     try:
-        found = target[key]
+        item = target[key]
         if isinstance(key, slice):
-            python_values.going_over(run.interp, found)
-        return found
+            python_values.going_over(run.interp, item)
+        return item
     except IndexError:
         return run.interp.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
@@ -240,7 +244,7 @@ def store(interp: Interpreter, target: Value, key: Value, value: Value) -> None:
         if isinstance(key, tuple) or python_values.is_key(key):
             target[key] = value
         elif isinstance(key, Unknown):
-            # Nobody knows how many different keys there will be.
+            # The number of different keys is unknown.
             target.setdefault(lengths.SOME_KEY, value)
             lengths.open_up(interp.run, target, key)
     elif isinstance(target, list):

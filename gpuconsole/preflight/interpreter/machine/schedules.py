@@ -81,10 +81,13 @@ def rare_turns(
             for test in tests]  # fmt: skip
     for value in _candidates(interp, tests, scope, counter, turns):
         truths = [_truth(interp, test, scope, counter.name, value) for test in tests]
-        if all(truth is None or truth in known for truth, known in zip(truths, seen, strict=True)):
+        if all(
+            truth is None or truth in truths_seen
+            for truth, truths_seen in zip(truths, seen, strict=True)
+        ):
             continue
-        for truth, known in zip(truths, seen, strict=True):
-            known.add(truth)
+        for truth, truths_seen in zip(truths, seen, strict=True):
+            truths_seen.add(truth)
         yield value
         if value + counter.values.step in counter.values:
             yield value + counter.values.step
@@ -105,22 +108,24 @@ def _candidates(
     }
     first = set(counter.values[: turns + FIRST_TURNS])
     followed = set(counter.values[:turns])
-    return sorted({one for one in near if one in counter.values} | first - followed - {None})
+    return sorted(
+        {number for number in near if number in counter.values} | first - followed - {None}
+    )
 
 
 def _tests(body: Sequence[ast.stmt], name: str, on_cpu: bool) -> list[ast.expr]:
     """Return the tests in a loop's body that rest on its counter and decide about memory."""
-    found: list[ast.expr] = []
+    tests_found: list[ast.expr] = []
     for statement in body:
         for inner in ast.walk(statement):
             if isinstance(inner, ast.If):
                 tests = [inner.test] if _matters([*inner.body, *inner.orelse], on_cpu) else []
             elif isinstance(inner, ast.Assign):
-                tests = [one for one in ast.walk(inner.value) if isinstance(one, ast.Compare)]
+                tests = [node for node in ast.walk(inner.value) if isinstance(node, ast.Compare)]
             else:
                 continue
-            found += [test for test in tests if name in _names(test) and _is_plain(test)]
-    return found[:MAX_TESTS]
+            tests_found += [test for test in tests if name in _names(test) and _is_plain(test)]
+    return tests_found[:MAX_TESTS]
 
 
 def _matters(body: Sequence[ast.stmt], on_cpu: bool) -> bool:

@@ -76,11 +76,11 @@ def _augmented(interp: Interpreter, node: ast.AugAssign, scope: Scope) -> Any:
         value: Value = left
     elif isinstance(left, Array) and left.shape:
         # NumPy computes in place: the type and the shape stay, whatever comes from the right.
-        made = interp.binary(type(node.op), left, right)
-        value = made if isinstance(made, (Unknown, Tensor)) else left
+        result = interp.binary(type(node.op), left, right)
+        value = result if isinstance(result, (Unknown, Tensor)) else left
         left.forget()
-        if isinstance(made, Array) and (made.shape, made.dtype) == (left.shape, left.dtype):
-            left.data, left.high = made.data, made.high
+        if isinstance(result, Array) and (result.shape, result.dtype) == (left.shape, left.dtype):
+            left.data, left.high = result.data, result.high
     else:
         value = interp.binary(type(node.op), left, right)
     del left, right
@@ -110,7 +110,7 @@ def _unpack(interp: Interpreter, targets: list[ast.expr], value: Value, scope: S
             interp.assign(target, value, scope)
         return
     items = list(interp.iterate(value))
-    star = next((i for i, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
+    star = next((i for i, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
     if star is not None:
         tail = len(targets) - star - 1
         middle = items[star : len(items) - tail]
@@ -165,71 +165,73 @@ _METHODS = "methods?"
 
 
 def _def(interp: Interpreter, node: ast.FunctionDef, scope: Scope) -> Any:
-    made = expressions.function(interp, node.name, node.args, node.body, scope)
+    result = expressions.function(interp, node.name, node.args, node.body, scope)
     if node.name == "__new__":
-        made.kind = "static"
+        result.kind = "static"
     if scope.kind == "class":
-        scope.names.setdefault(_METHODS, []).append(made)
+        scope.names.setdefault(_METHODS, []).append(result)
     last = node.decorator_list[-1] if node.decorator_list else None
     if isinstance(last, ast.Attribute) and last.attr in ("setter", "deleter", "getter"):
         if last.attr == "setter":
-            scope.names[node.name + SETTER] = made
+            scope.names[node.name + SETTER] = result
         return
-    scope.names[node.name] = _decorate(interp, made, node.decorator_list, scope)
+    scope.names[node.name] = _decorate(interp, result, node.decorator_list, scope)
 
 
-def _decorate(interp: Interpreter, made: Value, decorators: list[ast.expr], scope: Scope) -> Value:
-    for one in reversed(decorators):
-        if isinstance(one, ast.Name) and one.id in ("staticmethod", "classmethod", "property"):
+def _decorate(interp: Interpreter, value: Value, decorators: list[ast.expr], scope: Scope) -> Value:
+    for node in reversed(decorators):
+        if isinstance(node, ast.Name) and node.id in ("staticmethod", "classmethod", "property"):
             kind = {"staticmethod": "static", "classmethod": "class", "property": "property"}
-            function = innermost(made)
+            function = innermost(value)
             if isinstance(function, Function):
-                function.kind = kind[one.id]
+                function.kind = kind[node.id]
             continue
-        decorator = interp.eval(one, scope)
+        decorator = interp.eval(node, scope)
         if isinstance(decorator, NativeClass):
             decorator = interp.call(decorator, [], {})
         if isinstance(decorator, Native) and hasattr(decorator, "enter"):
-            made = Wrapped(made, decorator)
+            value = Wrapped(value, decorator)
         else:
-            result = interp.call(decorator, [made], {})
-            made = made if result is None and isinstance(decorator, _MODELLED) else result
-    return made
+            result = interp.call(decorator, [value], {})
+            value = value if result is None and isinstance(decorator, _MODELLED) else result
+    return value
 
 
 def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> Any:
     # `Generic[T]` is a base like `Generic`.
     named = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
-    bases = tuple(introspection.class_bases([interp.eval(one, scope) for one in named]))
-    made = UserClass(node.name, bases, node.lineno)
+    bases = tuple(introspection.class_bases([interp.eval(base, scope) for base in named]))
+    new_class = UserClass(node.name, bases, node.lineno)
     for base in bases:
         if isinstance(base, Unknown):
             interp.run.note_unknown(base)
     body = Scope(scope, "class")
     interp.exec_block(node.body, body)
     methods = body.names.pop(_METHODS, [])
-    made.attrs = {name: one for name, one in body.names.items() if one is not MISSING}
-    for value in (*methods, *made.attrs.values()):
+    new_class.attrs = {name: member for name, member in body.names.items() if member is not MISSING}
+    for value in (*methods, *new_class.attrs.values()):
         # What a decorator has wrapped knows its class, too: `super()` in it means that one.
         function = innermost(value)
         if isinstance(function, Function) and function.owner is None:
-            function.owner = made
+            function.owner = new_class
     hints = {
-        one.target.id: ast.unparse(one.annotation)
-        for one in node.body
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        statement.target.id: ast.unparse(statement.annotation)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
     }
     if hints:
-        made.attrs["__annotations__"] = hints
-    _complete(interp, made, node, scope)
-    given = [interp.eval(one.value, scope) for one in node.keywords if one.arg == "metaclass"]
+        new_class.attrs["__annotations__"] = hints
+    _complete(interp, new_class, node, scope)
+    given = [
+        interp.eval(keyword.value, scope) for keyword in node.keywords if keyword.arg == "metaclass"
+    ]
     if given and isinstance(given[0], UserClass):
-        made.meta = given[0]
-    whole = made if made.meta is None else instantiation.by_metaclass(interp, made)
+        new_class.meta = given[0]
+    whole = new_class if new_class.meta is None else instantiation.by_metaclass(interp, new_class)
     scope.names[node.name] = _decorate(interp, whole, node.decorator_list, scope)
 
 
-def _complete(interp: Interpreter, made: UserClass, node: ast.ClassDef, scope: Scope) -> None:
+def _complete(interp: Interpreter, new_class: UserClass, node: ast.ClassDef, scope: Scope) -> None:
     """Do what the bases do to a class that derives from them."""
     if made.native is not None and issubclass(made.native, dataclasses_enum.Member):
         dataclasses_enum.enumerate_members(made)
@@ -242,8 +244,12 @@ def _complete(interp: Interpreter, made: UserClass, node: ast.ClassDef, scope: S
     for base in made.mro()[1:]:
         hook = base.attrs.get("__init_subclass__")
         if isinstance(hook, Function):
-            given = {one.arg: interp.eval(one.value, scope) for one in node.keywords if one.arg}
-            interp.call(BoundMethod(hook, made), [], given)
+            given = {
+                keyword.arg: interp.eval(keyword.value, scope)
+                for keyword in node.keywords
+                if keyword.arg
+            }
+            interp.call(BoundMethod(hook, new_class), [], given)
             break
 
 

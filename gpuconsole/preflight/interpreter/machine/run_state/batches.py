@@ -40,13 +40,13 @@ class Batches:
     """Whole numbers of the script that were met, by where they are written."""
     loaders: int = 0
     feeding: list[tuple[int, str, int]] = field(default_factory=list)
-    """Batch sizes of the loaders whose epochs are going on, with the line that walks over each."""
+    """Batch sizes of the loaders with epochs in progress, with the line that walks over each."""
     short_epochs: bool = False
     """Whether a loader has fewer batches than it could keep waiting."""
     queue: Queue | None = None
     """The waiting batches of the loader that is walked over."""
     abandoned: list[Any] = field(default_factory=list)
-    """Batches that wait in loaders whose loops were left early: their threads keep them."""
+    """Batches that wait in loaders with loops that were left early: their threads hold them."""
     cutting: bool = False
     """Whether the analysis itself ends a loop that the script would go on with."""
 

@@ -31,11 +31,12 @@ class Mode:
     grad_enabled: bool = True
     amp: Amp = field(default_factory=Amp)
     full_gradients: list[Parameter] = field(default_factory=list)
-    """Parameters in half precision whose gradients are cast to single after each backward."""
+    """Parameters in half precision with gradients that are cast to single after each backward."""
     reduced: set[int] = field(default_factory=set)
-    """Parameters whose gradients a reducer copies into groups until the backward pass is over."""
-    kept: set[int] | None = None
-    """Parameters whose gradients this process keeps; None where it keeps all."""
+    """Parameters with gradients that a reducer copies into groups until the backward pass is
+    over."""
+    own_gradients: set[int] | None = None
+    """Parameters with gradients that this process keeps; None if it keeps all."""
     at_once: bool = False
     """Whether a parameter is updated, and its gradient gone, as soon as the gradient is there."""
     decays: dict[int, Storage] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class Mode:
     nodes: list[Any] | None = None
     """Backward nodes made since something began to collect them."""
     recomputed: list[tuple[str, str, int]] = field(default_factory=list)
-    """Containers whose repeated blocks a variant recomputes: path, class, how many."""
+    """Containers with repeated blocks that a variant recomputes: path, class, how many."""
     around: Callable[[Any, Any, list[Value], dict[str, Value]], Value] | None = None
     """What is done around the call of a layer, where a variant changes how layers run."""
 

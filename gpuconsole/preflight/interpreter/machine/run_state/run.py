@@ -46,7 +46,7 @@ SIDE_STEPS = 60_000
 where that is more: a longer one has lost its way."""
 LARGEST_TENSOR = 2**50
 Trail = Callable[[str, int], None]
-"""Notes where a run is, by file and line, for whoever ends it from outside."""
+"""Notes where a run is, by file and line, for the process that ends it from outside."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Run:
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Answers to open questions, by the name or expression that they are given for."""
     trail: Trail | None = None
-    """What is told each statement before it is followed."""
+    """Called with each statement before it is followed."""
     answers: Answers = field(init=False)
     answering: bool = field(init=False)
     """Whether there are answers, which each expression could be the question of."""
@@ -195,12 +195,12 @@ class Run:
         if any(extent < 0 for extent in shape):
             raise ShapeFault(f"a parameter cannot have the shape {list(shape)}", shape)
         storage = self.storage(prod(shape) * ITEM_BYTES[dtype], "parameters")
-        one = Parameter(shape, dtype, storage, stop_gradient=not trainable)
-        one.trainable = trainable
+        parameter = Parameter(shape, dtype, storage, stop_gradient=not trainable)
+        parameter.trainable = trainable
         if self.program.drafting is not None:
             # A program keeps its parameters, whatever becomes of the layers that made them.
-            self.program.draft.parameters.append(one)
-        return one
+            self.program.draft.parameters.append(parameter)
+        return parameter
 
     def scratch(self, nbytes: float) -> None:
         """Allocate and free at once what a kernel needs while it runs."""
@@ -218,8 +218,8 @@ class Run:
         setting = self.setting
         if setting.batch is not None and key == setting.batch_key:
             number = setting.batch
-        one = self.batch.written[key] = Sourced.at(number, file, line, kind, key)
-        return one
+        sourced = self.batch.written[key] = Sourced.at(number, file, line, kind, key)
+        return sourced
 
     def found_batch(self, batch: Value) -> None:
         """Remember a batch size that is met at the line being run."""
@@ -229,7 +229,7 @@ class Run:
     # -- cycles
 
     def stepped(self) -> None:
-        """Count an optimizer step; the first one tells whose batches are trained on."""
+        """Count an optimizer step; the first one shows which loader's batches are trained on."""
         self.progress.optimizer_steps += 1
         if self.progress.optimizer_steps == 1 and self.batch.feeding:
             self.batch.take(*self.batch.feeding[0])

@@ -25,5 +25,5 @@ class Setting:
     endless: bool = False
     """Whether loaders are taken to have batches without end, so that their queue is full."""
     side_of: int = 0
-    """Steps of the run of which this one tries a side: it ends at once where its memory cannot be
-    told, and is given up where it takes much longer; 0 for a run of its own."""
+    """Steps of the run of which this one tries a side: it ends at once where its memory is unknown,
+    and is abandoned if it takes much longer; 0 for a run of its own."""

@@ -240,7 +240,7 @@ class _Pass:
                 del self.run.mode.decays[id(leaf)]
             self.updating.append((self.count + BESIDE, storage))
             return
-        if self.run.mode.kept is not None and id(leaf) not in self.run.mode.kept:
+        if self.run.mode.own_gradients is not None and id(leaf) not in self.run.mode.own_gradients:
             # It travels to the process that owns it once the buffer is full.
             self.groups.append(grad.storage)
             if sum(group.nbytes for group in self.groups) > TRAVELLING:

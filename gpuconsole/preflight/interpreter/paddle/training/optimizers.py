@@ -203,7 +203,7 @@ class Optimizer(Native):
         if level != "p_g_os":
             self.mine = owned(parameters, shards)
             if level == "os_g":
-                run.mode.kept = (run.mode.kept or set()) | self.mine
+                run.mode.own_gradients = (run.mode.own_gradients or set()) | self.mine
             return
         self.slices, self.segment = shards, segment
         cut = [parameter for parameter in parameters if parameter.size > segment]

@@ -342,12 +342,12 @@ class _Replay:
                           for one in node.saved]  # fmt: skip
         self.blocks.clear()
         at_once = not isinstance(optimizer.clip, Clip)
-        run.mode.kept, run.mode.at_once = (set() if at_once else None), at_once
+        run.mode.own_gradients, run.mode.at_once = (set() if at_once else None), at_once
         run.mode.decays = decayed
         run.progress.backwards += 1
         run.mode.in_program = True
         backward(run, loss)
-        run.mode.kept, run.mode.at_once, run.mode.in_program = None, False, False
+        run.mode.own_gradients, run.mode.at_once, run.mode.in_program = None, False, False
         run.mode.decays = {}
         for node, saved in drafted:
             node.saved = saved
