@@ -56,38 +56,38 @@ class Parser(Native):
              **__: Value) -> None:  # fmt: skip
         """Start with the options of the parents."""
         self.general_default = argument_default
-        for one in parents if isinstance(parents, (list, tuple)) else ():
-            if isinstance(one, Parser):
-                self.options.extend(one.options)
-                self.taken |= one.taken
-                self.defaults.update(one.defaults)
+        for parent in parents if isinstance(parents, (list, tuple)) else ():
+            if isinstance(parent, Parser):
+                self.options.extend(parent.options)
+                self.taken |= parent.taken
+                self.defaults.update(parent.defaults)
 
     @exposed.method("add_argument")
     def do_add_argument(self, run: Run, *flags: Value, **options: Value) -> None:
         """Add an option."""
-        if not flags or not all(isinstance(one, str) for one in flags):
+        if not flags or not all(isinstance(flag, str) for flag in flags):
             return
-        long = next((one for one in flags if one.startswith("--")), flags[0])
+        long = next((flag for flag in flags if flag.startswith("--")), flags[0])
         action = options.get("action")
         default = options.get("default", self.general_default)
         off: tuple[str, ...] = ()
         if isinstance(action, NativeClass) and action.name == BOOLEAN:
             action = "boolean"
-            off = tuple(f"--no-{one[2:]}" for one in flags if one.startswith("--"))
-        made = Option(
+            off = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
+        option = Option(
             flags, options.get("dest") or long.lstrip("-").replace("-", "_"), run.file, run.line,
             default=default, type=options.get("type"),
             action=action if isinstance(action, str) else ("store" if action is None else "other"),
             nargs=options.get("nargs"), const=options.get("const"), choices=options.get("choices"),
             required=options.get("required") is True, off_flags=off,
         )  # fmt: skip
-        if made.positional and made.nargs not in ("?", "*", "..."):
-            made.required = True
+        if option.positional and option.nargs not in ("?", "*", "..."):
+            option.required = True
         if not self.taken.isdisjoint(flags):
             run.interp.tick(len(self.options) // 4)
             self.options = [option for option in self.options if not set(option.flags) & set(flags)]
         self.taken.update(flags)
-        self.options.append(made)
+        self.options.append(option)
 
     @exposed.method("add_argument_group", "add_mutually_exclusive_group")
     def do_add_argument_group(self, run: Run, *_: Value, **__: Value) -> Value:
@@ -100,10 +100,10 @@ class Parser(Native):
     ) -> Value:
         """Add subcommands."""
         name = dest if isinstance(dest, str) else ""
-        made = Option((name or "command",), name or SUPPRESS, run.file, run.line, nargs="A...",
+        option = Option((name or "command",), name or SUPPRESS, run.file, run.line, nargs="A...",
                       required=required is True)  # fmt: skip
-        self.options.append(made)
-        return Subparsers(made)
+        self.options.append(option)
+        return Subparsers(option)
 
     @exposed.method("set_defaults")
     def do_set_defaults(self, run: Run, /, **values: Value) -> None:
@@ -114,8 +114,8 @@ class Parser(Native):
     def do_get_default(self, run: Run, dest: Value) -> Value:
         """Give a default."""
         run.interp.tick(len(self.options) // 8)
-        found = next((option for option in self.options if option.dest == dest), None)
-        return self.defaults.get(dest, None if found is None else initial(run, found))
+        option_found = next((option for option in self.options if option.dest == dest), None)
+        return self.defaults.get(dest, None if option_found is None else initial(run, option_found))
 
     @exposed.method("parse_known_args")
     def do_parse_known_args(self, run: Run, args: Value = None, namespace: Value = None) -> Value:
@@ -130,7 +130,7 @@ class Parser(Native):
 
     @exposed.method("format_help")
     def do_format_help(self, run: Run) -> Value:
-        """Give text that nobody reads."""
+        """Return unknown text."""
         return ""
 
     @exposed.method("error")
@@ -151,13 +151,13 @@ class Parser(Native):
 
     def _parse(self, run: Run, args: Value, namespace: Value, left: list[str]) -> Value:
         words = list(run.args)
-        if isinstance(args, (list, tuple)) and all(isinstance(one, str) for one in args):
+        if isinstance(args, (list, tuple)) and all(isinstance(arg, str) for arg in args):
             words = list(args)
         elif isinstance(args, Unknown):
             run.note_unknown(args)
-        made = namespace if isinstance(namespace, Native) else Parsed()
-        self.fill(run, made.attrs, words, left)
-        return made
+        parsed = namespace if isinstance(namespace, Native) else Parsed()
+        self.fill(run, parsed.attrs, words, left)
+        return parsed
 
     def fill(self, run: Run, values: dict[str, Value], words: list[str], left: list[str]) -> None:
         """Set defaults and what the words give; words that nothing takes go to `left`."""
@@ -190,11 +190,11 @@ class Subparsers(Native):
     @exposed.method("add_parser")
     def do_add_parser(self, run: Run, name: Value, **options: Value) -> Value:
         """Add a subcommand."""
-        made = Parser()
-        made.init(run, **options)
+        parser = Parser()
+        parser.init(run, **options)
         if self.option is not None and isinstance(name, str):
-            self.option.commands[name] = made
-        return made
+            self.option.commands[name] = parser
+        return parser
 
 
 class Reader:
@@ -236,24 +236,24 @@ class Reader:
             self.given.add(option.dest)
             self.values[option.dest] = False
             return
-        found = self.flags.get(name) or self._shortened(name)
-        if found is None and not name.startswith("--") and len(word) > 2:
+        match = self.flags.get(name) or self._shortened(name)
+        if match is None and not name.startswith("--") and len(word) > 2:
             # `-b16`, or several letters at once: `-xv`.
-            found = self.flags.get(word[:2])
-            attached = word[2:] if found is not None else attached
-            if found is not None and not found.most:
+            match = self.flags.get(word[:2])
+            attached = word[2:] if match is not None else attached
+            if match is not None and not match.most:
                 words.insert(0, f"-{attached}")
                 attached = ""
-        if found is None:
+        if match is None:
             self.left.append(word)
             return
-        self._take(found, words, attached)
+        self._take(match, words, attached)
 
     def _shortened(self, name: str) -> Option | None:
         if not name.startswith("--"):
             return None
-        near = [one for flag, one in self.flags.items() if flag.startswith(name)]
-        return near[0] if len({id(one) for one in near}) == 1 else None
+        near = [option for flag, option in self.flags.items() if flag.startswith(name)]
+        return near[0] if len({id(option) for option in near}) == 1 else None
 
     def _place(self, words: list[str]) -> None:
         option = self.places.pop(0)
@@ -264,10 +264,10 @@ class Reader:
         later = sum(1 for place in self.places if place.required)
         free = list(self._free(words))
         if option.most > 1 and option.nargs != "...":
-            kept = free[: max(0, len(free) - later)]
-            rest = words[len(kept) :]
-            taken = kept[: option.most]
-            words[:] = [*kept[option.most :], *rest]
+            placed = free[: max(0, len(free) - later)]
+            rest = words[len(placed) :]
+            taken = placed[: option.most]
+            words[:] = [*placed[option.most :], *rest]
             self._store(option, taken)
             return
         self._take(option, words, "")

@@ -78,9 +78,9 @@ class Command(Native):
         interp.call(self.function, context, values)
         if rest:
             name, *more = rest
-            found = self.commands.get(name.replace("_", "-")) or self.commands.get(name)
-            if isinstance(found, Command):
-                found.run_with(interp, list(more))
+            command = self.commands.get(name.replace("_", "-")) or self.commands.get(name)
+            if isinstance(command, Command):
+                command.run_with(interp, list(more))
             else:
                 run.fault(f"{name[:40]} is not one of the script's commands")
 
@@ -97,27 +97,27 @@ class Command(Native):
         self._added(command, (name,))
 
     def _added(self, function: Value, args: tuple[Value, ...]) -> Value:
-        made = finished(function)
+        command = finished(function)
         name = args[0] if args and isinstance(args[0], str) else (
-            getattr(made.function, "name", "").replace("_", "-"))  # fmt: skip
-        self.commands[name] = made
-        return made
+            getattr(command.function, "name", "").replace("_", "-"))  # fmt: skip
+        self.commands[name] = command
+        return command
 
 
 def optioned(function: Value) -> Command:
     """Return a function as something that has options."""
     if isinstance(function, Command):
         return function
-    made = Command()
-    made.function = function
-    return made
+    command = Command()
+    command.function = function
+    return command
 
 
 def finished(function: Value) -> Command:
     """Return a function with options as a whole command."""
-    made = optioned(function)
-    made.finished = True
-    return made
+    command = optioned(function)
+    command.finished = True
+    return command
 
 
 def _command(run: Run, *args: Value, **_: Value) -> Value:
@@ -127,14 +127,14 @@ def _command(run: Run, *args: Value, **_: Value) -> Value:
 
 
 def _click_option(run: Run, *flags: Value, **given: Value) -> Value:
-    names = [one for one in flags if isinstance(one, str)]
+    names = [flag for flag in flags if isinstance(flag, str)]
     file, line = run.file, run.line
 
     def add(run: Run, function: Value) -> Value:
-        made = optioned(function)
+        command = optioned(function)
         # Decorators run from the inside out; the first one written comes first.
-        made.options.insert(0, _as_option(run, file, line, names, given))
-        return made
+        command.options.insert(0, _as_option(run, file, line, names, given))
+        return command
 
     return NativeFunction(add, "option")
 
@@ -143,14 +143,14 @@ def _as_option(run: Run, file: str, line: int, names: list[str], given: dict[str
     on: list[str] = []
     off: list[str] = []
     dest = ""
-    for one in names:
-        first, slash, second = one.partition("/")
+    for name in names:
+        first, slash, second = name.partition("/")
         if not first.startswith("-"):
             dest = first
             continue
         on.append(first.strip())
         off.extend([second.strip()] if slash else [])
-    long = next((one for one in on if one.startswith("--")), on[0] if on else dest)
+    long = next((flag for flag in on if flag.startswith("--")), on[0] if on else dest)
     default = given.get("default")
     switch = bool(off) or given.get("is_flag") is True
     kind = given.get("type")
@@ -178,13 +178,13 @@ def _click_argument(run: Run, name: Value, **given: Value) -> Value:
     needed = given.get("required", given.get("default") is None and given.get("nargs") != -1)
 
     def add(run: Run, function: Value) -> Value:
-        made = optioned(function)
+        command = optioned(function)
         option = _as_option(run, file, line, [str(name)], given)
         option.required = needed is True
         if not option.required and option.nargs is None:
             option.nargs, option.const = "?", option.default
-        made.options.insert(0, option)
-        return made
+        command.options.insert(0, option)
+        return command
 
     return NativeFunction(add, "argument")
 
@@ -204,9 +204,9 @@ class Choice(Native):
 
 
 def _pass_context(run: Run, function: Value) -> Value:
-    made = optioned(function)
-    made.with_context = True
-    return made
+    command = optioned(function)
+    command.with_context = True
+    return command
 
 
 def click(run: Run) -> Namespace:
@@ -243,7 +243,9 @@ class Default(Native):
 
     def init(self, run: Run, default: Value = MISSING, *flags: Value, **_: Value) -> None:
         """Keep default and flags."""
-        words = [one for one in (default, *flags) if isinstance(one, str) and one.startswith("-")]
+        words = [
+            word for word in (default, *flags) if isinstance(word, str) and word.startswith("-")
+        ]
         self.default = MISSING if default in words or default is Ellipsis else default
         self.flags = words
 
@@ -253,18 +255,18 @@ class Place(Default):
 
 
 def from_signature(run: Run, function: Value) -> Value:
-    """Return a function as a command whose options are its parameters."""
+    """Return a function as a command with its parameters as options."""
     if not isinstance(function, Function):
         return function
-    made = finished(Command())
-    made.function = function
+    command = finished(Command())
+    command.function = function
     spec = function.args
     names = [*spec.posonlyargs, *spec.args]
     defaults = [MISSING] * (len(names) - len(function.defaults)) + function.defaults
-    for one, default in (*zip(names, defaults, strict=True),
+    for parameter, default in (*zip(names, defaults, strict=True),
                          *zip(spec.kwonlyargs, function.kw_defaults, strict=True)):  # fmt: skip
-        made.options.append(_parameter(run, one, default))
-    return made
+        command.options.append(_parameter(run, parameter, default))
+    return command
 
 
 def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
@@ -274,8 +276,8 @@ def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
         flags = default.flags or flags
         default = default.default
     hint = ast.unparse(node.annotation) if node.annotation is not None else ""
-    kind = next((one for one in BY_NAME if hint == one or hint.startswith(f"Optional[{one}")
-                 or hint.startswith(f"Annotated[{one}")), "")  # fmt: skip
+    kind = next((name_ for name_ in BY_NAME if hint == name_ or hint.startswith(f"Optional[{name_}")
+                 or hint.startswith(f"Annotated[{name_}")), "")  # fmt: skip
     kind = kind or (type(default).__name__ if isinstance(default, (bool, float, str)) else
                     "int" if isinstance(default, int) else "")  # fmt: skip
     switch = kind == "bool" and not place
@@ -289,9 +291,9 @@ def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
 
 
 def _run_function(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
-    made = from_signature(run, function)
-    if isinstance(made, Command):
-        made.run_with(run.interp, list(run.args))
+    command = from_signature(run, function)
+    if isinstance(command, Command):
+        command.run_with(run.interp, list(run.args))
         return None
     return run.unknown("a command line made from something else than a function")
 

@@ -97,10 +97,10 @@ def convert(run: Run, option: Option, text: str) -> Value:
         except ValueError:
             run.fault(f"{option.shown} {text[:40]} is not a number")
             return run.unknown(f"the argument {option.shown}")
-    made = run.interp.call(kind, [text], {})
-    if type(made) is int and text.isdigit():
-        return sourced(run, option, made, "argument")
-    return made
+    value = run.interp.call(kind, [text], {})
+    if type(value) is int and text.isdigit():
+        return sourced(run, option, value, "argument")
+    return value
 
 
 def set_value(run: Run, option: Option, values: dict[str, Value], taken: list[Value]) -> None:

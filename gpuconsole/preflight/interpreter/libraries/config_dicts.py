@@ -1,4 +1,4 @@
-"""Dictionaries whose entries are attributes: yacs, omegaconf, easydict and their like."""
+"""Dictionaries with entries as attributes: yacs, omegaconf, easydict and their like."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuconsole.preflight.interpreter.stdlib import json_yaml
 
 
 class AttrDict(Mapping):
-    """A mapping whose entries are attributes, mappings within it likewise."""
+    """A mapping with entries as attributes, mappings within it likewise."""
 
     label = "AttrDict"
 
@@ -29,10 +29,10 @@ class AttrDict(Mapping):
         """Turn mappings within into attribute dictionaries."""
         run.interp.tick()
         if isinstance(value, dict):
-            made = type(self)()
-            made.entries.update({key: self.wrap(run, one) for key, one in value.items()})
-            return made
-        return [self.wrap(run, one) for one in value] if type(value) is list else value
+            node = type(self)()
+            node.entries.update({key: self.wrap(run, item) for key, item in value.items()})
+            return node
+        return [self.wrap(run, item) for item in value] if type(value) is list else value
 
     @exposed.method("toDict", "to_dict", "dict", "todict")
     def do_toDict(self, run: Run) -> Value:  # noqa: N802 - the library's name
@@ -62,8 +62,8 @@ class Node(AttrDict):
         for name, value in zip(items[::2], items[1::2], strict=False):
             owner: Value = self
             *path, last = name.split(".")
-            for one in path:
-                owner = owner.entries[one]
+            for step in path:
+                owner = owner.entries[step]
             owner.entries[last] = json_yaml.scalar(run, value) if isinstance(value, str) else value
 
     @exposed.method("merge_from_other_cfg")
@@ -84,10 +84,10 @@ class Node(AttrDict):
 def unwrapped(run: Run, value: Value) -> Value:
     """Return plain dictionaries and lists."""
     run.interp.tick()
-    found = mapping_of(value)
-    if found is not None:
-        return {key: unwrapped(run, one) for key, one in found.items()}
-    return [unwrapped(run, one) for one in value] if type(value) is list else value
+    mapping = mapping_of(value)
+    if mapping is not None:
+        return {key: unwrapped(run, inner) for key, inner in mapping.items()}
+    return [unwrapped(run, inner) for inner in value] if type(value) is list else value
 
 
 def as_attributes(run: Run, value: Value = None, /, **more: Value) -> Value:
@@ -117,12 +117,12 @@ class OmegaConf(Native):
     @exposed.static("merge")
     def static_merge(run: Run, *parts: Value) -> Value:
         """Lay mappings over each other."""
-        made = AttrDict()
-        for one in parts:
-            if isinstance(one, Unknown):
-                return one
-            merge(run, made, mapping_of(one) or {})
-        return made
+        merged = AttrDict()
+        for part in parts:
+            if isinstance(part, Unknown):
+                return part
+            merge(run, merged, mapping_of(part) or {})
+        return merged
 
     @staticmethod
     @exposed.static("to_container")
@@ -134,16 +134,16 @@ class OmegaConf(Native):
     @exposed.static("from_cli")
     def static_from_cli(run: Run, *_: Value) -> Value:
         """Read `name=value` words of the job's arguments."""
-        made = Node()
+        node = Node()
         for word in run.args:
             name, equals, text = word.partition("=")
             if equals:
-                owner: Mapping = made
+                owner: Mapping = node
                 *path, last = name.split(".")
-                for one in path:
-                    owner = owner.entries.setdefault(one, Node())
+                for step in path:
+                    owner = owner.entries.setdefault(step, Node())
                 owner.entries[last] = json_yaml.scalar(run, text)
-        return made
+        return node
 
 
 def namespace_for(root: str) -> Namespace | None:
@@ -160,7 +160,7 @@ def namespace_for(root: str) -> Namespace | None:
     if root == "omegaconf":
         return Namespace(root, {"OmegaConf": NativeClass(OmegaConf, "OmegaConf"),
                                 "DictConfig": attributes})  # fmt: skip
-    found = names.get(root)
-    if found is None:
+    entries = names.get(root)
+    if entries is None:
         return None
-    return Namespace(root, {**found, "config": Namespace(f"{root}.config", found)})
+    return Namespace(root, {**entries, "config": Namespace(f"{root}.config", entries)})

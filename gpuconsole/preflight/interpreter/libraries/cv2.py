@@ -1,4 +1,4 @@
-"""`cv2`: pictures as arrays, whose size is known once they are resized."""
+"""`cv2`: pictures as arrays, with a size that is known once they are resized."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def unknown_side(run: Run, axis: Axis) -> Length:
 
 def same_side(run: Run, left: Value, right: Value) -> bool:
     """Whether two lengths are heights, or widths, of pictures: taken to be those of one sample."""
-    axes = [_axis_of(one) for one in (left, right)]
+    axes = [_axis_of(side) for side in (left, right)]
     if axes[0] is None or axes[0] != axes[1]:
         return False
     run.findings.assumed(ALIKE, left)
@@ -63,7 +63,9 @@ def _axis_of(value: Value) -> str | None:
     if not isinstance(value, Length) or value.const != UNKNOWN_SIDE or len(value.terms) != 1:
         return None
     symbol, times = value.terms[0]
-    return next((one for one in _SIDES.values() if times == 1 and symbol.key.startswith(one)), None)
+    return next(
+        (axis for axis in _SIDES.values() if times == 1 and symbol.key.startswith(axis)), None
+    )
 
 
 class Photo(Native):
@@ -124,7 +126,7 @@ class Photo(Native):
 
     @exposed.method("transpose")
     def do_transpose(self, run: Run, *order: Value) -> Value:
-        """Permute the axes: an array whose sides are not known, of which parts may be."""
+        """Permute the axes: an array with unknown sides, of which parts may be known."""
         sides = [Bound.of(side) for side in self.get_shape(run)[:2]]
         tail = () if self.channels is None else (self.channels,)
         return transposed(run, Array((*sides, *tail), self.dtype), *order)
@@ -139,21 +141,23 @@ class Photo(Native):
     ) -> Value:
         """Compute with each pixel."""
         dtype = other.dtype if isinstance(other, (Array, Photo)) else "uint8"
-        made = promote(self.dtype, dtype)
+        promoted = promote(self.dtype, dtype)
         real = kind is ast.Div or isinstance(other, float)
-        return Photo(self.channels, "float64" if real and not made.startswith("float") else made)
+        return Photo(
+            self.channels, "float64" if real and not promoted.startswith("float") else promoted
+        )
 
     def item(self, interp: Interpreter, key: Value) -> Value:
         """Give a part: a crop of a known size, or a picture of an unknown one."""
-        made = picked(interp.run, self.as_array(), key)
-        sides = made.shape[:2] if isinstance(made, Array) else ()
+        part = picked(interp.run, self.as_array(), key)
+        sides = part.shape[:2] if isinstance(part, Array) else ()
         if len(sides) == 2 and all(side < UNKNOWN_SIDE for side in sides):
-            return made
-        if isinstance(made, Array) and len(made.shape) < 2:
-            known = max(made.shape, default=0) < UNKNOWN_SIDE
-            return made if known else interp.run.unknown("a row of a picture on disk")
-        whole = isinstance(made, Array) and len(made.shape) == 3
-        return Photo(made.shape[2] if whole else None, self.dtype)
+            return part
+        if isinstance(part, Array) and len(part.shape) < 2:
+            is_inside = max(part.shape, default=0) < UNKNOWN_SIDE
+            return part if is_inside else interp.run.unknown("a row of a picture on disk")
+        whole = isinstance(part, Array) and len(part.shape) == 3
+        return Photo(part.shape[2] if whole else None, self.dtype)
 
 
 def _read(run: Run, path: Value = None, flag: Value = COLOR, *_: Value) -> Value:
@@ -163,7 +167,7 @@ def _read(run: Run, path: Value = None, flag: Value = COLOR, *_: Value) -> Value
 def _tail(picture: Value) -> tuple[int, ...]:
     if isinstance(picture, Photo):
         return () if picture.channels is None else (picture.channels,)
-    # What OpenCV gives back has no axis for one channel.
+    # OpenCV's results have no axis for one channel.
     return tuple(picture.shape[2:]) if picture.shape[2:] != (1,) else ()
 
 
@@ -172,8 +176,8 @@ def _resize(run: Run, picture: Value, dsize: Value = None, *_: Value, fx: Value 
     if isinstance(picture, Unknown):
         return picture
     if dsize is None:
-        known = isinstance(picture, Array) and isinstance(fx, (int, float))
-        if not known or not isinstance(fy, (int, float)):
+        is_scaled = isinstance(picture, Array) and isinstance(fx, (int, float))
+        if not is_scaled or not isinstance(fy, (int, float)):
             return Photo(picture.channels, picture.dtype) if isinstance(picture, Photo) else (
                 run.unknown("how far a picture is scaled", fx))  # fmt: skip
         height, width = picture.shape[:2]
@@ -232,9 +236,9 @@ def _split(run: Run, picture: Value) -> Value:
 
 def _merge(run: Run, parts: Value) -> Value:
     """Put pictures of one channel together."""
-    found = first_unknown(parts)
-    if found is not None:
-        return found
+    unknown = first_unknown(parts)
+    if unknown is not None:
+        return unknown
     first = parts[0]
     if isinstance(first, Photo):
         return Photo(len(parts), first.dtype)

@@ -27,7 +27,7 @@ class Changer(Silent):
         return Changer()
 
     def call(self, interp: Interpreter, *args: Value, **kwargs: Value) -> Value:
-        """Give another; the memory of a network that it was given cannot be told."""
+        """Return another; the memory of a network among its arguments is unknown."""
         if not _networks((*args, *kwargs.values())):
             return Changer()
         why = interp.run.gap("a network is pruned or quantized, which the analysis does not follow")

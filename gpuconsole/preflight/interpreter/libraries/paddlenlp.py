@@ -38,7 +38,7 @@ _HEADS = {
     "LMHeadModel": "ForMaskedLM", "ForCausalLM": "ForMaskedLM", "ForPretraining": "ForMaskedLM",
     "ForConditionalGeneration": "ForMaskedLM", "ForGeneration": "ForMaskedLM",
 }  # fmt: skip
-"""Classes whose work is another's."""
+"""Classes that delegate their work to another."""
 CLASSES = {
     "chnsenticorp": 2, "lcqmc": 2, "bq_corpus": 2, "paws-x": 2, "afqmc": 2, "csl": 2,
     "cluewsc2020": 2, "tnews": 15, "iflytek": 119, "ocnli": 3, "cmnli": 3, "xnli": 3, "xnli_cn": 3,
@@ -61,24 +61,24 @@ def find_model(name: str) -> dict[str, Any] | None:
     """Return a model's row; case, `_`, an owner before `/`, and usual endings are forgiven."""
     key = name.strip().lower().replace("_", "-").rsplit("/", 1)[-1]
     table = known_models()
-    for one in (key, f"{key}-base"):
-        if one in table:
-            return table[one]
+    for candidate in (key, f"{key}-base"):
+        if candidate in table:
+            return table[candidate]
     for suffix in _SUFFIXES:
         if key.endswith(suffix):
             return find_model(key.removesuffix(suffix))
     parts = key.rsplit("-", 1)
     if len(parts) == 2 and parts[1] in ("base", "large"):
         # `ernie-base` is the first of its size.
-        return next((table[one] for one in table if one.startswith(f"{parts[0]}-")
-                     and one.endswith(f"-{parts[1]}")), None)  # fmt: skip
+        return next((table[candidate] for candidate in table if candidate.startswith(f"{parts[0]}-")
+                     and candidate.endswith(f"-{parts[1]}")), None)  # fmt: skip
     return None
 
 
 def _facts(run: Run, name: Value) -> Value:
-    found = find_model(name) if isinstance(name, str) else None
-    if found is not None:
-        return dict(found)
+    facts = find_model(name) if isinstance(name, str) else None
+    if facts is not None:
+        return dict(facts)
     reason = f"the pretrained model {name!r}" if isinstance(name, str) else "a pretrained model"
     unknown = first_unknown(name) or run.unknown(f"{reason} is not in the table of models")
     run.block(unknown)
@@ -92,9 +92,9 @@ class Transformers(Written):
 
     def find(self, name: str) -> Value:
         """Return a class, made of the common ones where it is a family's."""
-        found = super().find(name)
-        if found is not MISSING:
-            return found
+        member = super().find(name)
+        if member is not MISSING:
+            return member
         if name.endswith(("Tokenizer", "TokenizerFast")):
             return NativeClass(Tokenizer, name)
         match = _CLASS.fullmatch(name)
@@ -117,9 +117,9 @@ class Tokenizer(Native):
     @exposed.static("from_pretrained")
     def static_from_pretrained(run: Run, name: Value = "", *_: Value, **__: Value) -> Value:
         """Make the tokenizer of a model."""
-        made = Tokenizer()
-        made.model = name if isinstance(name, str) else ""
-        return made
+        tokenizer = Tokenizer()
+        tokenizer.model = name if isinstance(name, str) else ""
+        return tokenizer
 
     @exposed.prop("vocab_size")
     def get_vocab_size(self, run: Run) -> Value:
@@ -157,15 +157,15 @@ class Tokenizer(Native):
             return run.unknown("how many texts a tokenizer is given", text)
         shape = (length,) if rows is None else (rows, length)
         if isinstance(return_tensors, str):
-            made: dict[str, Value] = {
+            batch: dict[str, Value] = {
                 name: _returned(run, return_tensors, shape if rows is not None else (1, length))
                 for name in names
             }
         else:
-            made = {name: Array(shape, "int64") for name in names}
+            batch = {name: Array(shape, "int64") for name in names}
         if return_length is True:
-            made["seq_len"] = length
-        return made
+            batch["seq_len"] = length
+        return batch
 
     @exposed.method("tokenize")
     def do_tokenize(self, run: Run, text: Value = None, *_: Value, **__: Value) -> Value:
@@ -176,10 +176,10 @@ class Tokenizer(Native):
     @exposed.method("convert_tokens_to_ids")
     def do_convert_tokens_to_ids(self, run: Run, tokens: Value = None, *_: Value) -> Value:
         """Give a number for each part of a text."""
-        one = SomeInt(run.file, run.line, "a part of a text")
+        token = SomeInt(run.file, run.line, "a part of a text")
         if isinstance(tokens, (list, tuple)):
-            return lengths.opened(one, lengths.length_of(tokens))
-        return one if isinstance(tokens, str) else run.unknown("the parts of a text", tokens)
+            return lengths.opened(token, lengths.length_of(tokens))
+        return token if isinstance(tokens, str) else run.unknown("the parts of a text", tokens)
 
     @exposed.method("encode", "batch_encode")
     def do_encode(self, run: Run, *args: Value, **kwargs: Value) -> Value:
@@ -208,7 +208,7 @@ def _returned(run: Run, kind: str, shape: tuple[int, ...]) -> Value:
 
 
 class TextData(Library):
-    """A data set of texts: rows nobody knows, of columns the script knows."""
+    """A data set of texts: unknown rows, of columns the script knows."""
 
     label = "data set of texts"
 
@@ -258,12 +258,12 @@ class Row(Native):
 
 def _load_dataset(run: Run, *names: Value, name: Value = None, splits: Value = None,
                   **__: Value) -> Value:  # fmt: skip
-    known = tuple(one.lower() for one in (*names, name) if isinstance(one, str))
+    columns = tuple(word.lower() for word in (*names, name) if isinstance(word, str))
 
     def made() -> TextData:
-        one = TextData()
-        one.names = known
-        return one
+        data = TextData()
+        data.names = columns
+        return data
 
     return [made() for _ in splits] if isinstance(splits, (list, tuple)) else made()
 

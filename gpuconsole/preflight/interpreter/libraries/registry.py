@@ -46,49 +46,49 @@ def _set_up_with(name: str, run: Run) -> Namespace | None:
     if root in network_changes.CHANGING:
         return network_changes.Module(name)
     maker = _modules(run).get(root)
-    found: Value = config_dicts.namespace_for(root) if maker is None else maker()
-    if found is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):
+    namespace: Value = config_dicts.namespace_for(root) if maker is None else maker()
+    if namespace is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):
         return Namespace(name, quiet=root in no_effect.SILENT)
     if root in ("tqdm", "typing"):
-        return found if isinstance(found, Namespace) else None
-    for part in path if found is not None else ():
-        found = found.names.get(part)
-        if not isinstance(found, Namespace):
+        return namespace if isinstance(namespace, Namespace) else None
+    for part in path if namespace is not None else ():
+        namespace = namespace.names.get(part)
+        if not isinstance(namespace, Namespace):
             return None
-    return found if isinstance(found, Namespace) else None
+    return namespace if isinstance(namespace, Namespace) else None
 
 
 def library(run: Run) -> Callable[[str], Value]:
     """Return the importer of modelled libraries for a run."""
-    made: dict[str, Any] = {}
+    namespaces: dict[str, Any] = {}
 
     def find(name: str) -> Value:
-        if name in made:
-            return made[name]
+        if name in namespaces:
+            return namespaces[name]
         root, *path = name.split(".")
-        found: Value
+        value: Value
         if root == "paddle":
-            found = (
-                made.setdefault("paddle", paddle_namespace.paddle(run))
-                if "paddle" not in made
-                else made["paddle"]
+            value = (
+                namespaces.setdefault("paddle", paddle_namespace.paddle(run))
+                if "paddle" not in namespaces
+                else namespaces["paddle"]
             )
         elif root == "numpy":
-            known = made.get(root)
-            found = known or made.setdefault(root, numpy_functions.namespace())
+            existing = namespaces.get(root)
+            value = existing or namespaces.setdefault(root, numpy_functions.namespace())
         elif root == "paddlenlp":
-            found = made.get(root) or made.setdefault(root, paddlenlp.paddlenlp(run))
+            value = namespaces.get(root) or namespaces.setdefault(root, paddlenlp.paddlenlp(run))
         elif root == "PIL":
-            found = transforms.pil()
+            value = transforms.pil()
         elif root == "cv2":
-            found = cv2.namespace()
+            value = cv2.namespace()
         else:
-            found, path = _set_up_with(name, run), []
-        for part in path if found is not None else ():
-            found = found.find(part) if isinstance(found, Namespace) else None
+            value, path = _set_up_with(name, run), []
+        for part in path if value is not None else ():
+            value = value.find(part) if isinstance(value, Namespace) else None
         if root in ("paddle", "numpy", "paddlenlp") and not path:
-            made[root] = found
-        made[name] = found if isinstance(found, (Namespace, UserModule)) else None
-        return made[name]
+            namespaces[root] = value
+        namespaces[name] = value if isinstance(value, (Namespace, UserModule)) else None
+        return namespaces[name]
 
     return find

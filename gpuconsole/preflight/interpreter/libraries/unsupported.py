@@ -41,7 +41,7 @@ def framework(run: Run, name: str) -> Unknown | None:
 
 def refuse_gone(run: Run, name: str) -> None:
     """Raise Unsupported for a module or attribute that went with Paddle 2.0."""
-    if any(name == one or name.startswith(f"{one}.") for one in GONE):
+    if any(name == gone or name.startswith(f"{gone}.") for gone in GONE):
         raise Unsupported(run.unknown(
             msg(
                 "not supported: {name} is of Paddle before 2.0, which Paddle 3 no longer has",
@@ -52,7 +52,7 @@ def refuse_gone(run: Run, name: str) -> None:
 
 def old(run: Run, name: str) -> Unknown | None:
     """Return why a reader from before Paddle 2.0 cannot be followed."""
-    if not any(name == one or name.startswith(f"{one}.") for one in OLD):
+    if not any(name == old_name or name.startswith(f"{old_name}.") for old_name in OLD):
         return None
     return run.unknown(
         msg(

@@ -59,7 +59,7 @@ class DType(Native):
 
     @property
     def text(self) -> str:
-        """What `str(dtype)` gives."""
+        """The result of `str(dtype)`."""
         return self.name
 
     def equals(self, other: Value) -> bool:
@@ -78,7 +78,7 @@ class DType(Native):
 
     @exposed.prop("type")
     def get_type(self, run: Run) -> Value:
-        """Give the type that it stands for."""
+        """Return the type that it represents."""
         return self
 
     def call(self, interp: Interpreter, value: Value = 0) -> Value:
@@ -87,8 +87,8 @@ class DType(Native):
             return Array(value.shape, self.name, value.data)
         if isinstance(value, (list, tuple)):
             return make(interp.run, value, self.name)
-        known = value if isinstance(value, (int, float)) else None
-        return Array((), self.name, known)
+        number = value if isinstance(value, (int, float)) else None
+        return Array((), self.name, number)
 
 
 def dtype_name(value: Value, default: str) -> str:
@@ -108,11 +108,11 @@ def promote(left: str, right: str) -> str:
         return left
     if left in _FLOAT_WIDTH and right in _FLOAT_WIDTH:
         return max(left, right, key=_FLOAT_WIDTH.__getitem__)
-    for one, other in ((left, right), (right, left)):
-        if one in _FLOAT_WIDTH and other in _WIDTH:
+    for first, other in ((left, right), (right, left)):
+        if first in _FLOAT_WIDTH and other in _WIDTH:
             # A float holds integers of at most half its width.
             wide = {0: "float16", 1: "float16", 2: "float32"}.get(_WIDTH[other], "float64")
-            return max(one, wide, key=_FLOAT_WIDTH.__getitem__)
+            return max(first, wide, key=_FLOAT_WIDTH.__getitem__)
     if left in _WIDTH and right in _WIDTH:
         if {left, right} == {"uint8", "int8"}:
             return "int16"
@@ -121,7 +121,7 @@ def promote(left: str, right: str) -> str:
 
 
 def with_scalar(dtype: str, scalar: Value) -> str:
-    """Return the type of an array and a Python number, which gives way to the array's type."""
+    """Return the type of an array and a Python number; the array's type takes precedence."""
     if isinstance(scalar, bool):
         return dtype
     if isinstance(scalar, Double):
@@ -135,12 +135,12 @@ def spread(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the broadcast shape; ShapeFault where there is none."""
     out: list[int] = []
     for extents in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
-        wide = [one for one in extents if one != 1]
-        known = [one for one in wide if type(one) is not Bound]
-        if any(one != known[0] for one in known):
+        wide = [extent for extent in extents if extent != 1]
+        exact = [extent for extent in wide if type(extent) is not Bound]
+        if any(extent != exact[0] for extent in exact):
             words = " and ".join(str(list(shape)) for shape in shapes)
             raise ShapeFault(f"arrays of {words} do not broadcast", *shapes)
-        out.append(known[0] if known else wide[0] if wide else 1)
+        out.append(exact[0] if exact else wide[0] if wide else 1)
     return tuple(reversed(out))
 
 
@@ -163,12 +163,12 @@ class Array(Native):
 
     def viewed(self, shape: tuple[int, ...], data: Value = None) -> Array:
         """Return a view of another shape; a single element is a copy."""
-        made = Array(shape, self.dtype, data, self.keeps if shape else None)
+        array = Array(shape, self.dtype, data, self.keeps if shape else None)
         if self.high is not None:
-            made.high = Bound(self.high)
+            array.high = Bound(self.high)
         if data is not None and shape:
-            made.base = self
-        return made
+            array.base = self
+        return array
 
     def forget(self) -> None:
         """Forget the numbers: something else was written into it, or into a part of it."""
@@ -200,8 +200,8 @@ class Array(Native):
 
 def row(array: Array, place: int) -> Value:
     """Return `array[place]`."""
-    known = array.data[place] if isinstance(array.data, list) else None
-    return array.viewed(array.shape[1:], known)
+    data = array.data[place] if isinstance(array.data, list) else None
+    return array.viewed(array.shape[1:], data)
 
 
 def extents(run: Run, shape: Value) -> tuple[int, ...] | Unknown:
@@ -210,17 +210,17 @@ def extents(run: Run, shape: Value) -> tuple[int, ...] | Unknown:
     if isinstance(shape, Array) and shape.shape:
         parts = list(shape.data) if isinstance(shape.data, list) else [shape]
     out: list[int] = []
-    for one in parts:
-        if isinstance(one, Array) and isinstance(one.data, int):
-            one = one.data
-        if isinstance(one, Length):
-            out.append(Bound.of(one))
-        elif isinstance(one, int) and not isinstance(one, bool):
-            out.append(one)
-        elif isinstance(one, float) and one.is_integer():
-            out.append(int(one))
-        elif isinstance(one, Unknown):
-            return Unknown(one.file, one.line, one.reason, one.root)
+    for part in parts:
+        if isinstance(part, Array) and isinstance(part.data, int):
+            part = part.data
+        if isinstance(part, Length):
+            out.append(Bound.of(part))
+        elif isinstance(part, int) and not isinstance(part, bool):
+            out.append(part)
+        elif isinstance(part, float) and part.is_integer():
+            out.append(int(part))
+        elif isinstance(part, Unknown):
+            return Unknown(part.file, part.line, part.reason, part.root)
         else:
             return run.unknown("a shape that comes out of data")
     return tuple(out)
@@ -241,10 +241,10 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
         listed = getattr(value, "iterate", None)
         if listed is not None and getattr(value, "shape", None) is None:
             value = list(run.interp.iterate(value))
-    shape, found = shape_of(value)
+    shape, kind = shape_of(value)
     seen = getattr(value, "storage", None) if run.on_cpu else None
     keeps = None if seen is None else run.storage(seen.nbytes)
-    return Array(shape, wanted or found, known_data(value), keeps)
+    return Array(shape, wanted or kind, known_data(value), keeps)
 
 
 def known_data(value: Value) -> Value:
@@ -254,16 +254,16 @@ def known_data(value: Value) -> Value:
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, (list, tuple, range)) and 0 < len(value) <= MAX_DATA:
-        if all(isinstance(one, (int, float)) for one in value):
+        if all(isinstance(item, (int, float)) for item in value):
             return list(value)
-        if all(isinstance(one, (list, tuple)) for one in value):
-            rows = [known_data(one) for one in value]
+        if all(isinstance(item, (list, tuple)) for item in value):
+            rows = [known_data(item) for item in value]
             return rows if all(isinstance(row, list) for row in rows) else None
     return None
 
 
 def shape_of(value: Value) -> tuple[tuple[int, ...], str]:
-    """Return shape and type of what `np.array` would make; TypeError when it cannot be told."""
+    """Return shape and type of what `np.array` would make; TypeError if unknown."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
         return shape, value.dtype
@@ -294,12 +294,12 @@ def _listed(value: Sequence[Value]) -> tuple[tuple[int, ...], str]:
         return (0,), "float64"
     items = lengths.items_of(value) or [lengths.likeness(value[0])]
     inner, dtype = shape_of(items[0])
-    for one in items[1:64]:
-        other, kind = shape_of(one)
+    for item in items[1:64]:
+        other, kind = shape_of(item)
         if other != inner:
             raise TypeError("rows of different shapes")
         dtype = kind if kind in FLOATS and dtype not in FLOATS else dtype
-        dtype = promote(dtype, kind) if isinstance(one, Array) else dtype
+        dtype = promote(dtype, kind) if isinstance(item, Array) else dtype
     return (_extent(lengths.length_of(value)), *inner), dtype
 
 
@@ -315,10 +315,10 @@ def _extent(length: Value) -> int:
 def reshaped(array: Array, shape: Value) -> Array:
     """Reshape, inferring -1."""
     wanted = list(as_shape(shape))
-    known = prod(one for one in wanted if one != -1)
+    product = prod(extent for extent in wanted if extent != -1)
     size = array.size
-    if -1 in wanted and known and size % known == 0:
-        wanted[wanted.index(-1)] = size // known
+    if -1 in wanted and product and size % product == 0:
+        wanted[wanted.index(-1)] = size // product
     if prod(wanted) != size:
         raise ShapeFault(f"reshape of {list(array.shape)} to {wanted}", array.shape, tuple(wanted))
     return array.viewed(tuple(wanted))
@@ -328,10 +328,10 @@ def reduced(array: Array, axis: Value, keepdims: Value, dtype: str) -> Array:
     """Return what a reduction over one, several or all axes leaves."""
     if axis is None:
         return Array((1,) * len(array.shape) if keepdims is True else (), dtype)
-    axes = {one % max(len(array.shape), 1) for one in as_shape(axis)}
+    axes = {place % max(len(array.shape), 1) for place in as_shape(axis)}
     shape = [
-        1 if place in axes else one
-        for place, one in enumerate(array.shape)
+        1 if place in axes else extent
+        for place, extent in enumerate(array.shape)
         if keepdims is True or place not in axes
     ]
     return Array(tuple(shape), dtype)
@@ -341,7 +341,7 @@ def picked(run: Run, array: Array, key: Value) -> Value:
     """Return `array[key]`; a mask or an open slice picks at most as many as there are."""
     keys = list(key) if isinstance(key, tuple) else [key]
     if any(key is Ellipsis for key in keys):
-        at = next(place for place, one in enumerate(keys) if one is Ellipsis)
+        at = next(place for place, key_ in enumerate(keys) if key_ is Ellipsis)
         used = sum(_axes(key) for key in keys if key is not None and key is not Ellipsis)
         keys[at : at + 1] = [slice(None)] * (len(array.shape) - used)
     exact = isinstance(keys[0], int) and not isinstance(keys[0], (bool, Bound)) if keys else False
@@ -354,36 +354,36 @@ def picked(run: Run, array: Array, key: Value) -> Value:
     out: list[int] = []
     taken: list[tuple[int, ...]] = []
     axis, place = 0, None
-    for one in keys:
-        if one is None:
+    for key_ in keys:
+        if key_ is None:
             out.append(1)
             continue
-        if axis + _axes(one) > len(array.shape):
+        if axis + _axes(key_) > len(array.shape):
             raise ShapeFault(
                 msg("too many indices for {shape}", shape=list(array.shape)), array.shape
             )
         extent = array.shape[axis]
-        if isinstance(one, slice):
-            out.append(sliced(one, extent))
-        elif isinstance(one, (int, SomeNumber)):
-            if type(one) is int and type(extent) is int and not -extent <= one < extent:
-                raise ShapeFault(f"index {one} on an axis of {extent}", array.shape)
+        if isinstance(key_, slice):
+            out.append(sliced(key_, extent))
+        elif isinstance(key_, (int, SomeNumber)):
+            if type(key_) is int and type(extent) is int and not -extent <= key_ < extent:
+                raise ShapeFault(f"index {key_} on an axis of {extent}", array.shape)
         else:
             place = len(out) if place is None else place
-            taken.append(_index(one, extent))
-        axis += _axes(one)
+            taken.append(_index(key_, extent))
+        axis += _axes(key_)
     if place is None:
         return array.viewed((*out, *array.shape[axis:]))
     out[place:place] = spread(*taken)
-    made = Array((*out, *array.shape[axis:]), array.dtype)
-    made.high = None if array.high is None else Bound(array.high)
-    return made
+    result = Array((*out, *array.shape[axis:]), array.dtype)
+    result.high = None if array.high is None else Bound(array.high)
+    return result
 
 
 def _is_plain_slice(key: Value) -> bool:
     ends = (key.start, key.stop, key.step) if isinstance(key, slice) else (key,)
-    known = (one is None or (isinstance(one, int) and type(one) is not Bound) for one in ends)
-    return isinstance(key, slice) and all(known)
+    exact = (end is None or (isinstance(end, int) and type(end) is not Bound) for end in ends)
+    return isinstance(key, slice) and all(exact)
 
 
 def _axes(key: Value) -> int:
@@ -403,13 +403,13 @@ def binary(run: Run, left: Value, right: Value, *, divide: bool = False) -> Valu
     shapes: list[tuple[int, ...]] = []
     dtype = ""
     scalars: list[Value] = []
-    for one in (left, right):
-        if isinstance(one, (int, float, Unknown)) and not isinstance(one, Array):
-            if isinstance(one, Unknown) and not isinstance(one, SomeNumber):
-                return one
-            scalars.append(one)
+    for side in (left, right):
+        if isinstance(side, (int, float, Unknown)) and not isinstance(side, Array):
+            if isinstance(side, Unknown) and not isinstance(side, SomeNumber):
+                return side
+            scalars.append(side)
             continue
-        shape, kind = shape_of(one)
+        shape, kind = shape_of(side)
         shapes.append(shape)
         dtype = promote(dtype, kind) if dtype else kind
     for scalar in scalars:

@@ -69,32 +69,32 @@ def reduction(name: str) -> Callable[..., Value]:
         axis = places[0] if axis is None and places else axis
         if percent and args and isinstance(args[0], (list, tuple, Array)):
             several = args[0].shape if isinstance(args[0], Array) else (len(args[0]),)
-            made = reduced(array, axis, keepdims, kind(array.dtype))
-            return Array((*several, *made.shape), "float64" if axis is None else made.dtype)
+            result = reduced(array, axis, keepdims, kind(array.dtype))
+            return Array((*several, *result.shape), "float64" if axis is None else result.dtype)
         if axis is None and isinstance(array.data, list) and name in (*_KNOWN, "prod"):
-            found = _of_known(name, array.data)
-            if found is not None:
-                return Array((), kind(array.dtype), found)
+            value = _of_known(name, array.data)
+            if value is not None:
+                return Array((), kind(array.dtype), value)
         if axis is None and name in ("max", "amax") and array.high is not None:
-            made = reduced(array, axis, keepdims, kind(array.dtype))
-            made.data = array.high if type(array.high) is int and not made.shape else None
-            made.high = array.high
-            return made
+            result = reduced(array, axis, keepdims, kind(array.dtype))
+            result.data = array.high if type(array.high) is int and not result.shape else None
+            result.high = array.high
+            return result
         return reduced(array, axis, keepdims, dtype_name(dtype, kind(array.dtype)))
 
     return call
 
 
 def _of_known(name: str, data: list[Value]) -> Value:
-    while data and all(isinstance(one, list) for one in data):
-        data = [inner for one in data for inner in one]
-    if not data or not all(isinstance(one, (int, float)) for one in data):
+    while data and all(isinstance(part, list) for part in data):
+        data = [inner for part in data for inner in part]
+    if not data or not all(isinstance(item, (int, float)) for item in data):
         return None
     if name in _KNOWN:
         return _KNOWN[name](data)
     product = 1
-    for one in data:
-        product *= one
+    for item in data:
+        product *= item
     return product if abs(product) < 2**63 else None
 
 
@@ -124,10 +124,10 @@ def moved(run: Run, x: Array, source: int, target: int) -> Value:
 
 def squeezed(run: Run, x: Array, axis: Value = None) -> Value:
     """Drop axes of one."""
-    axes = None if axis is None else {one % len(x.shape) for one in as_shape(axis)}
-    kept = (one for place, one in enumerate(x.shape)
-            if (one != 1 if axes is None else place not in axes))  # fmt: skip
-    return x.viewed(tuple(kept))
+    axes = None if axis is None else {place % len(x.shape) for place in as_shape(axis)}
+    left = (extent for place, extent in enumerate(x.shape)
+            if (extent != 1 if axes is None else place not in axes))  # fmt: skip
+    return x.viewed(tuple(left))
 
 
 def repeated(run: Run, x: Array, count: Value, axis: Value = None) -> Value:
@@ -199,20 +199,20 @@ def added_up(
     run: Run, x: Array, axis: Value = None, dtype: Value = None, *_: Value, **__: Value
 ) -> Value:
     """Add up; of a row of known numbers the sums are known."""
-    made = accumulated(run, x, axis, dtype)
+    sums = accumulated(run, x, axis, dtype)
     row = contents.of(x)
-    if isinstance(row, list) and len(x.shape) == 1 and made.dtype == whole(x.dtype):
-        made.data = contents.held(list(itertools.accumulate(row)), made.dtype)
-    return made
+    if isinstance(row, list) and len(x.shape) == 1 and sums.dtype == whole(x.dtype):
+        sums.data = contents.held(list(itertools.accumulate(row)), sums.dtype)
+    return sums
 
 
 def diagonal(
     run: Run, x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, *_: Value
 ) -> Value:
-    """Take the items whose two indices agree."""
+    """Take the items with two equal indices."""
     first, second = axis1 % len(x.shape), axis2 % len(x.shape)
     rows, columns = x.shape[first] + min(offset, 0), x.shape[second] - max(offset, 0)
-    rest = (one for place, one in enumerate(x.shape) if place not in (first, second))
+    rest = (extent for place, extent in enumerate(x.shape) if place not in (first, second))
     return Array((*rest, max(0, min(rows, columns))), x.dtype)
 
 
@@ -236,7 +236,7 @@ def searched(run: Run, x: Array, values: Value, *_: Value, **__: Value) -> Value
 
 
 def raw(run: Run, x: Array, *_: Value, **__: Value) -> Value:
-    """Give the bytes, of which nobody knows what they say."""
+    """Return unknown bytes."""
     return run.unknown("the bytes of an array")
 
 
@@ -284,11 +284,11 @@ def _part(dtype: str) -> str:
 
 
 def _strides(x: Array) -> tuple[int, ...]:
-    step, found = ITEM_BYTES.get(x.dtype, 8), []
+    step, strides = ITEM_BYTES.get(x.dtype, 8), []
     for extent in reversed(x.shape):
-        found.append(step)
+        strides.append(step)
         step *= extent
-    return tuple(reversed(found))
+    return tuple(reversed(strides))
 
 
 METHODS: dict[str, Callable[..., Value]] = {
@@ -320,7 +320,7 @@ PROPERTIES: dict[str, Callable[[Array], Value]] = {
 
 _KEEPING = ("astype", "reshape", "transpose", "swapaxes", "flatten", "ravel", "squeeze", "copy",
             "repeat", "view")  # fmt: skip
-"""Methods whose result holds the numbers of the array."""
+"""Methods with a result that holds the numbers of the array."""
 
 
 def install() -> None:

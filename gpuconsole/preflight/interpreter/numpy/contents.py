@@ -56,13 +56,13 @@ def paired(
     compute: Callable[[Number, Number], Number] | None, left: Value, right: Value, dtype: str
 ) -> Value:
     """Return the numbers of an operation on two values; None where they are not known."""
-    one, other = of(left), of(right)
-    if compute is None or one is None or other is None:
+    left_data, right_data = of(left), of(right)
+    if compute is None or left_data is None or right_data is None:
         return None
-    if not isinstance(one, list) and not isinstance(other, list):
-        return _first(stored([one], [other], compute, dtype))
-    size = max(len(side) if isinstance(side, list) else 1 for side in (one, other))
-    rows = [side if isinstance(side, list) else [side] for side in (one, other)]
+    if not isinstance(left_data, list) and not isinstance(right_data, list):
+        return _first(stored([left_data], [right_data], compute, dtype))
+    size = max(len(side) if isinstance(side, list) else 1 for side in (left_data, right_data))
+    rows = [side if isinstance(side, list) else [side] for side in (left_data, right_data)]
     if any(len(row) not in (1, size) for row in rows):
         return None
     first, second = (row * size if len(row) == 1 else row for row in rows)
@@ -90,23 +90,23 @@ def held(numbers: Sequence[Number], dtype: str) -> list[Number] | None:
     if dtype != "float64" and dtype not in _PACKED:
         return None
     try:
-        found = [float(number) for number in numbers]
+        values = [float(number) for number in numbers]
         if dtype in _PACKED:
-            found = [struct.unpack(_PACKED[dtype], struct.pack(_PACKED[dtype], one))[0]
-                     for one in found]  # fmt: skip
+            values = [struct.unpack(_PACKED[dtype], struct.pack(_PACKED[dtype], value))[0]
+                     for value in values]  # fmt: skip
     except (OverflowError, TypeError):
         return None
-    return list(found) if all(map(math.isfinite, found)) else None
+    return list(values) if all(map(math.isfinite, values)) else None
 
 
 def mapped(compute: Callable[[Number], Number] | None, value: Value, dtype: str) -> Value:
     """Return the numbers of a function of each item; None where they are not known."""
-    known = of(value)
-    if compute is None or known is None:
+    data = of(value)
+    if compute is None or data is None:
         return None
-    row = known if isinstance(known, list) else [known]
-    found = stored(row, row, lambda one, _: compute(one), dtype)
-    return found if isinstance(known, list) else _first(found)
+    row = data if isinstance(data, list) else [data]
+    results = stored(row, row, lambda number, _: compute(number), dtype)
+    return results if isinstance(data, list) else _first(results)
 
 
 def cast(value: Value, dtype: str) -> Value:

@@ -46,10 +46,10 @@ def path_of(run: Run, name: Value) -> Path | Unknown:
     root: Path = run.interp.imports.project
     for base in dict.fromkeys((*run.interp.imports.starts(), Path(run.file).parent)):
         try:
-            found = within(root, base / name)
-            if found is not None and found.is_file():
-                run.interp.imports.read.add(str(found))
-                return found
+            path = within(root, base / name)
+            if path is not None and path.is_file():
+                run.interp.imports.read.add(str(path))
+                return path
         except (OSError, ValueError):
             break
     return run.unknown(msg("the file {name} is not in the project", name=name))
@@ -69,7 +69,7 @@ def text_of(run: Run, name: Value) -> str | Unknown:
 
 
 class Arrays(Native):
-    """What `np.load` gives for an .npz file: arrays by name."""
+    """The result of `np.load` for an .npz file: arrays by name."""
 
     label = "NpzFile"
 
@@ -127,9 +127,9 @@ def save_array(run: Run, file: Value, value: Value = None, *_: Value, **__: Valu
 def save_arrays(run: Run, file: Value, /, *values: Value, **named: Value) -> None:
     """Stand for `np.savez`."""
     name = path_text(file)
-    given = {f"arr_{place}": one for place, one in enumerate(values)} | named
-    plain = {key: make(run, one) for key, one in given.items()}
-    if name is not None and all(getattr(one, "keeps", None) is None for one in plain.values()):
+    given = {f"arr_{place}": array for place, array in enumerate(values)} | named
+    plain = {key: make(run, array) for key, array in given.items()}
+    if name is not None and all(getattr(array, "keeps", None) is None for array in plain.values()):
         run.interp.saved[name.removesuffix(".npz")] = Arrays(plain)
 
 
@@ -175,12 +175,12 @@ def load_raw(run: Run, file: Value, dtype: Value = None, count: Value = -1, sep:
 
 
 def _packed(run: Run, path: Path) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+    arrays: dict[str, Value] = {}
     with zipfile.ZipFile(path) as whole:
         for name in whole.namelist()[:MAX_PACKED]:
-            with whole.open(name) as one:
-                made[name.removesuffix(".npy")] = _described(run, one.read(HEADER_BYTES), name)
-    return made
+            with whole.open(name) as member:
+                arrays[name.removesuffix(".npy")] = _described(run, member.read(HEADER_BYTES), name)
+    return arrays
 
 
 def _described(run: Run, head: bytes, name: str) -> Value:
@@ -189,7 +189,7 @@ def _described(run: Run, head: bytes, name: str) -> Value:
         return run.unknown(msg("the file {name} is not a plain array", name=name))
     try:
         said = ast.literal_eval(head[start : end + 1].decode("latin-1"))
-        shape = tuple(int(one) for one in said["shape"])
+        shape = tuple(int(extent) for extent in said["shape"])
     except (ValueError, SyntaxError, KeyError, TypeError):
         return run.unknown(msg("the file {name} is not a plain array", name=name))
     descr = str(said.get("descr"))

@@ -62,18 +62,18 @@ def _filled(default: str, *, valued: bool = False) -> Call:
             number = isinstance(args[0], (int, SomeNumber))
             kind = "int64" if number else getattr(args[0], "dtype", "float64")
             kind = "bool" if isinstance(args[0], bool) else kind
-        found = extents(run, shape)
-        return found if isinstance(found, Unknown) else Array(found, dtype_name(wanted, kind))
+        sizes = extents(run, shape)
+        return sizes if isinstance(sizes, Unknown) else Array(sizes, dtype_name(wanted, kind))
 
     return build
 
 
 def _full(run: Run, shape: Value, fill_value: Value = 0.0, dtype: Value = None,
           **_: Value) -> Value:  # fmt: skip
-    made = _filled("float64", valued=True)(run, shape, fill_value, dtype=dtype)
-    if isinstance(made, Array) and made.size and made.dtype not in FLOATS:
-        made.high = int_bounds.high_of(fill_value)
-    return made
+    array = _filled("float64", valued=True)(run, shape, fill_value, dtype=dtype)
+    if isinstance(array, Array) and array.size and array.dtype not in FLOATS:
+        array.high = int_bounds.high_of(fill_value)
+    return array
 
 
 def _like(run: Run, value: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
@@ -88,19 +88,19 @@ def _full_like(run: Run, value: Value, fill: Value = 0, dtype: Value = None, **_
 
 
 def _arange(run: Run, *args: Value, dtype: Value = None, **_: Value) -> Value:
-    plain_args = [one.data if isinstance(one, Array) and one.data is not None else one
-                  for one in args]  # fmt: skip
+    plain_args = [arg.data if isinstance(arg, Array) and arg.data is not None else arg
+                  for arg in args]  # fmt: skip
     if len(args) == 1 and isinstance(args[0], Length):
         return Array((Bound.of(args[0]),), dtype_name(dtype, "int64"))
     unknown = first_unknown(plain_args)
     if unknown is not None:
         return plain(unknown)
-    if all(isinstance(one, int) for one in plain_args):
+    if all(isinstance(plain_arg, int) for plain_arg in plain_args):
         numbers = range(*plain_args)
         data = list(numbers) if len(numbers) <= 64 else None
-        made = Array((len(numbers),), dtype_name(dtype, "int64"), data)
-        made.high = int_bounds.high_of(numbers)
-        return made
+        array = Array((len(numbers),), dtype_name(dtype, "int64"), data)
+        array.high = int_bounds.high_of(numbers)
+        return array
     start, stop, step = (0.0, plain_args[0], 1.0) if len(args) == 1 else (*plain_args, 1.0)[:3]
     return Array((max(0, math.ceil((stop - start) / step)),), dtype_name(dtype, "float64"))
 
@@ -133,14 +133,14 @@ _COMPUTED: dict[str, Call] = {
 
 def _elementwise(name: str, kind: Callable[[str], str]) -> Call:
     """Return a function of each item; of a plain number it is computed."""
-    known = _COMPUTED.get(name)
+    compute = _COMPUTED.get(name)
 
     def call(run: Run, value: Value, *_: Value, **__: Value) -> Value:
         if isinstance(value, Array) and value.data is not None and not value.shape:
             value = value.data
-        if isinstance(value, (int, float)) and known is not None:
-            found = known(value)
-            return Double(found) if name not in ("abs", "absolute", "square") else found
+        if isinstance(value, (int, float)) and compute is not None:
+            number = compute(value)
+            return Double(number) if name not in ("abs", "absolute", "square") else number
         if isinstance(value, SomeNumber):
             return run.number("a number that reading cannot tell")
         if isinstance(value, Unknown):
@@ -149,7 +149,7 @@ def _elementwise(name: str, kind: Callable[[str], str]) -> Call:
         if isinstance(array, Unknown):
             return array
         return Array(
-            array.shape, kind(array.dtype), contents.mapped(known, array, kind(array.dtype))
+            array.shape, kind(array.dtype), contents.mapped(compute, array, kind(array.dtype))
         )
 
     return call
@@ -164,7 +164,7 @@ def _rounded(run: Run, value: Value, decimals: Value = 0, *_: Value, **__: Value
         and isinstance(decimals, int)
         and abs(decimals) <= MAX_PLACES
     ):
-        # As NumPy does it: not always what Python's own rounding gives.
+        # As NumPy does it: not always equal to Python's own rounding.
         scale = 10.0**decimals
         return Double(round(value * scale) / scale)
     return _elementwise("", methods.same)(run, value)
@@ -174,19 +174,19 @@ def _pairwise(kind: str = "", name: str = "") -> Call:
     compute = contents.PAIRWISE.get(name)
 
     def call(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Value:
-        if compute is not None and all(isinstance(one, (int, float)) for one in (left, right)):
-            found = contents.paired(compute, left, right, _kind_of(name, left, right))
-            if found is not None:
-                return found
-        if not any(isinstance(one, (Array, list, tuple)) for one in (left, right)):
+        if compute is not None and all(isinstance(side, (int, float)) for side in (left, right)):
+            data = contents.paired(compute, left, right, _kind_of(name, left, right))
+            if data is not None:
+                return data
+        if not any(isinstance(side, (Array, list, tuple)) for side in (left, right)):
             unknown = first_unknown(left, right)
             return unknown or run.number("a number that reading cannot tell")
-        made = binary(run, left, right, divide=kind == "divide")
-        if isinstance(made, Array) and kind == "bool":
-            return Array(made.shape, "bool")
-        if isinstance(made, Array):
-            made.data = contents.paired(compute, left, right, made.dtype)
-        return made
+        result = binary(run, left, right, divide=kind == "divide")
+        if isinstance(result, Array) and kind == "bool":
+            return Array(result.shape, "bool")
+        if isinstance(result, Array):
+            result.data = contents.paired(compute, left, right, result.dtype)
+        return result
 
     return call
 
@@ -220,10 +220,10 @@ def _reduce(name: str) -> Call:
     def function(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
         if isinstance(value, (int, float)) and name in ("prod", "sum", "max", "min", "mean"):
             return value
-        made = call(run, value, *args, **kwargs)
-        if isinstance(made, Array) and isinstance(made.data, (int, float)):
-            return made.data
-        return made
+        result = call(run, value, *args, **kwargs)
+        if isinstance(result, Array) and isinstance(result.data, (int, float)):
+            return result.data
+        return result
 
     return function
 
@@ -232,8 +232,8 @@ def _sorted(run: Run, value: Value, *_: Value, **__: Value) -> Value:
     if isinstance(value, Unknown):
         return value
     array = make(run, value)
-    known = isinstance(array.data, list) and all(isinstance(x, (int, float)) for x in array.data)
-    return Array(array.shape, array.dtype, sorted(array.data) if known else None)
+    is_plain = isinstance(array.data, list) and all(isinstance(x, (int, float)) for x in array.data)
+    return Array(array.shape, array.dtype, sorted(array.data) if is_plain else None)
 
 
 def _where(run: Run, test: Value, *sides: Value) -> Value:
@@ -242,12 +242,12 @@ def _where(run: Run, test: Value, *sides: Value) -> Value:
     array = make(run, test)
     if not sides:
         return methods.found(run, array)
-    made: Value = Array((), "float64" if any(isinstance(x, float) for x in sides) else "int64")
-    if any(isinstance(one, (Array, list)) for one in sides):
-        made = binary(run, sides[0], sides[1])
-    if isinstance(made, Unknown):
-        return made
-    return Array(spread(array.shape, made.shape), made.dtype)
+    chosen: Value = Array((), "float64" if any(isinstance(x, float) for x in sides) else "int64")
+    if any(isinstance(side, (Array, list)) for side in sides):
+        chosen = binary(run, sides[0], sides[1])
+    if isinstance(chosen, Unknown):
+        return chosen
+    return Array(spread(array.shape, chosen.shape), chosen.dtype)
 
 
 def _unique(run: Run, value: Value, *_: Value, return_inverse: Value = False,
@@ -270,7 +270,7 @@ def _unique(run: Run, value: Value, *_: Value, return_inverse: Value = False,
 
 def _clip(run: Run, value: Value, low: Value = None, high: Value = None, *_: Value,
           **__: Value) -> Value:  # fmt: skip
-    plain_ends = all(one is None or isinstance(one, (int, float)) for one in (low, high))
+    plain_ends = all(end is None or isinstance(end, (int, float)) for end in (low, high))
     if isinstance(value, (int, float)) and plain_ends and not isinstance(value, bool):
         value = value if low is None else max(value, low)
         return value if high is None else min(value, high)
@@ -292,8 +292,8 @@ def _diag(run: Run, value: Array, *_: Value) -> Value:
 
 
 def _outer(run: Run, left: Value, right: Value) -> Value:
-    one, other = make(run, left), make(run, right)
-    return Array((one.size, other.size), binary(run, one, Array((), other.dtype)).dtype)
+    first, other = make(run, left), make(run, right)
+    return Array((first.size, other.size), binary(run, first, Array((), other.dtype)).dtype)
 
 
 def _isscalar(run: Run, value: Value) -> Value:
@@ -373,7 +373,7 @@ _KEEPING = (
     "repeat", "tile", "concatenate", "stack", "hstack", "vstack", "sort", "unique", "expand_dims",
     "flip", "roll", "broadcast_to",
 )  # fmt: skip
-"""Functions whose result holds the numbers that they are given."""
+"""Functions with a result that holds the numbers of their arguments."""
 
 
 def _argwhere(run: Run, x: Array) -> Value:

@@ -38,8 +38,8 @@ MAX_BINS = 2**24
 def _numbers(array: Value) -> list[Any] | None:
     """Return the whole numbers of an array with one axis, where all are known."""
     data = getattr(array, "data", None)
-    known = isinstance(data, list) and all(isinstance(one, int) for one in data)
-    return data if known else None
+    are_whole = isinstance(data, list) and all(isinstance(number, int) for number in data)
+    return data if are_whole else None
 
 
 def _bincount(run: Run, value: Value, weights: Value = None, minlength: Value = 0) -> Value:
@@ -48,10 +48,10 @@ def _bincount(run: Run, value: Value, weights: Value = None, minlength: Value = 
     if unknown is not None:
         return unknown
     kind = "int64" if weights is None else "float64"
-    known = _numbers(array)
-    if known is None:
+    numbers = _numbers(array)
+    if numbers is None:
         return run.unknown("how many bins data fills", array)
-    most = max([minlength - 1, *known])
+    most = max([minlength - 1, *numbers])
     return run.unknown("too many bins") if most > MAX_BINS else Array((most + 1,), kind)
 
 
@@ -149,9 +149,9 @@ def _triangle(upper: bool) -> Callable[..., Value]:
         if unknown is not None:
             return unknown
         columns = n if m is None else m
-        kept = (max(0, columns - max(0, row + k)) if upper else
+        per_row = (max(0, columns - max(0, row + k)) if upper else
                 min(columns, max(0, row + k + 1)) for row in range(min(n, 10**5)))  # fmt: skip
-        count = sum(kept)
+        count = sum(per_row)
         return Array((count,), "int64"), Array((count,), "int64")
 
     return call
@@ -174,12 +174,12 @@ def _ravelled(run: Run, where: Value, *_: Value, **__: Value) -> Value:
 
 
 def _broadcast(run: Run, *parts: Value) -> Value:
-    made = [make(run, part) for part in parts]
-    unknown = first_unknown(*made)
+    arrays = [make(run, part) for part in parts]
+    unknown = first_unknown(*arrays)
     if unknown is not None:
         return unknown
-    shape = spread(*(one.shape for one in made))
-    return [Array(shape, one.dtype) for one in made]
+    shape = spread(*(array.shape for array in arrays))
+    return [Array(shape, array.dtype) for array in arrays]
 
 
 def _along(run: Run, x: Array, where: Value, axis: Value = -1) -> Value:
@@ -187,14 +187,14 @@ def _along(run: Run, x: Array, where: Value, axis: Value = -1) -> Value:
 
 
 def _selected(run: Run, tests: Value, values: Value, default: Value = 0) -> Value:
-    made = make(run, values[0])
-    for one in [*values[1:], *tests]:
-        if isinstance(made, Unknown):
-            return made
-        other = make(run, one)
-        kind = made.dtype if other.dtype == "bool" else promote(made.dtype, other.dtype)
-        made = Array(spread(made.shape, other.shape), kind)
-    return made
+    result = make(run, values[0])
+    for value in [*values[1:], *tests]:
+        if isinstance(result, Unknown):
+            return result
+        other = make(run, value)
+        kind = result.dtype if other.dtype == "bool" else promote(result.dtype, other.dtype)
+        result = Array(spread(result.shape, other.shape), kind)
+    return result
 
 
 def _chosen(run: Run, where: Value, values: Value, *_: Value, **__: Value) -> Value:
@@ -207,10 +207,10 @@ def _applied(run: Run, function: Value, axis: Value, x: Value, *args: Value) -> 
         return array
     at = axis % len(array.shape)
     line = Array((array.shape[at],), array.dtype)
-    made = make(run, run.interp.call(function, [line, *args], {}))
-    if isinstance(made, Unknown):
-        return made
-    return Array((*array.shape[:at], *made.shape, *array.shape[at + 1 :]), made.dtype)
+    result = make(run, run.interp.call(function, [line, *args], {}))
+    if isinstance(result, Unknown):
+        return result
+    return Array((*array.shape[:at], *result.shape, *array.shape[at + 1 :]), result.dtype)
 
 
 class Vectorized(Native):
@@ -225,20 +225,22 @@ class Vectorized(Native):
     def call(self, interp: Interpreter, *args: Value, **_: Value) -> Value:
         """Call it for one item; the others are like it."""
         run: Run = interp.run
-        arrays = [make(run, one) for one in args]
+        arrays = [make(run, argument) for argument in args]
         unknown = first_unknown(*arrays)
         if unknown is not None:
             return unknown
         items = [run.number("an item out of data") for _ in arrays]
-        one = make(run, interp.call(self.function, items, {}))
-        if isinstance(one, Unknown):
-            return one
-        return Array(spread(*(each.shape for each in arrays)), one.dtype)
+        result = make(run, interp.call(self.function, items, {}))
+        if isinstance(result, Unknown):
+            return result
+        return Array(spread(*(each.shape for each in arrays)), result.dtype)
 
 
 def _from_iter(run: Run, items: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
-    made = make(run, list(run.interp.iterate(items)))
-    return made if isinstance(made, Unknown) else Array(made.shape, dtype_name(dtype, made.dtype))
+    array = make(run, list(run.interp.iterate(items)))
+    return (
+        array if isinstance(array, Unknown) else Array(array.shape, dtype_name(dtype, array.dtype))
+    )
 
 
 def _from_buffer(run: Run, data: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
@@ -260,16 +262,16 @@ def _without(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Val
     return _set_of(run, left, right, lambda a, b: set(a) - set(b), lambda n, m: n)
 
 
-def _set_of(run: Run, left: Value, right: Value, known: Any, most: Any) -> Value:
-    one, other = make(run, left), make(run, right)
-    unknown = first_unknown(one, other)
+def _set_of(run: Run, left: Value, right: Value, operation: Any, most: Any) -> Value:
+    first, other = make(run, left), make(run, right)
+    unknown = first_unknown(first, other)
     if unknown is not None:
         return unknown
-    a, b = _numbers(one), _numbers(other)
+    a, b = _numbers(first), _numbers(other)
     if a is not None and b is not None:
-        found = sorted(known(a, b))
-        return Array((len(found),), one.dtype, found)
-    return Array((Bound(most(one.size, other.size)),), promote(one.dtype, other.dtype))
+        members = sorted(operation(a, b))
+        return Array((len(members),), first.dtype, members)
+    return Array((Bound(most(first.size, other.size)),), promote(first.dtype, other.dtype))
 
 
 def _unsure(run: Run, *_: Value, **__: Value) -> Value:
@@ -322,21 +324,21 @@ class Joined(Native):
         """Join the parts."""
         run: Run = interp.run
         parts: list[Array] = []
-        for one in key if isinstance(key, tuple) else (key,):
-            if isinstance(one, (slice, str)):
+        for item in key if isinstance(key, tuple) else (key,):
+            if isinstance(item, (slice, str)):
                 return run.unknown("a way of joining that the analysis does not read")
-            made = make(run, one)
-            if isinstance(made, Unknown):
-                return made
-            shape = made.shape or (1,)
+            array = make(run, item)
+            if isinstance(array, Unknown):
+                return array
+            shape = array.shape or (1,)
             wide = (*shape, 1) if self.columns and len(shape) == 1 else shape
-            parts.append(Array(wide, made.dtype))
+            parts.append(Array(wide, array.dtype))
         axis = -1 if self.columns else 0
         shape = list(parts[0].shape)
         shape[axis] = sum(part.shape[axis] for part in parts)
         kind = parts[0].dtype
-        for one in parts[1:]:
-            kind = promote(kind, one.dtype)
+        for array in parts[1:]:
+            kind = promote(kind, array.dtype)
         return Array(tuple(shape), kind)
 
 
@@ -353,8 +355,8 @@ def _lexsort(run: Run, keys: Value, *_: Value) -> Value:
 
 
 def _compared(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Value:
-    made = binary(run, left, right)
-    return made if isinstance(made, Unknown) else run.unknown("a condition on data")
+    result = binary(run, left, right)
+    return result if isinstance(result, Unknown) else run.unknown("a condition on data")
 
 
 FUNCTIONS: dict[str, Any] = {

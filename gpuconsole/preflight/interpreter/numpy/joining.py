@@ -36,8 +36,8 @@ def _parts(run: Run, parts: Value) -> list[tuple[tuple[int, ...], str]] | Unknow
         if not isinstance(count, Length) or count.high is None:
             return Unknown(more.file, more.line, "how many arrays are joined", more.root)
         run.findings.flags.add("variable-shape")
-        known = lengths.items_of(items)
-        items = known[:1] * count.high
+        items_known = lengths.items_of(items)
+        items = items_known[:1] * count.high
     unknown = first_unknown(*items)
     if unknown is not None and any(isinstance(item, Unknown) for item in items):
         return plain(unknown)
@@ -53,71 +53,71 @@ def _joined_type(parts: Sequence[tuple[tuple[int, ...], str]]) -> str:
 
 def concatenate(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
     """Join along an axis."""
-    found = _parts(run, parts)
-    if isinstance(found, Unknown):
-        return found
-    if not found:
+    arrays = _parts(run, parts)
+    if isinstance(arrays, Unknown):
+        return arrays
+    if not arrays:
         return run.unknown("nothing is joined")
     if axis is None:
-        return Array((sum(prod(shape) for shape, _dtype in found),), _joined_type(found))
-    first = found[0][0]
-    for shape, _dtype in found[1:]:
+        return Array((sum(prod(shape) for shape, _dtype in arrays),), _joined_type(arrays))
+    first = arrays[0][0]
+    for shape, _dtype in arrays[1:]:
         rests: list[list[int]] = [list(shape), list(first)]
         for rest in rests:
             if rest:
                 del rest[axis]
         if rests[0] != rests[1]:
             raise ShapeFault(f"arrays are joined along axis {axis}", first, shape)
-    total = sum(shape[axis] for shape, _dtype in found)
-    bounded = any(type(shape[axis]) is Bound for shape, _dtype in found)
+    total = sum(shape[axis] for shape, _dtype in arrays)
+    bounded = any(type(shape[axis]) is Bound for shape, _dtype in arrays)
     out = list(first)
     out[axis] = Bound(total) if bounded else total
-    return Array(tuple(out), _joined_type(found))
+    return Array(tuple(out), _joined_type(arrays))
 
 
 def stack(run: Run, parts: Value, axis: Value = 0, **_: Value) -> Value:
     """Join along a new axis."""
-    found = _parts(run, parts)
-    if isinstance(found, Unknown):
-        return found
-    if not found:
+    arrays = _parts(run, parts)
+    if isinstance(arrays, Unknown):
+        return arrays
+    if not arrays:
         return run.unknown("nothing is joined")
-    inner = found[0][0]
-    for shape, _dtype in found[1:]:
+    inner = arrays[0][0]
+    for shape, _dtype in arrays[1:]:
         if shape != inner:
             raise ShapeFault("arrays of different shapes are stacked", inner, shape)
     place = axis % (len(inner) + 1)
-    return Array((*inner[:place], len(found), *inner[place:]), _joined_type(found))
+    return Array((*inner[:place], len(arrays), *inner[place:]), _joined_type(arrays))
 
 
 def _with_axes(run: Run, parts: Value, least: int) -> Value:
-    made = _parts(run, parts)
-    if isinstance(made, Unknown):
-        return made
-    return [Array((1,) * (least - len(shape)) + shape, dtype) for shape, dtype in made]
+    arrays = _parts(run, parts)
+    if isinstance(arrays, Unknown):
+        return arrays
+    return [Array((1,) * (least - len(shape)) + shape, dtype) for shape, dtype in arrays]
 
 
 def vstack(run: Run, parts: Value, **_: Value) -> Value:
     """Join as rows."""
-    made = _with_axes(run, parts, 2)
-    return made if isinstance(made, Unknown) else concatenate(run, made, 0)
+    arrays = _with_axes(run, parts, 2)
+    return arrays if isinstance(arrays, Unknown) else concatenate(run, arrays, 0)
 
 
 def hstack(run: Run, parts: Value, **_: Value) -> Value:
     """Join as columns; arrays of one axis along it."""
-    made = _with_axes(run, parts, 1)
-    if isinstance(made, Unknown):
-        return made
-    return concatenate(run, made, 0 if len(made[0].shape) == 1 else 1)
+    arrays = _with_axes(run, parts, 1)
+    if isinstance(arrays, Unknown):
+        return arrays
+    return concatenate(run, arrays, 0 if len(arrays[0].shape) == 1 else 1)
 
 
 def dstack(run: Run, parts: Value, **_: Value) -> Value:
     """Join in depth."""
-    made = _parts(run, parts)
-    if isinstance(made, Unknown):
-        return made
+    arrays = _parts(run, parts)
+    if isinstance(arrays, Unknown):
+        return arrays
     deep = []
-    for shape, dtype in made:
+    for shape, dtype in arrays:
         wide = (1, *shape) if len(shape) == 1 else shape
         deep.append(Array((*wide, 1) if len(wide) == 2 else wide, dtype))
     return concatenate(run, deep, 2)
@@ -125,10 +125,10 @@ def dstack(run: Run, parts: Value, **_: Value) -> Value:
 
 def column_stack(run: Run, parts: Value, **_: Value) -> Value:
     """Join columns."""
-    made = _parts(run, parts)
-    if isinstance(made, Unknown):
-        return made
-    columns = [Array((*shape, 1) if len(shape) == 1 else shape, dtype) for shape, dtype in made]
+    arrays = _parts(run, parts)
+    if isinstance(arrays, Unknown):
+        return arrays
+    columns = [Array((*shape, 1) if len(shape) == 1 else shape, dtype) for shape, dtype in arrays]
     return concatenate(run, columns, 1)
 
 
@@ -175,8 +175,8 @@ def expand_dims(run: Run, value: Value, axis: Value) -> Value:
         return array
     shape = list(array.shape)
     axes = as_shape(axis)
-    for one in sorted(place % (len(array.shape) + len(axes)) for place in axes):
-        shape.insert(one, 1)
+    for at in sorted(place % (len(array.shape) + len(axes)) for place in axes):
+        shape.insert(at, 1)
     return Array(tuple(shape), array.dtype)
 
 
@@ -199,9 +199,9 @@ def pad(run: Run, value: Value, widths: Value, *_: Value, **__: Value) -> Value:
     count = len(array.shape)
     if isinstance(widths, (int, Length)):
         pairs: list[Value] = [(widths, widths)] * count
-    elif all(isinstance(one, (int, Length)) for one in widths):
-        one = tuple(widths) if len(widths) == 2 else (widths[0], widths[0])
-        pairs = [one] * count
+    elif all(isinstance(width, (int, Length)) for width in widths):
+        pair = tuple(widths) if len(widths) == 2 else (widths[0], widths[0])
+        pairs = [pair] * count
     else:
         pairs = list(widths) * (count if len(widths) == 1 else 1)
     out: list[Value] = []
@@ -225,22 +225,22 @@ def broadcast_to(run: Run, value: Value, shape: Value, **_: Value) -> Value:
 
 def meshgrid(run: Run, *parts: Value, indexing: Value = "xy", **_: Value) -> Value:
     """Make a grid for each axis."""
-    found = [shape_of(part) for part in parts]
-    sizes = [shape[0] for shape, _ in found]
+    forms = [shape_of(part) for part in parts]
+    sizes = [shape[0] for shape, _ in forms]
     if indexing == "xy" and len(sizes) > 1:
         sizes[:2] = sizes[1::-1]
-    return [Array(tuple(sizes), dtype) for _, dtype in found]
+    return [Array(tuple(sizes), dtype) for _, dtype in forms]
 
 
 def indices(run: Run, shape: Value, **_: Value) -> Value:
     """Give the index of each item along each axis."""
-    found = extents(run, shape)
-    return found if isinstance(found, Unknown) else Array((len(found), *found), "int64")
+    sizes = extents(run, shape)
+    return sizes if isinstance(sizes, Unknown) else Array((len(sizes), *sizes), "int64")
 
 
 def sliding_window_view(run: Run, x: Value, window_shape: Value, axis: Value = None, *_: Value,
                         **__: Value) -> Value:  # fmt: skip
-    """Look at all windows over some axes, whose lengths come last."""
+    """View all windows over some axes, with their lengths as the last axes."""
     array = make(run, x)
     if isinstance(array, Unknown):
         return array
@@ -258,8 +258,8 @@ def as_strided(run: Run, x: Value, shape: Value = None, *_: Value, **__: Value) 
     array = make(run, x)
     if isinstance(array, Unknown) or shape is None:
         return array
-    found = extents(run, shape)
-    return found if isinstance(found, Unknown) else Array(found, array.dtype)
+    sizes = extents(run, shape)
+    return sizes if isinstance(sizes, Unknown) else Array(sizes, array.dtype)
 
 
 STRIDES: dict[str, Callable[..., Value]] = {

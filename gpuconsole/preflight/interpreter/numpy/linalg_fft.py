@@ -46,8 +46,8 @@ def _of_two(call: Callable[..., Value]) -> Call:
         unknown = first_unknown(left, right)
         if unknown is not None:
             return unknown
-        made = (make(run, left), make(run, right))
-        return first_unknown(*made) or call(run, *made, *args, **kwargs)
+        operands = (make(run, left), make(run, right))
+        return first_unknown(*operands) or call(run, *operands, *args, **kwargs)
 
     return function
 
@@ -158,8 +158,8 @@ def _rfft2(run: Run, x: Array, *_: Value, **__: Value) -> Value:
 
 
 def _irfft2(run: Run, x: Array, s: Value = None, *_: Value, **__: Value) -> Value:
-    made = _irfft(run, x)
-    return made if s is None else Array((*x.shape[:-2], *as_shape(s)), made.dtype)
+    result = _irfft(run, x)
+    return result if s is None else Array((*x.shape[:-2], *as_shape(s)), result.dtype)
 
 
 def fft() -> Namespace:
@@ -180,28 +180,28 @@ def fft() -> Namespace:
 
 
 def _einsum(run: Run, rule: Value, *parts: Value, **_: Value) -> Value:
-    made = [make(run, part) for part in parts]
-    unknown = first_unknown(rule, *made)
+    operands = [make(run, part) for part in parts]
+    unknown = first_unknown(rule, *operands)
     if unknown is not None:
         return unknown
     inputs, arrow, output = rule.replace(" ", "").partition("->")
     terms = inputs.split(",")
-    if "..." in rule or len(terms) != len(made):
+    if "..." in rule or len(terms) != len(operands):
         return run.unknown("an einsum that the analysis does not read")
     sizes: dict[str, int] = {}
-    for term, one in zip(terms, made, strict=True):
-        if len(term) != len(one.shape):
-            raise ShapeFault(f"einsum {rule!r} of an array of {list(one.shape)}", one.shape)
-        for letter, extent in zip(term, one.shape, strict=True):
+    for term, operand in zip(terms, operands, strict=True):
+        if len(term) != len(operand.shape):
+            raise ShapeFault(f"einsum {rule!r} of an array of {list(operand.shape)}", operand.shape)
+        for letter, extent in zip(term, operand.shape, strict=True):
             if sizes.setdefault(letter, extent) != extent:
                 raise ShapeFault(f"einsum {rule!r}: {letter} is {sizes[letter]} and {extent}",
-                                 *(each.shape for each in made))  # fmt: skip
+                                 *(each.shape for each in operands))  # fmt: skip
     if not arrow:
         letters = inputs.replace(",", "")
         output = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-    kind = made[0].dtype
-    for one in made[1:]:
-        kind = promote(kind, one.dtype)
+    kind = operands[0].dtype
+    for operand in operands[1:]:
+        kind = promote(kind, operand.dtype)
     return Array(tuple(sizes[letter] for letter in output), kind)
 
 
@@ -210,10 +210,10 @@ def _tensordot(run: Run, a: Array, b: Array, axes: Value = 2) -> Value:
         first = list(range(len(a.shape) - axes, len(a.shape)))
         second = list(range(axes))
     else:
-        first, second = ([one % len(x.shape) for one in as_shape(each)]
+        first, second = ([axis % len(x.shape) for axis in as_shape(each)]
                          for x, each in zip((a, b), axes, strict=True))  # fmt: skip
-    left = [one for place, one in enumerate(a.shape) if place not in first]
-    right = [one for place, one in enumerate(b.shape) if place not in second]
+    left = [extent for place, extent in enumerate(a.shape) if place not in first]
+    right = [extent for place, extent in enumerate(b.shape) if place not in second]
     return Array((*left, *right), promote(a.dtype, b.dtype))
 
 
@@ -225,7 +225,7 @@ def _inner(run: Run, a: Array, b: Array) -> Value:
 
 def _kron(run: Run, a: Array, b: Array) -> Value:
     rank = max(len(a.shape), len(b.shape))
-    wide = [(1,) * (rank - len(one.shape)) + one.shape for one in (a, b)]
+    wide = [(1,) * (rank - len(array.shape)) + array.shape for array in (a, b)]
     return Array(tuple(x * y for x, y in zip(*wide, strict=True)), promote(a.dtype, b.dtype))
 
 
@@ -249,8 +249,8 @@ def _cov(run: Run, x: Array, *_: Value, rowvar: Value = True, **__: Value) -> Va
 
 
 def _gradient(run: Run, x: Array, *_: Value, axis: Value = None, **__: Value) -> Value:
-    made = Array(x.shape, methods.real(x.dtype))
-    return [made for _ in x.shape] if axis is None and len(x.shape) > 1 else made
+    result = Array(x.shape, methods.real(x.dtype))
+    return [result for _ in x.shape] if axis is None and len(x.shape) > 1 else result
 
 
 def _window(run: Run, n: Value, *_: Value) -> Value:
@@ -275,15 +275,15 @@ def _integral(run: Run, x: Array, *_: Value, axis: Value = -1, **__: Value) -> V
 
 
 def _dtype_kept(run: Run, x: Array, *args: Value, **kwargs: Value) -> Value:
-    made = methods.diagonal(run, x, *args, **kwargs)
-    return Array(made.shape[:-1], x.dtype if x.dtype in FLOATS else "int64")
+    result = methods.diagonal(run, x, *args, **kwargs)
+    return Array(result.shape[:-1], x.dtype if x.dtype in FLOATS else "int64")
 
 
 def _result_type(run: Run, *parts: Value) -> Value:
     kinds = [getattr(part, "dtype", None) or dtype_name(part, "float64") for part in parts]
     kind = kinds[0]
-    for one in kinds[1:]:
-        kind = promote(kind, one)
+    for other in kinds[1:]:
+        kind = promote(kind, other)
     return DType(kind)
 
 

@@ -41,8 +41,8 @@ def drawn(run: Run, size: Value, dtype: str) -> Value:
 def whole(run: Run, last: Value) -> Value:
     """Return a whole number drawn up to a bound, which is how large an extent made of it is."""
     high = last.high if isinstance(last, Length) else last
-    known = isinstance(high, int) and high >= 0
-    return lengths.some(run, "a number drawn at random", high if known else None)
+    has_bound = isinstance(high, int) and high >= 0
+    return lengths.some(run, "a number drawn at random", high if has_bound else None)
 
 
 class Random(Native):
@@ -106,11 +106,11 @@ class Random(Native):
             if isinstance(last, (int, Length)) and endpoint is not True:
                 last = lengths.plus(last, 1, -1)
             return whole(run, last)
-        made = drawn(run, size, dtype_name(dtype, "int64"))
+        array = drawn(run, size, dtype_name(dtype, "int64"))
         last = low if high is None else high
-        if isinstance(made, Array) and isinstance(last, int):
-            made.high = Bound(last if endpoint is True else last - 1)
-        return made
+        if isinstance(array, Array) and isinstance(last, int):
+            array.high = Bound(last if endpoint is True else last - 1)
+        return array
 
     @exposed.method("random_integers")
     def do_random_integers(
@@ -127,9 +127,9 @@ class Random(Native):
         if isinstance(a, (int, Length)):
             last = lengths.plus(a, 1, -1)
             return whole(run, last) if size is None else _below_all(run, last, size)
-        if isinstance(a, (list, tuple)) and a and all(isinstance(one, str) for one in a):
-            one = drawn_text.one_of(run, a)
-            return one if size is None else _many(run, one, size)
+        if isinstance(a, (list, tuple)) and a and all(isinstance(item, str) for item in a):
+            text = drawn_text.one_of(run, a)
+            return text if size is None else _many(run, text, size)
         called = _called(run, a)
         if called is not None and (size is None or isinstance(size, (int, Length))):
             return called if size is None else lengths.opened(called, size)
@@ -138,7 +138,7 @@ class Random(Native):
             return run.unknown("what is drawn from data", array)
         if size is None:
             if isinstance(a, (list, tuple)) and array.shape == (len(a),):
-                bound = max(a) if all(isinstance(one, int) for one in a) else None
+                bound = max(a) if all(isinstance(item, int) for item in a) else None
                 return whole(run, bound)
             return Array(array.shape[1:], array.dtype)
         shape = extents(run, size)
@@ -150,10 +150,10 @@ class Random(Native):
     def do_permutation(self, run: Run, n: Value, *_: Value, **__: Value) -> Value:
         """Shuffle a copy."""
         if isinstance(n, (int, Length)):
-            made = drawn(run, n, "int64")
-            if isinstance(made, Array) and isinstance(n, int):
-                made.high = n - 1
-            return made
+            result = drawn(run, n, "int64")
+            if isinstance(result, Array) and isinstance(n, int):
+                result.high = n - 1
+            return result
         array = make(run, n)
         return array if isinstance(array, Unknown) else Array(array.shape, array.dtype)
 
@@ -185,11 +185,11 @@ class Random(Native):
         return self._vectors(run, mean, size, "float64")
 
     def _vectors(self, run: Run, like: Value, size: Value, dtype: str) -> Value:
-        one = make(run, like)
+        vector = make(run, like)
         shape = extents(run, () if size is None else size)
-        if isinstance(one, Unknown) or isinstance(shape, Unknown):
-            return one if isinstance(one, Unknown) else shape
-        return Array((*shape, *one.shape), dtype)
+        if isinstance(vector, Unknown) or isinstance(shape, Unknown):
+            return vector if isinstance(vector, Unknown) else shape
+        return Array((*shape, *vector.shape), dtype)
 
     @exposed.method("seed", "set_state", "get_state")
     def do_seed(self, run: Run, *_: Value, **__: Value) -> None:
@@ -197,7 +197,7 @@ class Random(Native):
 
     @exposed.method("shuffle")
     def do_shuffle(self, run: Run, value: Value = None, *_: Value, **__: Value) -> None:
-        """Shuffle in place: where which number stands is not known any more."""
+        """Shuffle in place: the positions of numbers are unknown afterwards."""
         if isinstance(value, Array):
             value.forget()
 
@@ -213,17 +213,17 @@ class RandomModule(Random):
         return NativeClass(Random, "RandomState")
 
 
-def _many(run: Run, one: Value, size: Value) -> Value:
+def _many(run: Run, value: Value, size: Value) -> Value:
     counted = isinstance(size, (int, Length))
-    return lengths.opened(one, size) if counted else run.unknown("what is drawn at random", size)
+    return lengths.opened(value, size) if counted else run.unknown("what is drawn at random", size)
 
 
 def _below_all(run: Run, last: Value, size: Value) -> Value:
     """Return whole numbers drawn up to a bound."""
-    made = drawn(run, size, "int64")
-    if isinstance(made, Array) and isinstance(last, int):
-        made.high = Bound(last)
-    return made
+    array = drawn(run, size, "int64")
+    if isinstance(array, Array) and isinstance(last, int):
+        array.high = Bound(last)
+    return array
 
 
 def _between(run: Run, low: Value, high: Value) -> Value:
@@ -238,15 +238,17 @@ def _below(run: Run, low: Value, high: Value = None, *_: Value) -> Value:
 def _one_of(run: Run, items: Value) -> Value:
     if isinstance(items, (int, Unknown)):
         return run.unknown("what is drawn from data", items)
-    known = lengths.items_of(list(run.interp.iterate(items)))
-    if known and all(equality.same(known[0], one) for one in known[1:64]):
-        return known[0]
-    if known and all(isinstance(one, int) for one in known):
-        return whole(run, max(known))
-    if known and all(isinstance(one, str) for one in known):
-        return drawn_text.one_of(run, known)
-    called = _called(run, known)
-    return called or join.item(run, known, run.unknown("what is drawn at random"), False)
+    candidates = lengths.items_of(list(run.interp.iterate(items)))
+    if candidates and all(
+        equality.same(candidates[0], candidate) for candidate in candidates[1:64]
+    ):
+        return candidates[0]
+    if candidates and all(isinstance(candidate, int) for candidate in candidates):
+        return whole(run, max(candidates))
+    if candidates and all(isinstance(candidate, str) for candidate in candidates):
+        return drawn_text.one_of(run, candidates)
+    called = _called(run, candidates)
+    return called or join.item(run, candidates, run.unknown("what is drawn at random"), False)
 
 
 def _called(run: Run, items: Value) -> OneOf | None:
@@ -259,10 +261,10 @@ def _called(run: Run, items: Value) -> OneOf | None:
     return OneOf(why.file, why.line, why.reason, why.root, tuple(items))
 
 
-def _can_be_called(one: Value) -> bool:
-    if one is None or isinstance(one, (Function, BoundMethod)):
+def _can_be_called(value: Value) -> bool:
+    if value is None or isinstance(value, (Function, BoundMethod)):
         return True
-    cls = one.cls if isinstance(one, Native) else None
+    cls = value.cls if isinstance(value, Native) else None
     return cls is not None and cls.find("__call__") is not MISSING and all(
         cls.find(name) is MISSING for name in ("__len__", "__bool__"))  # fmt: skip
 
@@ -270,10 +272,10 @@ def _can_be_called(one: Value) -> bool:
 def _weighted(run: Run, items: Value, weights: Value = None, *_: Value, k: Value = 1,
               **__: Value) -> Value:  # fmt: skip
     """`random.choices`: what has no weight is never drawn."""
-    known = isinstance(items, (list, tuple)) and isinstance(weights, (list, tuple))
-    if known and len(items) == len(weights) and any(weight != 0 for weight in weights):
+    are_listed = isinstance(items, (list, tuple)) and isinstance(weights, (list, tuple))
+    if are_listed and len(items) == len(weights) and any(weight != 0 for weight in weights):
         pairs = zip(items, weights, strict=True)
-        items = [one for one, weight in pairs if isinstance(weight, Unknown) or weight != 0]
+        items = [item for item, weight in pairs if isinstance(weight, Unknown) or weight != 0]
     return _sample(run, items, k)
 
 

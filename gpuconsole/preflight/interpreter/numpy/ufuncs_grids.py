@@ -53,24 +53,24 @@ def _accumulate(run: Run, value: Value, *_: Value, **__: Value) -> Value:
 
 
 def _outer(run: Run, left: Value, right: Value, **_: Value) -> Value:
-    one, other = make(run, left), make(run, right)
-    unknown = first_unknown(one, other)
+    first, other = make(run, left), make(run, right)
+    unknown = first_unknown(first, other)
     if unknown is not None:
         return unknown
-    kind = binary(run, Array((), one.dtype), Array((), other.dtype)).dtype
-    return Array((*one.shape, *other.shape), kind)
+    kind = binary(run, Array((), first.dtype), Array((), other.dtype)).dtype
+    return Array((*first.shape, *other.shape), kind)
 
 
 def grid(key: Value, *, is_open: bool) -> Value:
-    """Return what `np.mgrid[...]` or `np.ogrid[...]` gives for slices."""
+    """Return the result of `np.mgrid[...]` or `np.ogrid[...]` for slices."""
     keys = key if isinstance(key, tuple) else (key,)
     sizes: list[int] = []
     whole = True
-    for one in keys:
-        unknown = first_unknown(one.start, one.stop, one.step)
+    for part in keys:
+        unknown = first_unknown(part.start, part.stop, part.step)
         if unknown is not None:
             return plain(unknown)
-        ends = (one.start or 0, one.stop, one.step or 1)
+        ends = (part.start or 0, part.stop, part.step or 1)
         whole = whole and not any(isinstance(part, (float, complex)) for part in ends)
         sizes.append(max(0, math.ceil((ends[1] - ends[0]) / ends[2])))
     kind = "int64" if whole else "float64"
@@ -93,7 +93,7 @@ def _block(run: Run, parts: Value) -> Value:
     def joined(value: Value, axis: int) -> Value:
         if not isinstance(value, list):
             return make(run, value)
-        inner = [joined(one, axis + 1) for one in value]
+        inner = [joined(part, axis + 1) for part in value]
         join = run.interp.get_attr(run.interp.imports.library("numpy"), "concatenate")
         return first_unknown(inner) or run.interp.call(join, [inner, axis], {})
 

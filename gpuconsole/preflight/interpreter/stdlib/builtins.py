@@ -71,11 +71,11 @@ def _iterating(interp: Interpreter) -> dict[str, Callable[..., Value]]:
         return python_values.Lazy(walk(), total_of(items), is_data=is_data(items))
 
     def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
-        if any(isinstance(one, More) for one in parts):
+        if any(isinstance(part, More) for part in parts):
             return _columns(interp, parts)
-        sizes = [total_of(one) for one in parts]
-        known = [one for one in sizes if one is not None]
-        total = min(known) if known and len(known) == len(sizes) else None
+        sizes = [total_of(part) for part in parts]
+        totals = [size for size in sizes if size is not None]
+        total = min(totals) if totals and len(totals) == len(sizes) else None
         rows = iter(zip(*map(run_iter, parts), strict=False))
         return python_values.Lazy(rows, total, is_data=all(map(is_data, parts)))
 
@@ -84,24 +84,24 @@ def _iterating(interp: Interpreter) -> dict[str, Callable[..., Value]]:
 
         def walk() -> Iterator[Value]:
             turns, here, rows = Turns(interp, zipped), interp.here, iter(run_iter(zipped))
-            for one in rows:
+            for row in rows:
                 turns.count += 1
-                more = lengths.rest(one)
-                yield interp.call(function, list(lengths.likeness(one)), {})
+                more = lengths.rest(row)
+                yield interp.call(function, list(lengths.likeness(row)), {})
                 if more is not None:
                     yield more
                 elif turns.enough(interp, (), here):
-                    for one in turns.telling(rows):
+                    for row in turns.telling(rows):
                         turns.count += 1
-                        yield interp.call(function, list(one), {})
-                    yield from _others(interp, turns, one, function)
+                        yield interp.call(function, list(row), {})
+                    yield from _others(interp, turns, row, function)
                     return
 
         return python_values.Lazy(walk(), total_of(zipped))
 
     def filter_(run: Run, function: Value, items: Value) -> Value:
-        return [one for one in run_iter(items)
-                if interp.truth(one if function is None else interp.call(function, [one], {}))
+        return [item for item in run_iter(items)
+                if interp.truth(item if function is None else interp.call(function, [item], {}))
                 is not False]  # fmt: skip
 
     return {
@@ -161,12 +161,12 @@ def _exit(run: Run, *args: Value) -> Value:
 
 
 def _columns(interp: Interpreter, rows: tuple[Value, ...]) -> Value:
-    """Return `zip(*rows)` of rows of which nobody knows how many there are."""
-    more = next(one for one in rows if isinstance(one, More))
-    known = [list(interp.iterate(one)) for one in rows if not isinstance(one, More)]
-    if not known:
+    """Return `zip(*rows)` of an unknown number of rows."""
+    more = next(row for row in rows if isinstance(row, More))
+    columns = [list(interp.iterate(row)) for row in rows if not isinstance(row, More)]
+    if not columns:
         return plain(more)
-    return python_values.Lazy(iter([(*one, more) for one in zip(*known, strict=False)]))
+    return python_values.Lazy(iter([(*column, more) for column in zip(*columns, strict=False)]))
 
 
 def _others(
@@ -195,41 +195,49 @@ def _next(interp: Interpreter, items: Value, *default: Value) -> Value:
 def _dict(interp: Interpreter, items: Value, more: dict[str, Value]) -> Value:
     if isinstance(items, Unknown):
         return items
-    known = mappings.mapping_of(items)
-    made: dict[Value, Value] = dict(known) if known is not None else {}
-    for pair in () if known is not None else interp.iterate(items):
+    entries = mappings.mapping_of(items)
+    result: dict[Value, Value] = dict(entries) if entries is not None else {}
+    for pair in () if entries is not None else interp.iterate(items):
         key, value = tuple(interp.iterate(pair))
         if isinstance(key, Unknown):
-            lengths.open_up(interp.run, made, key)
+            lengths.open_up(interp.run, result, key)
         elif _hashable(key):
-            made[key] = value
-    made.update(more)
-    return made
+            result[key] = value
+    result.update(more)
+    return result
 
 
 def _set(run: Run, items: list[Value]) -> set[Value]:
-    """Return the set of items; of unknown ones nobody knows how many differ."""
-    known = {one for one in items if _hashable(one)}
-    drawn_ones = [one for one in items if string_sets.single(one)]
-    for one in drawn_ones:
-        known.update(one.words)
+    """Return the set of items; of unknown ones the number of different items is unknown."""
+    members = {item for item in items if _hashable(item)}
+    drawn_ones = [item for item in items if string_sets.single(item)]
+    for drawn_one in drawn_ones:
+        members.update(drawn_one.words)
     # Words of which more are drawn in the same way are all there already.
-    unknown = next((one for one in items if isinstance(one, Unknown) and not string_sets.single(one)
-                    and not (drawn_ones and isinstance(one, More))), None)  # fmt: skip
-    if any(not isinstance(one, Unknown) and not _hashable(one) for one in items):
+    unknown = next(
+        (
+            item
+            for item in items
+            if isinstance(item, Unknown)
+            and not string_sets.single(item)
+            and not (drawn_ones and isinstance(item, More))
+        ),
+        None,
+    )
+    if any(not isinstance(item, Unknown) and not _hashable(item) for item in items):
         unknown = unknown or run.unknown("how many objects that the script compares differ")
     if unknown is not None:
-        lengths.open_up(run, known, unknown)
-    return known
+        lengths.open_up(run, members, unknown)
+    return members
 
 
 def _sorted(interp: Interpreter, items: Value, options: dict[str, Value]) -> Value:
-    found = list(interp.iterate(items))
-    if lengths.more_in(found) is not None:
-        return found
-    made = sorting.in_order(interp, list(found), options)
+    listed = list(interp.iterate(items))
+    if lengths.more_in(listed) is not None:
+        return listed
+    ordered = sorting.in_order(interp, list(listed), options)
     # What cannot be put in order keeps its length.
-    return found if isinstance(made, Unknown) else made
+    return listed if isinstance(ordered, Unknown) else ordered
 
 
 def _len(interp: Interpreter, value: Value) -> Value:
@@ -262,8 +270,8 @@ def _range(run: Run, *args: Value) -> Value:
         item = lengths.some(run, "a count", None if high is None else max(0, high - 1))
         if len(args) > 2:
             step, most = args[2], count if isinstance(count, int) else count.high
-            known = isinstance(step, int) and step > 0 and most is not None
-            count = lengths.some(run, "a count", -(-most // step) if known else None, stop)
+            has_bound = isinstance(step, int) and step > 0 and most is not None
+            count = lengths.some(run, "a count", -(-most // step) if has_bound else None, stop)
         return lengths.opened(item, count)
     unknown = first_unknown(*args)
     return unknown if unknown is not None else range(*args)
@@ -298,15 +306,17 @@ def _extreme(
     if options.get("key") is not None:
         ordered = sorting.in_order(interp, items, {"key": options["key"]})
         return ordered if isinstance(ordered, Unknown) else ordered[0 if pick is min else -1]
-    told = lengths.extreme(interp.run, pick is min, [one for one in items if type(one) is not More])
-    if told is not None:
-        return told
+    extreme_length = lengths.extreme(
+        interp.run, pick is min, [item for item in items if type(item) is not More]
+    )
+    if extreme_length is not None:
+        return extreme_length
     unknown = first_unknown(items)
     if unknown is not None:
         return formed(unknown, "number")
     if items and (
-        all(isinstance(one, (int, float)) for one in items)
-        or all(isinstance(one, str) for one in items)
+        all(isinstance(item, (int, float)) for item in items)
+        or all(isinstance(item, str) for item in items)
     ):
         return pick(items)
     ordered = sorting.in_order(interp, items, {}) if items else items
@@ -390,8 +400,8 @@ def _hash(run: Run, value: Value) -> Value:
 
 def _power(interp: Interpreter, base: Value, exponent: Value, *modulus: Value) -> Value:
     numbers = (base, exponent, *modulus)
-    if modulus and all(isinstance(one, int) for one in numbers) and exponent >= 0:
-        interp.tick(sum(one.bit_length() for one in numbers) ** 2 // _BITS_PER_STEP)
+    if modulus and all(isinstance(number, int) for number in numbers) and exponent >= 0:
+        interp.tick(sum(number.bit_length() for number in numbers) ** 2 // _BITS_PER_STEP)
         return pow(*numbers)
     return interp.binary(ast.Pow, base, exponent)
 
@@ -418,14 +428,14 @@ def _getattr(interp: Interpreter, value: Value, name: Value, default: tuple[Valu
     if not isinstance(name, str):
         return first_unknown(name) or interp.run.unknown("a name that is not known")
     try:
-        found = interp.get_attr(value, name)
+        attribute = interp.get_attr(value, name)
     except Raised:
         if not default:
             raise
         return default[0]
-    if isinstance(found, Unknown) and default:
+    if isinstance(attribute, Unknown) and default:
         return default[0]
-    return found
+    return attribute
 
 
 def _setattr(interp: Interpreter, target: Value, name: Value, value: Value) -> None:

@@ -52,11 +52,11 @@ class Counts(Defaults):
     """`collections.Counter`."""
 
     def __add__(self, other: Any) -> Value:
-        made = counts()
-        made.update(self)
+        result = counts()
+        result.update(self)
         for key, times in other.items():
-            made[key] += times
-        return made
+            result[key] += times
+        return result
 
     def counted(self, run: Run, items: Value = (), sign: int = 1, **more: Value) -> None:
         """Stand for `update` and, with a sign of -1, for `subtract`."""
@@ -66,13 +66,13 @@ class Counts(Defaults):
 
 def counts(**more: Value) -> Counts:
     """Return a counter of nothing, or of what is given by name."""
-    made = Counts(**more)
-    made.make = lambda: 0
-    return made
+    result = Counts(**more)
+    result.make = lambda: 0
+    return result
 
 
 class Deque(list[Value]):
-    """`collections.deque`; a full one lets go of what it holds longest."""
+    """`collections.deque`; a full one drops its oldest item."""
 
     most: int | None = None
 
@@ -84,8 +84,8 @@ class Deque(list[Value]):
 
     def extend(self, values: Any) -> None:
         """Add several at the end."""
-        for one in values:
-            self.append(one)
+        for value in values:
+            self.append(value)
 
     def appendleft(self, value: Value) -> None:
         """Add at the beginning."""
@@ -109,50 +109,50 @@ def _ordered(run: Run, items: Value = None, /, **more: Value) -> Value:
 
 
 def _defaultdict(run: Run, factory: Value = None, items: Value = None, /, **more: Value) -> Value:
-    made = Defaults(mapping_of(items) or {}, **more)
+    result = Defaults(mapping_of(items) or {}, **more)
     interp = run.interp
     if factory is not None:
-        made.make = lambda: interp.call(factory, [], {})
-    return made
+        result.make = lambda: interp.call(factory, [], {})
+    return result
 
 
 def _counter(run: Run, items: Value = None, **more: Value) -> Value:
-    made = counts(**more)
-    return made if items is None else _counted(run, made, items, 1) or made
+    result = counts(**more)
+    return result if items is None else _counted(run, result, items, 1) or result
 
 
-def _counted(run: Run, made: Counts, items: Value, sign: int) -> Value:
+def _counted(run: Run, counts: Counts, items: Value, sign: int) -> Value:
     """Count items into a counter; the unknown that keeps it from being known, if one does."""
     if isinstance(items, dict):
         for key, times in items.items():
-            made[key] = run.interp.binary(ast.Add, made[key], run.interp.binary(
+            counts[key] = run.interp.binary(ast.Add, counts[key], run.interp.binary(
                 ast.Mult, times, sign))  # fmt: skip
         return None
     if isinstance(items, (str, list, tuple)) and all(type(item) is str for item in items):
-        found = Count(items)
+        tally = Count(items)
         run.interp.tick(len(items) // 16)
-        if len(found) <= MAX_PLAIN and all(type(made[one]) is int for one in found):
-            for one, times in found.items():
-                made[one] += sign * times
+        if len(tally) <= MAX_PLAIN and all(type(counts[key]) is int for key in tally):
+            for key, times in tally.items():
+                counts[key] += sign * times
             return None
-    for one in run.interp.iterate(items):
-        if isinstance(one, DrawnText) and one.between is None:
-            made.update(dict.fromkeys(one.words, run.number("a count of words drawn at random")))
+    for item in run.interp.iterate(items):
+        if isinstance(item, DrawnText) and item.between is None:
+            counts.update(dict.fromkeys(item.words, run.number("a count of words drawn at random")))
             continue
-        if isinstance(one, More) and any(isinstance(times, Unknown) for times in made.values()):
+        if isinstance(item, More) and any(isinstance(times, Unknown) for times in counts.values()):
             continue  # more of the words that are there already
-        if isinstance(one, Unknown):
-            lengths.open_up(run, made, one)
-            return run.unknown("counts of items that are not known", one)
-        made[one] += sign
+        if isinstance(item, Unknown):
+            lengths.open_up(run, counts, item)
+            return run.unknown("counts of items that are not known", item)
+        counts[item] += sign
     return None
 
 
 def _deque(run: Run, items: Value = (), maxlen: Value = None) -> Value:
-    made = Deque()
-    made.most = maxlen if isinstance(maxlen, int) else None
-    made.extend(run.interp.iterate(items))
-    return made
+    deque = Deque()
+    deque.most = maxlen if isinstance(maxlen, int) else None
+    deque.extend(run.interp.iterate(items))
+    return deque
 
 
 def collections() -> Namespace:
@@ -163,7 +163,9 @@ def collections() -> Namespace:
         "Counter": _counter,
         "deque": _deque,
         "namedtuple": dataclasses_enum.namedtuple,
-        "ChainMap": lambda run, *maps: {k: v for one in reversed(maps) for k, v in one.items()},
+        "ChainMap": lambda run, *maps: {
+            k: v for mapping in reversed(maps) for k, v in mapping.items()
+        },
     }
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     kinds = ("Iterable", "Mapping", "Sequence", "Callable", "MutableMapping", "Iterator", "Sized",
@@ -187,13 +189,13 @@ def _listed(run: Run, parts: tuple[Value, ...]) -> list[list[Value]]:
 
 
 def _chain(run: Run, *parts: Value) -> Iterator[Value]:
-    for one in parts:
-        yield from run.interp.iterate(one)
+    for part in parts:
+        yield from run.interp.iterate(part)
 
 
 def _chain_all(run: Run, parts: Value) -> Iterator[Value]:
-    for one in run.interp.iterate(parts):
-        yield from run.interp.iterate(one)
+    for part in run.interp.iterate(parts):
+        yield from run.interp.iterate(part)
 
 
 def _product(run: Run, *parts: Value, repeat: Value = 1) -> Iterator[Value]:
@@ -209,14 +211,14 @@ def _count(run: Run, start: Value = 0, step: Value = 1) -> Iterator[Value]:
 
 
 def _cycle(run: Run, items: Value) -> Iterator[Value]:
-    # Walked over again, not kept: what a loader gives must not live longer than a turn.
+    # Walked over again, not stored: what a loader yields must not live longer than a turn.
     while True:
         run.interp.tick()
         empty = True
-        for one in run.interp.iterate(items):
+        for item in run.interp.iterate(items):
             empty = False
-            yield one
-            one = None
+            yield item
+            item = None
         if empty:
             return
 
@@ -239,62 +241,62 @@ def _longest(run: Run, *parts: Value, fillvalue: Value = None) -> Iterator[Value
 
 def _accumulate(run: Run, items: Value, function: Value = None, **_: Value) -> Iterator[Value]:
     total: Value = MISSING
-    for one in run.interp.iterate(items):
+    for item in run.interp.iterate(items):
         if total is MISSING:
-            total = one
+            total = item
         elif function is None:
-            total = run.interp.binary(ast.Add, total, one)
+            total = run.interp.binary(ast.Add, total, item)
         else:
-            total = run.interp.call(function, [total, one], {})
+            total = run.interp.call(function, [total, item], {})
         yield total
 
 
 def _takewhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
-    for one in run.interp.iterate(items):
-        if run.interp.truth(run.interp.call(test, [one], {})) is False:
+    for item in run.interp.iterate(items):
+        if run.interp.truth(run.interp.call(test, [item], {})) is False:
             return
-        yield one
+        yield item
 
 
 def _dropwhile(run: Run, test: Value, items: Value) -> Iterator[Value]:
     dropping = True
-    for one in run.interp.iterate(items):
-        dropping = dropping and run.interp.truth(run.interp.call(test, [one], {})) is not False
+    for item in run.interp.iterate(items):
+        dropping = dropping and run.interp.truth(run.interp.call(test, [item], {})) is not False
         if not dropping:
-            yield one
+            yield item
 
 
 def _filterfalse(run: Run, test: Value, items: Value) -> Iterator[Value]:
-    for one in run.interp.iterate(items):
-        value = one if test is None else run.interp.call(test, [one], {})
+    for item in run.interp.iterate(items):
+        value = item if test is None else run.interp.call(test, [item], {})
         if run.interp.truth(value) is not True:
-            yield one
+            yield item
 
 
-def _compress(run: Run, items: Value, kept: Value) -> Iterator[Value]:
-    for one, keep in zip(run.interp.iterate(items), run.interp.iterate(kept), strict=False):
+def _compress(run: Run, items: Value, selectors: Value) -> Iterator[Value]:
+    for item, keep in zip(run.interp.iterate(items), run.interp.iterate(selectors), strict=False):
         if run.interp.truth(keep) is not False:
-            yield one
+            yield item
 
 
 def _grouped(run: Run, items: Value, key: Value = None) -> Iterator[Value]:
     group: list[Value] = []
     now: Value = MISSING
-    for one in run.interp.iterate(items):
-        value = one if key is None else run.interp.call(key, [one], {})
+    for item in run.interp.iterate(items):
+        value = item if key is None else run.interp.call(key, [item], {})
         if now is MISSING or same(now, value):
-            group.append(one)
+            group.append(item)
         else:
             yield now, group
-            group = [one]
+            group = [item]
         now = value
     if now is not MISSING:
         yield now, group
 
 
 def _tee(run: Run, items: Value, n: Value = 2) -> Value:
-    found = list(run.interp.iterate(items))
-    return tuple(Lazy(iter(found)) for _ in range(min(n, 64)))
+    listed = list(run.interp.iterate(items))
+    return tuple(Lazy(iter(listed)) for _ in range(min(n, 64)))
 
 
 def _combinations(run: Run, items: Value, size: Value) -> Iterator[Value]:
@@ -303,8 +305,8 @@ def _combinations(run: Run, items: Value, size: Value) -> Iterator[Value]:
 
 
 def _with_replacement(run: Run, items: Value, size: Value) -> Iterator[Value]:
-    found = itertools.combinations_with_replacement(list(run.interp.iterate(items)), size)
-    return itertools.islice(found, MAX_COMBINATIONS)
+    combinations = itertools.combinations_with_replacement(list(run.interp.iterate(items)), size)
+    return itertools.islice(combinations, MAX_COMBINATIONS)
 
 
 class Chain(Native):
@@ -335,7 +337,7 @@ def itertools_module() -> Namespace:
              "filterfalse": _filterfalse, "compress": _compress, "groupby": _grouped,
              "combinations_with_replacement": _with_replacement, "combinations": _combinations,
              "starmap": lambda run, function, items: iter(
-                 [run.interp.call(function, list(one), {}) for one in run.interp.iterate(items)]),
+                 [run.interp.call(function, list(args), {}) for args in run.interp.iterate(items)]),
              "permutations": lambda run, items, size=None: itertools.islice(
                  itertools.permutations(list(run.interp.iterate(items)), size), MAX_COMBINATIONS),
              "tee": _tee,
@@ -367,17 +369,17 @@ def _keep(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
     """Stand for a decorator with or without arguments that changes no sizes."""
     if isinstance(function, (Function, NativeFunction, BoundMethod, Native)):
         return function
-    return NativeFunction(lambda run, one: one, "decorator")
+    return NativeFunction(lambda run, value: value, "decorator")
 
 
 def _wraps(run: Run, *_: Value, **__: Value) -> Value:
-    return NativeFunction(lambda run, one: one, "wraps")
+    return NativeFunction(lambda run, value: value, "wraps")
 
 
 def _reduce(run: Run, function: Value, items: Value, *initial: Value) -> Value:
     total: Value = initial[0] if initial else MISSING
-    for one in run.interp.iterate(items):
-        total = one if total is MISSING else run.interp.call(function, [total, one], {})
+    for item in run.interp.iterate(items):
+        total = item if total is MISSING else run.interp.call(function, [total, item], {})
     return run.unknown("reduce() of nothing") if total is MISSING else total
 
 
@@ -391,7 +393,7 @@ def functools() -> Namespace:
     """Return `functools`."""
     table: dict[str, Any] = {"wraps": _wraps, "lru_cache": _keep, "cache": _keep, "reduce": _reduce,
              "cached_property": _property, "total_ordering": _keep, "singledispatch": _keep,
-             "cmp_to_key": _keep, "update_wrapper": lambda run, one, *_: one}  # fmt: skip
+             "cmp_to_key": _keep, "update_wrapper": lambda run, function, *_: function}  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     partial = NativeClass(Partial, "partial")
     return Namespace("functools", {**names, "partial": partial, "partialmethod": partial})

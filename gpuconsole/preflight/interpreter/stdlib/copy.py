@@ -22,16 +22,16 @@ def copied(interp: Interpreter, value: Value, *, deep: bool = True, depth: int =
     if depth > MAX_DEPTH:
         return interp.run.unknown("a copy of something nested too deep")
 
-    def inner(one: Value) -> Value:
-        return copied(interp, one, depth=depth + 1) if deep else one
+    def inner(value: Value) -> Value:
+        return copied(interp, value, depth=depth + 1) if deep else value
 
     if isinstance(value, (list, tuple, set)) and type(value) in (list, tuple, set, Deque):
-        made = type(value)(inner(one) for one in value)
-        if isinstance(made, Deque) and isinstance(value, Deque):
-            made.most = value.most
-        return made
+        result = type(value)(inner(item) for item in value)
+        if isinstance(result, Deque) and isinstance(value, Deque):
+            result.most = value.most
+        return result
     if isinstance(value, dict):
-        entries = {key: inner(one) for key, one in value.items()}
+        entries = {key: inner(item) for key, item in value.items()}
         if not isinstance(value, Defaults):
             return entries
         counted = Defaults(entries)
@@ -45,12 +45,12 @@ def copied(interp: Interpreter, value: Value, *, deep: bool = True, depth: int =
     if clone is not None or type(value).__init__ is not Native.__init__:
         return value if deep else _shallow(value)
     made_object = _shallow(value)
-    made_object.attrs = {name: inner(one) for name, one in value.attrs.items()}
+    made_object.attrs = {name: inner(attribute) for name, attribute in value.attrs.items()}
     return made_object
 
 
 def _shallow(value: Native) -> Native:
-    made = type(value)()
-    made.__dict__.update(value.__dict__)
-    made.attrs = dict(value.attrs)
-    return made
+    copy = type(value)()
+    copy.__dict__.update(value.__dict__)
+    copy.attrs = dict(value.attrs)
+    return copy

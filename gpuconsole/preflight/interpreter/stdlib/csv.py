@@ -1,4 +1,4 @@
-"""`csv`: the rows of a table that lies in the project; of any other, rows nobody knows."""
+"""`csv`: the rows of a table that lies in the project; of any other, unknown rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dialect(Native):
         """Return what it says of the format."""
         said = {name: self.cls.find(name) for name in FORMAT} if self.cls is not None else {}
         said.update({name: self.attrs[name] for name in FORMAT if name in self.attrs})
-        return {name: one for name, one in said.items() if one is not MISSING}
+        return {name: option for name, option in said.items() if option is not MISSING}
 
 
 class Sniffer(Native):
@@ -52,14 +52,14 @@ class Sniffer(Native):
         """Guess the format of a sample."""
         if not isinstance(sample, str):
             return run.unknown("the format of a table", sample)
-        made = Dialect()
+        dialect = Dialect()
         try:
             guessed = csv.Sniffer().sniff(sample[:MAX_SNIFFED], delimiters)
         except (csv.Error, TypeError):
             return run.unknown("the format of a table")
-        made.attrs.update({name: getattr(guessed, name) for name in FORMAT
+        dialect.attrs.update({name: getattr(guessed, name) for name in FORMAT
                            if hasattr(guessed, name)})  # fmt: skip
-        return made
+        return dialect
 
     @exposed.method("has_header")
     def do_has_header(self, run: Run, sample: Value) -> Value:
@@ -80,7 +80,7 @@ class Table(Native):
         self.walk: Iterator[Value] = iter(())
 
     def opened(self, run: Run, lines: Value, dialect: Value, options: dict[str, Value]) -> Value:
-        """Keep what gives the lines; an unknown where the format is not known."""
+        """Store the source of the lines; an unknown if the format is unknown."""
         form = {name: options[name] for name in FORMAT if name in options}
         if isinstance(dialect, UserClass) and dialect.native is Dialect:
             dialect = run.interp.call(dialect, [], {})
@@ -107,7 +107,7 @@ class Rows(Table):
 
     def init(self, run: Run, lines: Value = None, dialect: Value = "excel",
              **options: Value) -> Value:  # fmt: skip
-        """Keep what gives the lines."""
+        """Store the source of the lines."""
         return self.opened(run, lines, dialect, options)
 
 
@@ -124,7 +124,7 @@ class NamedRows(Table):
     def init(self, run: Run, lines: Value = None, fieldnames: Value = None,
              restkey: Value = None, restval: Value = None, dialect: Value = "excel",
              **options: Value) -> Value:  # fmt: skip
-        """Keep what gives the lines, and the names where they are given."""
+        """Store the source of the lines, and the names where they are given."""
         self.names = None if fieldnames is None else list(run.interp.iterate(fieldnames))
         self.spare = (restkey, restval)
         return self.opened(run, lines, dialect, options)
@@ -149,11 +149,11 @@ class NamedRows(Table):
             if isinstance(row, Unknown):
                 yield row
             elif row:
-                made = dict(zip(names, row, strict=False))
-                made.update(dict.fromkeys(names[len(row) :], missing))
+                entries = dict(zip(names, row, strict=False))
+                entries.update(dict.fromkeys(names[len(row) :], missing))
                 if len(row) > len(names):
-                    made[rest] = row[len(names) :]
-                yield made
+                    entries[rest] = row[len(names) :]
+                yield entries
 
 
 def _rows(run: Run, lines: Value, dialect: Value, form: dict[str, Value]) -> Iterator[Value]:

@@ -66,17 +66,17 @@ _STEPS = 10
 
 def fields_of(cls: UserClass) -> dict[str, Value]:
     """Return the fields of a data class with their defaults (`MISSING` where there is none)."""
-    found: dict[str, Value] = {}
-    for one in reversed(cls.mro()):
-        if FIELDS not in one.attrs:
+    fields_found: dict[str, Value] = {}
+    for base in reversed(cls.mro()):
+        if FIELDS not in base.attrs:
             continue
-        hints = one.attrs.get("__annotations__", {})
-        for name in one.attrs[FIELDS]:
+        hints = base.attrs.get("__annotations__", {})
+        for name in base.attrs[FIELDS]:
             if "ClassVar" not in hints.get(name, ""):
-                found.pop(name, None) if "KW_ONLY" in hints.get(name, "") else None
+                fields_found.pop(name, None) if "KW_ONLY" in hints.get(name, "") else None
                 if hints.get(name, "").split(".")[-1] != "KW_ONLY":
-                    found[name] = one.attrs.get(name, MISSING)
-    return found
+                    fields_found[name] = base.attrs.get(name, MISSING)
+    return fields_found
 
 
 def default_of(interp: Interpreter, value: Value) -> Value:
@@ -86,12 +86,12 @@ def default_of(interp: Interpreter, value: Value) -> Value:
     return value
 
 
-def fill(interp: Interpreter, made: Native, cls: UserClass, args: list[Value],
+def fill(interp: Interpreter, instance: Native, cls: UserClass, args: list[Value],
          kwargs: dict[str, Value]) -> Value:  # fmt: skip
     """Run a data class' own `__init__`; an unknown when the arguments are wrong."""
     run: Run = interp.run
     fields = fields_of(cls)
-    taking = [one for one, default in fields.items()
+    taking = [name_ for name_, default in fields.items()
               if not (isinstance(default, Field) and not default.init_field)]  # fmt: skip
     given = dict(zip(taking, args, strict=False))
     wrong = [name for name in kwargs if name not in fields]
@@ -104,10 +104,10 @@ def fill(interp: Interpreter, made: Native, cls: UserClass, args: list[Value],
         value = given[name] if name in given else default_of(interp, default)
         if value is MISSING:
             value = run.fault(f"{cls.name}() needs a value for {name}")
-        made.attrs[name] = value
+        instance.attrs[name] = value
     later = cls.find("__post_init__")
     if isinstance(later, Function):
-        interp.call(interp.bind(later, made), [], {})
+        interp.call(interp.bind(later, instance), [], {})
     return None
 
 
@@ -134,22 +134,22 @@ def _as_dict(run: Run, value: Value, **_: Value) -> Value:
     if is_dataclass(value) and not isinstance(value, UserClass):
         return {name: _as_dict(run, value.attrs[name]) for name in fields_of(value.cls)}
     if isinstance(value, dict):
-        return {key: _as_dict(run, one) for key, one in value.items()}
+        return {key: _as_dict(run, part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_as_dict(run, one) for one in value)
+        return type(value)(_as_dict(run, part) for part in value)
     return value
 
 
 def _fields(run: Run, value: Value) -> Value:
     cls = value if isinstance(value, UserClass) else value.cls
-    made = []
-    hints = {k: v for one in reversed(cls.mro())
-             for k, v in one.attrs.get("__annotations__", {}).items()}  # fmt: skip
+    fields_listed = []
+    hints = {k: v for base in reversed(cls.mro())
+             for k, v in base.attrs.get("__annotations__", {}).items()}  # fmt: skip
     for name, default in fields_of(cls).items():
-        one = Native()
-        one.attrs.update(name=name, type=hints.get(name), default=default_of(run.interp, default))
-        made.append(one)
-    return made
+        field = Native()
+        field.attrs.update(name=name, type=hints.get(name), default=default_of(run.interp, default))
+        fields_listed.append(field)
+    return fields_listed
 
 
 def dataclasses() -> Namespace:
@@ -159,8 +159,8 @@ def dataclasses() -> Namespace:
         "replace": _replace,
         "asdict": _as_dict,
         "fields": _fields,
-        "astuple": lambda run, one: tuple(_as_dict(run, one).values()),
-        "is_dataclass": lambda run, one: is_dataclass(one),
+        "astuple": lambda run, instance: tuple(_as_dict(run, instance).values()),
+        "is_dataclass": lambda run, instance: is_dataclass(instance),
     }
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     return Namespace(
@@ -216,18 +216,18 @@ def enumerate_members(cls: UserClass) -> None:
         if name.startswith("_") or callable_:
             continue
         count = value if isinstance(value, int) else count + 1
-        made = Member()
-        made.cls = cls
+        member_ = Member()
+        member_.cls = cls
         automatic = name.lower() if cls.native is not None and "Str" in str(cls.bases) else count
-        made.attrs.update(name=name, value=automatic if isinstance(value, Counter) else value)
-        members[name] = cls.attrs[name] = made
+        member_.attrs.update(name=name, value=automatic if isinstance(value, Counter) else value)
+        members[name] = cls.attrs[name] = member_
     cls.attrs["__members__"] = members
 
 
 def members_of(cls: Value) -> dict[str, Value] | None:
     """Return the members of an enumeration, or None for another class."""
-    found = cls.find("__members__") if isinstance(cls, UserClass) else MISSING
-    return found if isinstance(found, dict) else None
+    members = cls.find("__members__") if isinstance(cls, UserClass) else MISSING
+    return members if isinstance(members, dict) else None
 
 
 def member(run: Run, cls: UserClass, value: Value) -> Value:
@@ -237,9 +237,9 @@ def member(run: Run, cls: UserClass, value: Value) -> Value:
     refused = run.interp.too_much(value)
     if refused is not None:
         return refused
-    for one in (members_of(cls) or {}).values():
-        if one.attrs["value"] == value:
-            return one
+    for candidate in (members_of(cls) or {}).values():
+        if candidate.attrs["value"] == value:
+            return candidate
     return run.interp.lacking(f"{value!r} is not a value of {cls.name}"[:200], "ValueError")
 
 
@@ -254,7 +254,7 @@ def enum() -> Namespace:
         {
             **names,
             "auto": NativeClass(Counter, "auto"),
-            "unique": NativeFunction(lambda run, one: one, "unique"),
+            "unique": NativeFunction(lambda run, cls: cls, "unique"),
         },
     )
 

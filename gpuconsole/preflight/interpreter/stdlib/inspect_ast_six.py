@@ -47,8 +47,8 @@ _KINDS = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD
 def _arguments(function: Value) -> tuple[Function, bool] | None:
     """Return the function behind a callable of the script, and whether its first is bound."""
     if isinstance(function, UserClass):
-        made = innermost(function.find("__init__"))
-        return (made, True) if isinstance(made, Function) else None
+        constructor = innermost(function.find("__init__"))
+        return (constructor, True) if isinstance(constructor, Function) else None
     inner = innermost(function)
     if isinstance(inner, BoundMethod):
         return inner.function, True
@@ -60,48 +60,49 @@ def _parameters(function: Function, skipped: bool) -> dict[Value, Value]:
     plain = [*spec.posonlyargs, *spec.args]
     defaults = [_EMPTY] * (len(plain) - len(function.defaults)) + function.defaults
     kinds = [0] * len(spec.posonlyargs) + [1] * len(spec.args)
-    found = [
-        (one.arg, kind, value) for one, kind, value in zip(plain, kinds, defaults, strict=True)
+    parameters = [
+        (argument.arg, kind, value)
+        for argument, kind, value in zip(plain, kinds, defaults, strict=True)
     ]
-    found = found[1:] if skipped else found
+    parameters = parameters[1:] if skipped else parameters
     if spec.vararg is not None:
-        found.append((spec.vararg.arg, 2, _EMPTY))
-    for one, default in zip(spec.kwonlyargs, function.kw_defaults, strict=True):
-        found.append((one.arg, 3, _EMPTY if default is MISSING else default))
+        parameters.append((spec.vararg.arg, 2, _EMPTY))
+    for argument, default in zip(spec.kwonlyargs, function.kw_defaults, strict=True):
+        parameters.append((argument.arg, 3, _EMPTY if default is MISSING else default))
     if spec.kwarg is not None:
-        found.append((spec.kwarg.arg, 4, _EMPTY))
-    made: dict[Value, Value] = {}
-    for name, kind, default in found:
-        made[name] = parameter = Parameter()
+        parameters.append((spec.kwarg.arg, 4, _EMPTY))
+    by_name: dict[Value, Value] = {}
+    for name, kind, default in parameters:
+        by_name[name] = parameter = Parameter()
         parameter.attrs = {"name": name, "kind": kind, "default": default, "annotation": _EMPTY}
-    return made
+    return by_name
 
 
 def _signature(run: Run, function: Value, **_: Value) -> Value:
-    found = _arguments(function)
-    if found is None:
+    signature_parts = _arguments(function)
+    if signature_parts is None:
         return first_unknown(function) or run.unknown("the arguments of a library's function")
-    made = Signature()
-    made.attrs = {"parameters": _parameters(*found)}
-    return made
+    signature = Signature()
+    signature.attrs = {"parameters": _parameters(*signature_parts)}
+    return signature
 
 
 def _full_spec(run: Run, function: Value) -> Value:
-    found = _arguments(function)
-    if found is None:
+    target = _arguments(function)
+    if target is None:
         return first_unknown(function) or run.unknown("the arguments of a library's function")
-    spec = found[0].args
-    made = Signature()
-    made.attrs = {
-        "args": [one.arg for one in (*spec.posonlyargs, *spec.args)],
+    spec = target[0].args
+    spec_ = Signature()
+    spec_.attrs = {
+        "args": [argument.arg for argument in (*spec.posonlyargs, *spec.args)],
         "varargs": None if spec.vararg is None else spec.vararg.arg,
         "varkw": None if spec.kwarg is None else spec.kwarg.arg,
         "keywords": None if spec.kwarg is None else spec.kwarg.arg,
-        "defaults": tuple(found[0].defaults) or None,
-        "kwonlyargs": [one.arg for one in spec.kwonlyargs],
+        "defaults": tuple(target[0].defaults) or None,
+        "kwonlyargs": [kwonlyarg.arg for kwonlyarg in spec.kwonlyargs],
         "annotations": {},
     }
-    return made
+    return spec_
 
 
 def _is(*kinds: type) -> Callable[..., Value]:
@@ -122,10 +123,10 @@ def _members(run: Run, value: Value, test: Value = None) -> Value:
     pairs = [(name, interp.get_attr(value, name)) for name in names]
     if test is None:
         return pairs
-    told = [(pair, interp.truth(interp.call(test, [pair[1]], {}))) for pair in pairs]
-    if any(truth is None for _, truth in told):
+    tests = [(pair, interp.truth(interp.call(test, [pair[1]], {}))) for pair in pairs]
+    if any(truth is None for _, truth in tests):
         return run.unknown("the members of something")
-    return [pair for pair, truth in told if truth]
+    return [pair for pair, truth in tests if truth]
 
 
 def _literal(run: Run, text: Value) -> Value:
@@ -165,7 +166,7 @@ def _add_metaclass(run: Run, meta: Value) -> Value:
     """Return the decorator: a metaclass of a library changes no class in what it holds."""
     if isinstance(meta, (UserClass, Unknown)):
         return first_unknown(meta) or run.unknown("a class that is made by a metaclass")
-    return NativeFunction(lambda run, made: made, "six.add_metaclass")
+    return NativeFunction(lambda run, cls: cls, "six.add_metaclass")
 
 
 def _with_metaclass(run: Run, meta: Value, *bases: Value) -> Value:
@@ -177,21 +178,22 @@ def _with_metaclass(run: Run, meta: Value, *bases: Value) -> Value:
 
 def six(run: Run) -> Namespace:
     """Return `six` on Python 3."""
-    known = run.interp.builtins
+    builtins = run.interp.builtins
     items: dict[str, Callable[..., Any]] = {
-        f"iter{name}": lambda run, one, name=name: run.interp.call(
-            run.interp.get_attr(one, name), [], {})
+        f"iter{name}": lambda run, mapping, name=name: run.interp.call(
+            run.interp.get_attr(mapping, name), [], {})
         for name in ("items", "keys", "values")
     }  # fmt: skip
     return Namespace("six", {
         **_functions("six", items),
         **_functions("six", {"add_metaclass": _add_metaclass, "with_metaclass": _with_metaclass}),
         "PY2": False, "PY3": True,
-        "string_types": (known["str"],), "integer_types": (known["int"],),
-        "text_type": known["str"], "binary_type": known["bytes"], "class_types": (known["type"],),
+        "string_types": (builtins["str"],), "integer_types": (builtins["int"],),
+        "text_type": builtins["str"], "binary_type": builtins["bytes"],
+        "class_types": (builtins["type"],),
         "moves": Namespace("six.moves", {
-            **{name: known[name] for name in ("range", "zip", "map", "filter", "input")},
-            "xrange": known["range"],
+            **{name: builtins[name] for name in ("range", "zip", "map", "filter", "input")},
+            "xrange": builtins["range"],
         }),
     })  # fmt: skip
 

@@ -36,8 +36,8 @@ def names(interp: Interpreter) -> dict[str, Value]:
     table: dict[str, Callable[..., Value]] = {
         "globals": lambda run: interp.here.module().names,
         "locals": lambda run: dict(_local(interp.here)),
-        "vars": lambda run, *one: _vars(interp, *one),
-        "dir": lambda run, *one: _dir(interp, *one),
+        "vars": lambda run, *args: _vars(interp, *args),
+        "dir": lambda run, *args: _dir(interp, *args),
         "eval": lambda run, text, *scopes: _eval(interp, text, *scopes),
         "exec": lambda run, text, *scopes: _exec(interp, text, *scopes),
         "__import__": lambda run, name, *_, **__: _import(interp, name),
@@ -45,7 +45,7 @@ def names(interp: Interpreter) -> dict[str, Value]:
         "type": lambda run, *args: _type(interp, *args), "delattr": _delattr,
         "issubclass": lambda run, cls, kinds: _issubclass(run, cls, kinds),
         "frozenset": lambda run, items=(): frozenset(
-            one for one in interp.iterate(items) if isinstance(one, (str, int, float, tuple))),
+            item for item in interp.iterate(items) if isinstance(item, (str, int, float, tuple))),
         "format": lambda run, value, spec="": strings.shown(run.interp, value, spec),
         "hex": _number(hex), "bin": _number(bin), "oct": _number(oct),
         "display": lambda run, *_, **__: None, "breakpoint": lambda run: None,
@@ -65,14 +65,14 @@ def _local(scope: Scope) -> dict[str, Value]:
     return {name: value for name, value in scope.names.items() if not name.endswith("?")}
 
 
-def _vars(interp: Interpreter, *one: Value) -> Value:
-    return interp.get_attr(one[0], "__dict__") if one else dict(_local(interp.here))
+def _vars(interp: Interpreter, *args: Value) -> Value:
+    return interp.get_attr(args[0], "__dict__") if args else dict(_local(interp.here))
 
 
-def _dir(interp: Interpreter, *one: Value) -> Value:
-    if not one:
+def _dir(interp: Interpreter, *args: Value) -> Value:
+    if not args:
         return sorted(_local(interp.here))
-    value = one[0]
+    value = args[0]
     if isinstance(value, UserModule):
         return sorted(value.scope.names)
     if isinstance(value, UserClass):
@@ -84,14 +84,14 @@ def _dir(interp: Interpreter, *one: Value) -> Value:
 
 def _scope(interp: Interpreter, scopes: tuple[Value, ...]) -> Scope:
     """Return where code is run: the caller's place, or the dictionaries given."""
-    found = [one for one in scopes if isinstance(one, dict)]
-    if not found:
+    namespaces = [scope for scope in scopes if isinstance(scope, dict)]
+    if not namespaces:
         return interp.here
     scope = Scope(None, "module")
-    scope.names = found[0]
-    if len(found) > 1:
+    scope.names = namespaces[0]
+    if len(namespaces) > 1:
         inner = Scope(scope)
-        inner.names = found[1]
+        inner.names = namespaces[1]
         return inner
     return scope
 
@@ -141,8 +141,8 @@ def _placed(interp: Interpreter, tree: ast.AST, work: Callable[[], Value]) -> Va
 def _import(interp: Interpreter, name: Value) -> Value:
     if not isinstance(name, str):
         return first_unknown(name) or interp.run.unknown("a module's name")
-    found = interp.imports.module(name)
-    return interp.imports.module(name.split(".")[0]) if "." in name else found
+    module = interp.imports.module(name)
+    return interp.imports.module(name.split(".")[0]) if "." in name else module
 
 
 def _property(run: Run, getter: Value = None, *_: Value, **__: Value) -> Value:
@@ -156,19 +156,19 @@ def _kind(kind: str) -> Callable[..., Value]:
 def _as(function: Value, kind: str) -> Value:
     if not isinstance(function, Function):
         return function
-    made = copy(function)
-    made.kind = kind
-    return made
+    copied = copy(function)
+    copied.kind = kind
+    return copied
 
 
 def _type(interp: Interpreter, *args: Value) -> Value:
     if len(args) == 3 and isinstance(args[0], str) and isinstance(args[2], dict):
-        made = UserClass(args[0], tuple(class_bases(list(args[1]))), interp.run.line)
-        made.attrs = dict(args[2])
-        for value in made.attrs.values():
+        cls = UserClass(args[0], tuple(class_bases(list(args[1]))), interp.run.line)
+        cls.attrs = dict(args[2])
+        for value in cls.attrs.values():
             if isinstance(value, Function) and value.owner is None:
-                value.owner = made
-        return made
+                value.owner = cls
+        return cls
     value = args[0]
     if value is None:
         return NONE_TYPE
@@ -205,15 +205,15 @@ def _issubclass(run: Run, cls: Value, kinds: Value) -> Value:
     return False
 
 
-def class_bases(found: list[Value]) -> list[Value]:
+def class_bases(listed: list[Value]) -> list[Value]:
     """Return the bases of a class as the interpreter has them: `dict` is a mapping of its own."""
     table = {"dict": mappings.Mapping, "OrderedDict": mappings.Mapping,
              "defaultdict": mappings.Mapping, "NamedTuple": dataclasses_enum.Record}  # fmt: skip
-    made: list[Value] = []
-    for one in found:
-        name = one.name.split(".")[-1] if isinstance(one, NativeFunction) else ""
+    bases: list[Value] = []
+    for base in listed:
+        name = base.name.split(".")[-1] if isinstance(base, NativeFunction) else ""
         if name in table:
-            made.append(NativeClass(table[name], name))
+            bases.append(NativeClass(table[name], name))
         else:
-            made.append(one)
-    return made
+            bases.append(base)
+    return bases

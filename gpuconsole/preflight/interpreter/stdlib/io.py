@@ -1,4 +1,4 @@
-"""Opened files and `io`: read, from where the script stands in them, where they are the project's.
+"""Opened files and `io`: read from the script's position, if they are the project's.
 
 Nothing is opened on behalf of a script but small files of its project, and those only to be read.
 """
@@ -45,7 +45,7 @@ class Stream(Native):
         raise NotImplementedError
 
     def given(self, text: str) -> Value:
-        """Return text as the stream gives it."""
+        """Return text in the stream's form."""
         return text.encode("utf-8", "surrogateescape") if self.binary else text
 
     def enter(self, run: Run) -> Callable[[], None]:
@@ -53,7 +53,7 @@ class Stream(Native):
         return lambda: None
 
     def iterate(self, interp: Interpreter) -> Iterator[Value]:
-        """Give the lines that are left, or lines nobody knows; leaving early keeps the place."""
+        """Yield the lines that are left, or unknown lines; leaving early keeps the place."""
         text = self.whole(interp.run)
         if isinstance(text, Unknown) or text.count("\n", self.at) > json_yaml.MAX_LINES:
             yield from interp.iterate(interp.run.unknown(UNREAD_LINE, text))
@@ -105,13 +105,13 @@ class Stream(Native):
     def do_seek(self, run: Run, place: Value = 0, whence: Value = 0, *_: Value) -> Value:
         """Go to a place; to one that is not known by its number, to the end."""
         text = self.whole(run)
-        known = isinstance(place, int) and whence == 0
-        self.at = place if known else 0 if isinstance(text, Unknown) else len(text)
+        is_absolute = isinstance(place, int) and whence == 0
+        self.at = place if is_absolute else 0 if isinstance(text, Unknown) else len(text)
         return self.at
 
     @exposed.method("tell")
     def do_tell(self, run: Run) -> Value:
-        """Say where the script stands."""
+        """Return the script's position."""
         return self.at
 
     @exposed.method("write", "close", "flush", "writelines", "truncate")
@@ -141,7 +141,7 @@ class Open(Stream):
 
     @property
     def total(self) -> int | None:
-        """Lines that are left; None where nobody knows."""
+        """Lines that are left; None if unknown."""
         text = self.whole(self.source) if self.source is not None else None
         return text.count("\n", self.at) + (text[-1:] != "\n") if isinstance(text, str) else None
 
@@ -159,13 +159,13 @@ class Open(Stream):
     def _read(self, run: Run) -> str | Unknown:
         if self.write:
             return run.unknown(UNREAD)
-        found = json_yaml.text_at(
+        content = json_yaml.text_at(
             run, self.path, json_yaml.MAX_DATA_BYTES, self.encoding, self.errors
         )
-        if isinstance(found, Unknown):
-            return run.unknown(UNREAD, found)
-        text = json_yaml.FileText(found[1])
-        text.path = found[0]
+        if isinstance(content, Unknown):
+            return run.unknown(UNREAD, content)
+        text = json_yaml.FileText(content[1])
+        text.path = content[0]
         return text
 
 
@@ -209,10 +209,10 @@ class StringIO(Stream):
 
 def io() -> Namespace:
     """Return `io`, and `codecs` as far as it opens files."""
-    made = {"StringIO": StringIO, "BytesIO": StringIO, "TextIOWrapper": StringIO}
+    streams = {"StringIO": StringIO, "BytesIO": StringIO, "TextIOWrapper": StringIO}
     return Namespace("io", {
         "open": NativeClass(Open, "open"),
-        **{name: NativeClass(kind, name) for name, kind in made.items()},
+        **{name: NativeClass(kind, name) for name, kind in streams.items()},
     })  # fmt: skip
 
 
@@ -221,9 +221,9 @@ def codecs() -> Namespace:
 
     def opened(run: Run, path: Value, mode: Value = "r", encoding: Value = None,
                *_: Value, **__: Value) -> Value:  # fmt: skip
-        made = Open()
-        made.init(run, path, mode, encoding=encoding)
-        made.binary = False
-        return made
+        stream = Open()
+        stream.init(run, path, mode, encoding=encoding)
+        stream.binary = False
+        return stream
 
     return Namespace("codecs", {"open": NativeFunction(opened, "codecs.open")})

@@ -52,9 +52,9 @@ def locate(run: Run, name: Value) -> Path | Unknown:
     root: Path = run.interp.imports.project
     for start in run.interp.imports.starts():
         try:
-            found = source.within(root, start / text)
-            if found is not None and found.is_file():
-                return found
+            path = source.within(root, start / text)
+            if path is not None and path.is_file():
+                return path
         except (OSError, ValueError):
             break
     return run.unknown(msg("the file {name} is not in the project folder", name=text[:200]))
@@ -64,18 +64,18 @@ def text_at(
     run: Run, name: Value, most: int = MAX_BYTES, encoding: Value = None, errors: Value = None
 ) -> tuple[Path, str] | Unknown:
     """Return the text of a file of the project of at most so many bytes."""
-    found = locate(run, name)
-    if isinstance(found, Unknown):
-        return found
+    path = locate(run, name)
+    if isinstance(path, Unknown):
+        return path
     try:
-        if found.stat().st_size > most:
-            return run.unknown(msg("the file {name} is too large to read", name=found.name))
-        run.interp.imports.read.add(str(found))
+        if path.stat().st_size > most:
+            return run.unknown(msg("the file {name} is too large to read", name=path.name))
+        run.interp.imports.read.add(str(path))
         kind = encoding if encoding in ENCODINGS else "utf-8"
-        text = found.read_text(kind, errors if errors in ("ignore", "replace") else None)
-        return found, text.removeprefix("\ufeff")
+        text = path.read_text(kind, errors if errors in ("ignore", "replace") else None)
+        return path, text.removeprefix("\ufeff")
     except (OSError, ValueError):
-        return run.unknown(msg("the file {name} cannot be read", name=found.name))
+        return run.unknown(msg("the file {name} cannot be read", name=path.name))
 
 
 def opened_text(run: Run, file: Value) -> tuple[Path, str] | Unknown:
@@ -166,7 +166,7 @@ def _value(run: Run, loader: yaml.SafeLoader, file: str, node: yaml.Node, depth:
             if isinstance(key, yaml.ScalarNode)
         }
     if isinstance(node, yaml.SequenceNode):
-        return [_value(run, loader, file, one, depth + 1) for one in node.value]
+        return [_value(run, loader, file, item, depth + 1) for item in node.value]
     value = loader.construct_object(node)
     if type(value) is int:
         line = node.start_mark.line + 1

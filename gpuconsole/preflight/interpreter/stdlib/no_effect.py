@@ -34,11 +34,11 @@ OPAQUE = frozenset([
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
     "datetime", "hashlib", "zlib", "struct", "base64",
 ])  # fmt: skip
-"""Standard modules whose results nobody can tell by reading the script."""
+"""Standard modules with results that reading the script cannot determine."""
 
 
 class Silent(Native):
-    """Anything of a silent module: every name of it is there, every call gives another."""
+    """Anything of a no-effect module: every name of it exists, every call returns another."""
 
     label = "object"
 
@@ -54,15 +54,15 @@ class Silent(Native):
         return args[0] if len(args) == 1 and isinstance(args[0], Function) else Silent()
 
     def iterate(self, interp: Interpreter) -> Iterator[Value]:
-        """Give something nobody knows."""
+        """Yield an unknown."""
         yield interp.run.unknown("what a module of no effect on memory gives")
 
     def item(self, interp: Interpreter, key: Value) -> Value:
-        """Give something nobody knows."""
+        """Return an unknown."""
         return interp.run.unknown("what a module of no effect on memory gives")
 
     def operate(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
-        """Give something nobody knows."""
+        """Return an unknown."""
         return interp.run.unknown("what a module of no effect on memory gives")
 
 
@@ -109,9 +109,9 @@ def tqdm() -> Namespace:
     bar = NativeClass(Bar, "tqdm")
 
     def count(run: Run, *args: Value, **_: Value) -> Value:
-        made = Bar()
-        made.items = run.interp.call(run.interp.builtins["range"], list(args), {})
-        return made
+        bar = Bar()
+        bar.items = run.interp.call(run.interp.builtins["range"], list(args), {})
+        return bar
 
     return Namespace("tqdm", {"tqdm": bar, "trange": NativeFunction(count, "trange"),
                               "tqdm_notebook": bar}, quiet=True)  # fmt: skip

@@ -1,7 +1,7 @@
 """What lies in the project's folders: `os.listdir`, `os.walk`, `glob`, `Path.iterdir`.
 
-Names alone are looked at, of the project's own folders and never of others; what a script will
-find in a folder that is not there now nobody knows.
+Names alone are looked at, of the project's own folders and never of others; what a script will find
+in a folder that is not there now is unknown.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def folder_of(run: Run, name: Value) -> Path | None:
     root: Path = run.interp.imports.project
     for start in run.interp.imports.starts():
         try:
-            found = source.within(root, start / text)
-            if found is not None and found.is_dir():
-                return found
+            path = source.within(root, start / text)
+            if path is not None and path.is_dir():
+                return path
         except (OSError, ValueError):
             return None
     return None
@@ -43,16 +43,16 @@ def names_in(run: Run, folder: Path) -> list[str] | None:
     """Return the names in a folder in order; None where there are too many or it is closed."""
     try:
         with os.scandir(folder) as entries:
-            found: list[str] = []
-            for one in entries:
-                if len(found) >= MAX_NAMES:
+            names: list[str] = []
+            for entry in entries:
+                if len(names) >= MAX_NAMES:
                     return None
-                if one.name != "__pycache__":
-                    found.append(one.name)
+                if entry.name != "__pycache__":
+                    names.append(entry.name)
     except OSError:
         return None
-    run.interp.tick(len(found) // 4)
-    return sorted(found)
+    run.interp.tick(len(names) // 4)
+    return sorted(names)
 
 
 def listed(run: Run, name: Value = ".") -> Value:
@@ -67,16 +67,16 @@ def walked(run: Run, name: Value = ".", *_: Value, **__: Value) -> Value:
     folder, text = folder_of(run, name), json_yaml.path_text(name)
     if folder is None or text is None or not names_in(run, folder):
         return run.unknown(ELSEWHERE, name)
-    made: list[Value] = []
+    rows: list[Value] = []
     pending = [(folder, text, 0)]
-    while pending and len(made) < MAX_NAMES:
+    while pending and len(rows) < MAX_NAMES:
         place, shown, depth = pending.pop(0)
         names = names_in(run, place) or []
         inner = [name for name in names if (place / name).is_dir()]
-        made.append((shown, list(inner), [name for name in names if name not in inner]))
+        rows.append((shown, list(inner), [name for name in names if name not in inner]))
         if depth < MAX_DEPTH:
-            pending.extend((place / one, os.path.join(shown, one), depth + 1) for one in inner)
-    return made
+            pending.extend((place / name, os.path.join(shown, name), depth + 1) for name in inner)
+    return rows
 
 
 def found(run: Run, pattern: Value, *_: Value, recursive: Value = False, **__: Value) -> Value:
@@ -85,13 +85,13 @@ def found(run: Run, pattern: Value, *_: Value, recursive: Value = False, **__: V
     if text is None or isinstance(pattern, Unknown):
         return run.unknown(ELSEWHERE, pattern)
     parts = text.split("/")
-    plain = next((at for at, one in enumerate(parts) if _is_wild(one)), len(parts) - 1)
+    plain = next((at for at, part in enumerate(parts) if _is_wild(part)), len(parts) - 1)
     start = "/".join(parts[:plain]) or ("/" if text.startswith("/") else "")
     folder = folder_of(run, start or ".")
     if folder is None:
         return run.unknown(ELSEWHERE, pattern)
-    made = sorted(_matches(run, folder, start, parts[plain:], recursive is True))
-    return list(made) if made else run.unknown(ELSEWHERE, pattern)
+    matches = sorted(_matches(run, folder, start, parts[plain:], recursive is True))
+    return list(matches) if matches else run.unknown(ELSEWHERE, pattern)
 
 
 def _is_wild(part: str) -> bool:
@@ -135,5 +135,5 @@ def glob() -> Namespace:
     """Return `glob`."""
     return Namespace("glob", {
         "glob": NativeFunction(found, "glob.glob"), "iglob": NativeFunction(found, "glob.iglob"),
-        "escape": NativeFunction(lambda run, one: one, "glob.escape"),
+        "escape": NativeFunction(lambda run, text: text, "glob.escape"),
     })  # fmt: skip

@@ -40,14 +40,14 @@ class Place(Native):
 
     def init(self, run: Run, *parts: Value) -> Value:
         """Join the parts."""
-        made = joined(run, *parts) if parts else "."
-        self.text = made if isinstance(made, str) else ""
-        return made if isinstance(made, Unknown) else None
+        path = joined(run, *parts) if parts else "."
+        self.text = path if isinstance(path, str) else ""
+        return path if isinstance(path, Unknown) else None
 
     def operate(self, interp: Interpreter, kind: Any, other: Value, *, first: bool) -> Value:
         """Join with `/`."""
-        made = joined(interp.run, self, other) if first else joined(interp.run, other, self)
-        return Place(made) if isinstance(made, str) else made
+        path = joined(interp.run, self, other) if first else joined(interp.run, other, self)
+        return Place(path) if isinstance(path, str) else path
 
     def equals(self, other: Value) -> bool:
         """Whether `==` holds."""
@@ -61,12 +61,12 @@ class Place(Native):
     @exposed.prop("parents")
     def get_parents(self, run: Run) -> Value:
         """Give the folders above, nearest first."""
-        found = []
+        parents = []
         text = absolute(run, self.text)
         while os.path.dirname(text) != text:
             text = os.path.dirname(text)
-            found.append(Place(text))
-        return found
+            parents.append(Place(text))
+        return parents
 
     @exposed.prop("name")
     def get_name(self, run: Run) -> Value:
@@ -96,8 +96,8 @@ class Place(Native):
     @exposed.method("joinpath")
     def do_joinpath(self, run: Run, *parts: Value) -> Value:
         """Join."""
-        made = joined(run, self, *parts)
-        return Place(made) if isinstance(made, str) else made
+        path = joined(run, self, *parts)
+        return Place(path) if isinstance(path, str) else path
 
     @exposed.method("with_suffix")
     def do_with_suffix(self, run: Run, suffix: Value) -> Value:
@@ -117,9 +117,9 @@ class Place(Native):
     @exposed.method("open")
     def do_open(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Open."""
-        made = Open()
-        made.init(run, self.text, *args, **kwargs)
-        return made
+        stream = Open()
+        stream.init(run, self.text, *args, **kwargs)
+        return stream
 
     @exposed.method("read_text")
     def do_read_text(self, run: Run, encoding: Value = None, errors: Value = None) -> Value:
@@ -157,15 +157,15 @@ class Place(Native):
     def do_relative_to(self, run: Run, other: Value) -> Value:
         """Give the path from another one on."""
         start = json_yaml.path_text(other)
-        known = start is not None and Place(self.text).text.startswith(start.rstrip("/") + "/")
-        return Place(self.text[len(str(start).rstrip("/")) + 1 :]) if known else run.unknown(
+        is_below = start is not None and Place(self.text).text.startswith(start.rstrip("/") + "/")
+        return Place(self.text[len(str(start).rstrip("/")) + 1 :]) if is_below else run.unknown(
             ELSEWHERE, other)  # fmt: skip
 
     @exposed.method("with_name")
     def do_with_name(self, run: Run, name: Value) -> Value:
         """Change the last part."""
-        made = joined(run, os.path.dirname(self.text), name)
-        return Place(made) if isinstance(made, str) else made
+        path = joined(run, os.path.dirname(self.text), name)
+        return Place(path) if isinstance(path, str) else path
 
     @exposed.method("with_stem")
     def do_with_stem(self, run: Run, stem: Value) -> Value:
@@ -174,7 +174,7 @@ class Place(Native):
 
     @exposed.method("stat")
     def do_stat(self, run: Run, *_: Value) -> Value:
-        """Give what nobody knows."""
+        """Return an unknown."""
         return run.unknown(ELSEWHERE)
 
     @exposed.method("read_bytes")
@@ -191,7 +191,7 @@ class Place(Native):
     @staticmethod
     @exposed.static("home")
     def static_home(run: Run) -> Value:
-        """Give what nobody knows."""
+        """Return an unknown."""
         return run.unknown(ELSEWHERE)
 
 
@@ -228,15 +228,17 @@ def path() -> Namespace:
     """Return `os.path`."""
 
     def of_text(function: Callable[[str], Any]) -> Callable[..., Value]:
-        def call(run: Run, one: Value) -> Value:
-            text = json_yaml.path_text(one)
-            return first_unknown(one) or run.unknown(ELSEWHERE) if text is None else function(text)
+        def call(run: Run, value: Value) -> Value:
+            text = json_yaml.path_text(value)
+            return (
+                first_unknown(value) or run.unknown(ELSEWHERE) if text is None else function(text)
+            )
 
         return call
 
-    def full(run: Run, one: Value) -> Value:
-        text = json_yaml.path_text(one)
-        return one if text is None else absolute(run, text)
+    def full(run: Run, value: Value) -> Value:
+        text = json_yaml.path_text(value)
+        return value if text is None else absolute(run, text)
 
     table: dict[str, Any] = {
         name: of_text(getattr(os.path, name))
@@ -244,7 +246,7 @@ def path() -> Namespace:
     }
     table.update(join=joined, abspath=full, realpath=full, exists=exists, isfile=exists,
                  isdir=os_listing.is_folder, getsize=unknown, getmtime=unknown, islink=unknown,
-                 expanduser=lambda run, one: one, expandvars=lambda run, one: one,
+                 expanduser=lambda run, path_: path_, expandvars=lambda run, path_: path_,
                  relpath=unknown, commonprefix=unknown)  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.path.{k}") for k, v in table.items()}
     return Namespace("os.path", {**names, "sep": "/"})
@@ -303,7 +305,7 @@ def os_module() -> Namespace:
         **dict.fromkeys(quiet, nothing), **dict.fromkeys(asking, unknown),
         "getenv": environ.do_get, "listdir": os_listing.listed, "walk": os_listing.walked,
         "getcwd": lambda run: str(run.interp.imports.start),
-        "fspath": lambda run, one: json_yaml.path_text(one) or run.unknown(ELSEWHERE),
+        "fspath": lambda run, path_: json_yaml.path_text(path_) or run.unknown(ELSEWHERE),
     }  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, f"os.{k}") for k, v in table.items()}
     return Namespace("os", {**names, "path": path(), "environ": environ, "sep": "/",

@@ -36,13 +36,13 @@ _REPEATS = frozenset(["MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"])
 
 
 class Found(Native):
-    """What `re.match` gives."""
+    """The result of `re.match`."""
 
     label = "Match"
 
-    def __init__(self, found: re.Match[str] | None = None) -> None:
+    def __init__(self, match: re.Match[str] | None = None) -> None:
         super().__init__()
-        self.found = found
+        self.found = match
 
     def _ask(self, name: str, args: tuple[Value, ...]) -> Value:
         return getattr(self.found, name)(*args)
@@ -83,7 +83,7 @@ class Found(Native):
 
 
 class Pattern(Native):
-    """What `re.compile` gives."""
+    """The result of `re.compile`."""
 
     label = "Pattern"
 
@@ -127,27 +127,27 @@ def work(parsed: Any, length: int, *, whole: bool = False) -> float:
 
 def _ways(items: Sequence[tuple[Any, Any]], length: int, *, last: bool) -> float:
     """Return the ways in which a sequence of parts can be tried; `last` if nothing follows it."""
-    found = 1.0
+    ways = 1.0
     for place, (code, argument) in enumerate(items):
         ends = last and place == len(items) - 1
-        found *= _ways_of(str(code), argument, length, last=ends)
-        if found > MAX_WORK:
+        ways *= _ways_of(str(code), argument, length, last=ends)
+        if ways > MAX_WORK:
             return math.inf
-    return found
+    return ways
 
 
 def _ways_of(code: str, argument: Any, length: int, *, last: bool) -> float:
     if code in _ONE_LETTER:
         return 1.0
     if code == "BRANCH":
-        return sum(_ways(one, length, last=last) for one in argument[1])
+        return sum(_ways(branch, length, last=last) for branch in argument[1])
     if code in _REPEATS:
         return _repeated(argument, length, last=last)
     if code == "GROUPREF":
         return length + 1.0
     if code == "GROUPREF_EXISTS":
-        sides = (one for one in argument[1:] if one is not None)
-        return sum(_ways(one, length, last=last) for one in sides) + 1
+        sides = (side for side in argument[1:] if side is not None)
+        return sum(_ways(side, length, last=last) for side in sides) + 1
     if code in ("ASSERT", "ASSERT_NOT", "SUBPATTERN"):
         return _ways(argument[-1], length, last=last and code == "SUBPATTERN")
     return _ways(argument, length, last=last) if code == "ATOMIC_GROUP" else math.inf
@@ -166,8 +166,8 @@ def _repeated(argument: Any, length: int, *, last: bool) -> float:
     return sum((inner**times for times in range(fewest, most + 1)), 0.0)
 
 
-def _wrapped(found: re.Match[str] | None) -> Value:
-    return None if found is None else Found(found)
+def _wrapped(match: re.Match[str] | None) -> Value:
+    return None if match is None else Found(match)
 
 
 def _searching(name: str, give: Callable[[Any], Value]) -> Callable[..., Value]:
@@ -200,7 +200,7 @@ def _substitute(run: Run, pattern: Value, by: Value, text: Value, count: Value =
                 flags: Value = 0) -> Value:  # fmt: skip
     if isinstance(text, string_sets.DrawnText):
         return string_sets.mapped(
-            run, text, lambda one: _substitute(run, pattern, by, one, count, flags)
+            run, text, lambda word: _substitute(run, pattern, by, word, count, flags)
         )
     ready = _pattern(run, pattern, flags)
     problem = _refused(run, ready, text)
@@ -210,22 +210,22 @@ def _substitute(run: Run, pattern: Value, by: Value, text: Value, count: Value =
         if len(by) * (len(text) + 1) > strings.MAX_LENGTH:
             return run.unknown("text too long to follow")
         return ready[0].sub(by, text, count)
-    made: list[str] = []
+    pieces: list[str] = []
     end = 0
-    for found in ready[0].finditer(text):
-        put = run.interp.call(by, [Found(found)], {})
+    for match in ready[0].finditer(text):
+        put = run.interp.call(by, [Found(match)], {})
         if not isinstance(put, str):
             return first_unknown(put) or run.unknown("text that is not known")
-        made += [text[end : found.start()], put]
-        end = found.end()
-    return "".join([*made, text[end:]])
+        pieces += [text[end : match.start()], put]
+        end = match.end()
+    return "".join([*pieces, text[end:]])
 
 
 _SEARCHES: dict[str, Callable[..., Value]] = {
     "match": _searching("match", _wrapped), "search": _searching("search", _wrapped),
     "fullmatch": _searching("fullmatch", _wrapped),
     "findall": _searching("findall", list), "split": _searching("split", list),
-    "finditer": _searching("finditer", lambda found: [Found(one) for one in found]),
+    "finditer": _searching("finditer", lambda matches: [Found(match) for match in matches]),
     "sub": _substitute,
 }  # fmt: skip
 
@@ -252,8 +252,8 @@ def namespace() -> Namespace:
         **_SEARCHES, "compile": _compile, "escape": lambda run, text: re.escape(text),
         "purge": lambda run: None,
     }  # fmt: skip
-    names: dict[str, Value] = {name: NativeFunction(one, f"re.{name}")
-                               for name, one in table.items()}  # fmt: skip
+    names: dict[str, Value] = {name: NativeFunction(function, f"re.{name}")
+                               for name, function in table.items()}  # fmt: skip
     for flag in ("I", "IGNORECASE", "M", "MULTILINE", "S", "DOTALL", "X", "VERBOSE", "A", "ASCII",
                  "U", "UNICODE"):  # fmt: skip
         names[flag] = int(getattr(re, flag))

@@ -95,7 +95,7 @@ def _math() -> Namespace:
     def wrap(function: Callable[..., Any]) -> Callable[..., Value]:
         def call(run: Run, *args: Value) -> Value:
             # A number that NumPy or Paddle holds is one all the same.
-            numbers = [operators.plain_key(run, one) for one in args]
+            numbers = [operators.plain_key(run, argument) for argument in args]
             if first_unknown(*args) is None and first_unknown(*numbers) is not None:
                 return run.number("a number out of data")
             if sum(number.bit_length() for number in numbers if isinstance(number, int)) > MAX_BITS:
@@ -133,8 +133,8 @@ def _math() -> Namespace:
 
 def _product(run: Run, items: Value) -> Value:
     total: Value = 1
-    for one in run.interp.iterate(items):
-        total = run.interp.binary(ast.Mult, total, one)
+    for item in run.interp.iterate(items):
+        total = run.interp.binary(ast.Mult, total, item)
     return total
 
 
@@ -149,11 +149,11 @@ def _dumped(run: Run, value: Value, *_: Value, **__: Value) -> Value:
     if first_unknown(value) is not None:
         return run.unknown("text made from a value that is not known")
     try:
-        made = json.dumps(value)
+        text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         return run.unknown("text made from a value that is not known")
-    run.interp.tick(len(made) // 64)
-    return made
+    run.interp.tick(len(text) // 64)
+    return text
 
 
 def _yaml() -> Namespace:
@@ -242,7 +242,7 @@ def _typing() -> Namespace:
              "NamedTuple": dataclasses_enum.namedtuple, "ParamSpec": quiet_function,
              "get_type_hints": lambda run, *_, **__: run.unknown("type hints"),
              **dict.fromkeys(("overload", "final", "runtime_checkable", "no_type_check"),
-                             lambda run, one: one)}  # fmt: skip
+                             lambda run, value: value)}  # fmt: skip
     return _functions("typing", table, TYPE_CHECKING=False,
                       **{name: NativeClass(Native, name) for name in kinds})  # fmt: skip
 
@@ -289,8 +289,8 @@ class Managed(Native):
         """Run the function to its end when the block is left."""
 
         def leave() -> None:
-            for one in run.interp.iterate(self.given):
-                del one
+            for item in run.interp.iterate(self.given):
+                del item
 
         return leave if not isinstance(self.given, list) else lambda: None
 
@@ -325,16 +325,16 @@ class Stack(no_effect.Silent):
 def _contextlib() -> Namespace:
     def manager(run: Run, function: Value) -> Value:
         def call(run: Run, *args: Value, **kwargs: Value) -> Value:
-            made = Managed()
-            made.given = run.interp.call(function, list(args), kwargs)
-            return made
+            manager_ = Managed()
+            manager_.given = run.interp.call(function, list(args), kwargs)
+            return manager_
 
         return NativeFunction(call, "contextmanager")
 
     def holding(run: Run, value: Value = None, *_: Value) -> Value:
-        made = Managed()
-        made.given = [value]
-        return made
+        manager_ = Managed()
+        manager_.given = [value]
+        return manager_
 
     def keep(run: Run, function: Value) -> Value:
         return function
@@ -363,7 +363,7 @@ def _importlib() -> Namespace:
         "find_spec": lambda run, *_: run.unknown("whether a module is installed"),
         "spec_from_file_location": lambda run, *_, **__: run.unknown("a module by its file"),
     })  # fmt: skip
-    return _functions("importlib", {"import_module": load, "reload": lambda run, one: one},
+    return _functions("importlib", {"import_module": load, "reload": lambda run, module: module},
                       util=util)  # fmt: skip
 
 

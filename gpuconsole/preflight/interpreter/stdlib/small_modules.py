@@ -93,7 +93,10 @@ def _known(function: Callable[..., Any]) -> Callable[..., Value]:
         unknown = first_unknown(*args, *kwargs.values())
         if unknown is not None:
             return unknown
-        run.interp.tick(sum(len(one) for one in args if isinstance(one, (list, str, tuple))) // 16)
+        run.interp.tick(
+            sum(len(argument) for argument in args if isinstance(argument, (list, str, tuple)))
+            // 16
+        )
         return function(*args, **kwargs)
 
     return call
@@ -107,10 +110,10 @@ def bisect() -> Namespace:
 
 def _ranked(largest: bool) -> Callable[..., Value]:
     def call(run: Run, n: Value, items: Value, key: Value = None) -> Value:
-        found = list(run.interp.iterate(items))
-        made = sorting.in_order(run.interp, found, {"key": key, "reverse": largest})
-        return made[:n] if isinstance(made, list) and isinstance(n, int) else (
-            first_unknown(n, made) or run.unknown("the largest of data"))  # fmt: skip
+        listed = list(run.interp.iterate(items))
+        ordered = sorting.in_order(run.interp, listed, {"key": key, "reverse": largest})
+        return ordered[:n] if isinstance(ordered, list) and isinstance(n, int) else (
+            first_unknown(n, ordered) or run.unknown("the largest of data"))  # fmt: skip
 
     return call
 
@@ -125,9 +128,9 @@ def _pop(run: Run, heap: list[Value]) -> Value:
 
 
 def _settle(run: Run, heap: list[Value]) -> None:
-    made = sorting.in_order(run.interp, list(heap), {})
-    if isinstance(made, list):
-        heap[:] = made
+    ordered = sorting.in_order(run.interp, list(heap), {})
+    if isinstance(ordered, list):
+        heap[:] = ordered
         run.interp.tick(len(heap) // 16)
 
 
@@ -146,10 +149,10 @@ def statistics() -> Namespace:
         real = getattr(real_statistics, name)
 
         def call(run: Run, items: Value, *_: Value) -> Value:
-            found = list(run.interp.iterate(items))
-            if first_unknown(found) is not None:
+            listed = list(run.interp.iterate(items))
+            if first_unknown(listed) is not None:
                 return run.number("a figure of data")
-            return real(found)
+            return real(listed)
 
         return call
 
@@ -167,7 +170,7 @@ def unicodedata() -> Namespace:
             text = args[place]
             if isinstance(text, string_sets.DrawnText):
                 before, after = args[:place], args[place + 1 :]
-                return string_sets.mapped(run, text, lambda one: ask(run, *before, one, *after))
+                return string_sets.mapped(run, text, lambda word: ask(run, *before, word, *after))
             return ask(run, *args)
 
         return call
