@@ -72,7 +72,7 @@ def device() -> Namespace:
             "get_cudnn_version": lambda run: None if run.on_cpu else 8900,
             "get_available_device": lambda run: ["cpu"] if run.on_cpu else ["cpu", "gpu:0"],
             "get_all_custom_device_type": lambda run: [],
-            **{f"is_compiled_with_{one}": lambda run, *_: False for one in _OTHERS},
+            **{f"is_compiled_with_{vendor}": lambda run, *_: False for vendor in _OTHERS},
         }),
         **_cards(), "cuda": Namespace("paddle.device.cuda", _cards()),
     })  # fmt: skip
@@ -93,7 +93,7 @@ def _utils() -> Namespace:
     return Namespace("paddle.utils", {
         **_functions({
             "run_check": _nothing, "require_version": _nothing, "try_import": _imported,
-            "deprecated": lambda run, *_, **__: NativeFunction(lambda run, one: one, "deprecated"),
+            "deprecated": lambda run, *_, **__: NativeFunction(lambda run, fn: fn, "deprecated"),
         }),
         "unique_name": _unique(),
     })  # fmt: skip

@@ -41,9 +41,9 @@ def _classes(table: dict[str, type[Native]]) -> dict[str, Value]:
 
 
 def _text() -> Namespace:
-    known = catalogue.classes(catalogue.TEXT)
-    datasets = Namespace("paddle.text.datasets", {**known})
-    return Namespace("paddle.text", {**known, "datasets": datasets})
+    text_classes = catalogue.classes(catalogue.TEXT)
+    datasets = Namespace("paddle.text.datasets", {**text_classes})
+    return Namespace("paddle.text", {**text_classes, "datasets": datasets})
 
 
 def _own_names() -> dict[str, Value]:
@@ -123,7 +123,7 @@ def paddle(run: Run) -> Namespace:
     # Functions of networks that Paddle 3 has at its root too.
     functional = nn.names["functional"]
     names.update({name: functional.find(name) for name in _ALSO_AT_ROOT})
-    names.update({name: one for name, one in device.names.items() if name != "cuda"})
+    names.update({name: member for name, member in device.names.items() if name != "cuda"})
     names["cuda"] = device.names["cuda"]
     names.update(dict.fromkeys(("tensor", "framework", "base"), Namespace("paddle.tensor", names)))
     return Namespace("paddle", names)

@@ -16,10 +16,10 @@ def sourced(folder: str, name: str) -> Callable[..., Value]:
     """Return the function `name` of a folder of sources, read when it is first called."""
 
     def call(run: Run, *args: Value, **kwargs: Value) -> Value:
-        found = run.sources.get(folder)
-        if found is None:
-            found = run.sources[folder] = Written(run, _HOMES[folder], folder)
-        return run.interp.call(found.find(name), list(args), kwargs)
+        module = run.sources.get(folder)
+        if module is None:
+            module = run.sources[folder] = Written(run, _HOMES[folder], folder)
+        return run.interp.call(module.find(name), list(args), kwargs)
 
     return call
 

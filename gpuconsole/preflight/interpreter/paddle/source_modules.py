@@ -31,15 +31,15 @@ def _texts(folder: str) -> Mapping[str, str]:
     """Return the sources of a folder by file stem."""
     files = resources.files("gpuconsole").joinpath(f"data/paddle/{folder}").iterdir()
     return {
-        one.name.removesuffix(".py"): one.read_text("utf-8")
-        for one in sorted(files, key=lambda one: one.name)
-        if one.name.endswith(".py")
+        file.name.removesuffix(".py"): file.read_text("utf-8")
+        for file in sorted(files, key=lambda file: file.name)
+        if file.name.endswith(".py")
     }
 
 
 @lru_cache(maxsize=8)
 def _index(folder: str) -> Mapping[str, str]:
-    """Return in which source each public name of a folder stands."""
+    """Return the source of each public name of a folder."""
     return {
         left or right: stem
         for stem, text in _texts(folder).items()
@@ -68,7 +68,7 @@ def _tree(folder: str, stem: str) -> ast.Module:
 
 
 class Written(Namespace):
-    """A namespace some of whose names stand in sources, each read when first asked for."""
+    """A namespace with some names in sources, each read on first use."""
 
     __slots__ = ("folder", "modules", "run", "scopes")
 
@@ -88,9 +88,9 @@ class Written(Namespace):
         self.scopes: dict[str, Scope] = {}
 
     def find(self, name: str) -> Value:
-        """Return what the name stands for, or `MISSING`; a source's own name is its module."""
+        """Return the value of the name, or `MISSING`; a source's own name is its module."""
         if name == "__dict__":
-            return {one: self.find(one) for one in self.public()}
+            return {public_name: self.find(public_name) for public_name in self.public()}
         if name not in self.names:
             stem = _index(self.folder).get(name)
             if stem is not None:

@@ -22,7 +22,7 @@ from gpuconsole.preflight.memory.trace import Storage
 
 def _tensors(value: Value) -> list[Tensor]:
     given = value if isinstance(value, (list, tuple)) else [value]
-    return [one for one in given if isinstance(one, Tensor)]
+    return [tensor for tensor in given if isinstance(tensor, Tensor)]
 
 
 def backward(
@@ -49,7 +49,7 @@ def grad(run: Run, outputs: Value, inputs: Value, grad_outputs: Value = None,
         return unknown
     losses, targets = _tensors(outputs), _tensors(inputs)
     starts = grad_outputs if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
-    given = [one if isinstance(one, Tensor) else None for one in starts]
+    given = [start_ if isinstance(start_, Tensor) else None for start_ in starts]
     given += [None] * (len(losses) - len(given))
     graph = create_graph is True
     if graph:
@@ -60,7 +60,7 @@ def grad(run: Run, outputs: Value, inputs: Value, grad_outputs: Value = None,
 
 
 class Hook(Native):
-    """What `register_hook` gives back."""
+    """The result of `register_hook`."""
 
     label = "TensorHookRemoveHelper"
 
@@ -131,14 +131,14 @@ class PyLayer(Native):
             run.mode.grad_enabled = before
         inputs = _tensors([*args, *kwargs.values()])
         outputs = _tensors(out)
-        for one in outputs:
-            if any(one is given for given in inputs):
+        for output in outputs:
+            if any(output is given for given in inputs):
                 return run.unknown("a PyLayer that gives back its own input")
         node = ops.attach(run, inputs, outputs, (), "new")
         if node is not None:
-            places = [place for place, one in enumerate(inputs) if one.needs_grad]
-            _go_back(run, node, cls, context, places, [one.dtype for one in outputs],
-                     [one.shape for one in outputs])  # fmt: skip
+            places = [place for place, tensor in enumerate(inputs) if tensor.needs_grad]
+            _go_back(run, node, cls, context, places, [output.dtype for output in outputs],
+                     [output.shape for output in outputs])  # fmt: skip
         return out
 
 
@@ -157,15 +157,15 @@ def _go_back(
             del grad, storage
         before, run.mode.grad_enabled = run.mode.grad_enabled, False
         try:
-            made = run.interp.call(cls.find("backward"), [context, *given], {})
+            returned = run.interp.call(cls.find("backward"), [context, *given], {})
         finally:
             run.mode.grad_enabled = before
-        if isinstance(made, Unknown):
-            run.block(made)
+        if isinstance(returned, Unknown):
+            run.block(returned)
             return None
-        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         wanted = results if len(results) == len(places) else [
             results[place] if place < len(results) else None for place in places]  # fmt: skip
-        return [one.storage if isinstance(one, Tensor) else None for one in wanted]
+        return [gradient.storage if isinstance(gradient, Tensor) else None for gradient in wanted]
 
     node.replay = replay

@@ -52,9 +52,9 @@ def gradients(
 
     With `graph` the gradients can be differentiated again.
     """
-    one = _Pass(run, retain=retain or graph, targets=targets, graph=graph)
-    one.go(outputs, given)
-    return one.results()
+    backward_pass = _Pass(run, retain=retain or graph, targets=targets, graph=graph)
+    backward_pass.go(outputs, given)
+    return backward_pass.results()
 
 
 class _Pass:
@@ -70,14 +70,15 @@ class _Pass:
         self.targets = targets
         self.arrived: dict[int, list[Gradient | None]] = {}
         self.found: dict[tuple[int, int], Gradient] = {}
-        self.wanted = {_where(one) for one in targets or ()}
+        self.wanted = {_where(target) for target in targets or ()}
         self.groups: list[Storage] = []
         self.parts: dict[tuple[int, int], list[Gradient]] = {}
         """Further gradients of one tensor, which a static program adds up at once."""
         self.done: list[Node] = []
         self.count = 0
         self.updating: deque[tuple[int, Storage]] = deque()
-        """Gradients of parameters whose update runs beside the backward pass, and until when."""
+        """Gradients of parameters with an update that runs beside the backward pass, and until
+        when."""
 
     def go(self, losses: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
         """Run from the given tensors down to the leaves."""
@@ -114,9 +115,9 @@ class _Pass:
             results = self._step(node)
             self._let_go(node)
             self._pass_on(node, results, degrees, needed, ready)
-        for one in run.mode.full_gradients if self.targets is None else ():
-            if one.grad is not None and one.grad.dtype != "float32":
-                one.grad = run.tensor(one.shape, "float32", "gradients")
+        for parameter in run.mode.full_gradients if self.targets is None else ():
+            if parameter.grad is not None and parameter.grad.dtype != "float32":
+                parameter.grad = run.tensor(parameter.shape, "float32", "gradients")
         for node in self.done:
             node.saved.clear()
         run.tape.moment, run.tape.layer = around
@@ -171,7 +172,7 @@ class _Pass:
             if (id(node), slot) in self.wanted and grad is not None:
                 self.found[id(node), slot] = grad
         grad = None
-        if all(one is None for one in grads):
+        if all(grad is None for grad in grads):
             return deque([None] * len(node.edges))
         if node.first is not None:
             node.first()
@@ -246,10 +247,10 @@ class _Pass:
             if sum(group.nbytes for group in self.groups) > TRAVELLING:
                 self.groups.clear()
             return
-        kept = leaf.grad
-        if kept is None or kept.rows:
-            if kept is not None:
-                grad = self._joined(_as_gradient(kept), grad)
+        earlier = leaf.grad
+        if earlier is None or earlier.rows:
+            if earlier is not None:
+                grad = self._joined(_as_gradient(earlier), grad)
             leaf.grad = Tensor(leaf.shape, leaf.dtype, grad.storage)
             leaf.grad.rows = grad.rows
 
@@ -262,16 +263,16 @@ class _Pass:
     def results(self) -> list[Tensor | None]:
         """Return the gradients that were asked for."""
         out: list[Tensor | None] = []
-        for one in self.targets or ():
-            grad = self.found.get(_where(one))
+        for target in self.targets or ():
+            grad = self.found.get(_where(target))
             if grad is None:
                 out.append(None)
                 continue
-            made = Tensor(one.shape, one.dtype, grad.storage)
+            gradient = Tensor(target.shape, target.dtype, grad.storage)
             if grad.maker is not None:
-                made.node, made.slot = grad.maker
-                made.stop_gradient = False
-            out.append(made)
+                gradient.node, gradient.slot = grad.maker
+                gradient.stop_gradient = False
+            out.append(gradient)
         self.found.clear()
         return out
 
@@ -283,13 +284,13 @@ def saving_nodes(loss: Tensor) -> list[Node]:
 
 def parameters_of(loss: Tensor) -> list[Parameter]:
     """Return the parameters that a tensor depends on, each once."""
-    found: dict[int, Parameter] = {}
+    parameters: dict[int, Parameter] = {}
     for node in saving_nodes(loss):
         for edge in node.edges:
             leaf = edge.leaf
             if isinstance(leaf, Parameter):
-                found.setdefault(id(leaf), leaf)
-    return list(found.values())
+                parameters.setdefault(id(leaf), leaf)
+    return list(parameters.values())
 
 
 def _where(tensor: Tensor) -> tuple[int, int]:
@@ -297,20 +298,20 @@ def _where(tensor: Tensor) -> tuple[int, int]:
 
 
 def _as_gradient(tensor: Tensor) -> Gradient:
-    made = Gradient(tensor.storage)
-    made.rows = tensor.rows
-    return made
+    gradient = Gradient(tensor.storage)
+    gradient.rows = tensor.rows
+    return gradient
 
 
 def _hooked(run: Run, hook: object, grad: Gradient | None, nbytes: int) -> Gradient | None:
-    """Call a hook on a gradient; it gives another, or None to leave it."""
+    """Call a hook on a gradient; it returns another, or None to leave it."""
     if grad is None:
         return None
     shown = Tensor((nbytes // 4,), "float32", grad.storage)
-    made = run.interp.call(hook, [shown], {})
-    if not isinstance(made, Tensor):
+    returned = run.interp.call(hook, [shown], {})
+    if not isinstance(returned, Tensor):
         return grad
-    changed = Gradient(made.storage)
+    changed = Gradient(returned.storage)
     changed.maker = grad.maker
     return changed
 
@@ -335,10 +336,10 @@ def _replayed(node: Node, grads: list[Gradient | None]) -> deque[Gradient | None
     """Run a node that has a backward of its own; None where it makes no gradients itself."""
     if node.replay is None:
         return None
-    made = node.replay(grads)
-    if made is None:
+    storages = node.replay(grads)
+    if storages is None:
         return None
-    return deque(None if one is None else Gradient(one) for one in made)
+    return deque(None if storage is None else Gradient(storage) for storage in storages)
 
 
 def _made(
@@ -357,10 +358,10 @@ def _made(
             results.append(shared)
             continue
         kind: Kind = "gradients" if isinstance(edge.leaf, Parameter) else "activations"
-        made = Gradient(run.storage(edge.nbytes, kind))
-        made.rows = edge.rows
-        results.append(made)
-        del made
+        gradient = Gradient(run.storage(edge.nbytes, kind))
+        gradient.rows = edge.rows
+        results.append(gradient)
+        del gradient
     return results
 
 

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 IN_PARTS = frozenset({"divide", "silu", "swish"})
-"""Operators whose second derivative Paddle builds of others, each of which keeps its own."""
+"""Operators with a second derivative that Paddle composes of others, each of which keeps its
+own."""
 
 _FLAT = frozenset({"relu", "relu6", "leaky_relu", "hardtanh", "abs", "dropout"})
-"""Operators whose derivative does not change with their input: no second gradient reaches it."""
+"""Operators with a derivative that does not change with their input: no second gradient reaches
+it."""
 
 _SUMS = frozenset({"add", "subtract"})
-"""Operators whose second derivative keeps the gradient it was given though nothing was saved."""
+"""Operators with a second derivative that keeps its incoming gradient though nothing was saved."""
 
 
 def mirror(node: Node, grads: list[Gradient | None], results: deque[Gradient | None]) -> None:
@@ -42,21 +44,21 @@ def mirror(node: Node, grads: list[Gradient | None], results: deque[Gradient | N
     if node.name in _SUMS or (saved and node.name not in _FLAT):
         saved += [grad.storage for grad in grads if grad is not None]
     sizes = [edge.nbytes for edge in node.edges]
-    made = Node(edges, sizes, saved, "new", 0)
-    made.name, made.layer = node.name, node.layer
+    mirrored = Node(edges, sizes, saved, "new", 0)
+    mirrored.name, mirrored.layer = node.name, node.layer
     for slot, result in enumerate(results):
         if result is not None:
-            result.maker = (made, slot)
+            result.maker = (mirrored, slot)
 
 
 def summed(run: Run, before: Gradient, grad: Gradient) -> Gradient:
     """Return the sum of two gradients of one tensor: in a graph that is differentiated again it is
     an addition like any other, into a block of its own."""
     both = Gradient(run.storage(before.storage.nbytes, "gradients"))
-    makers = [one.maker for one in (before, grad) if one.maker is not None]
+    makers = [gradient.maker for gradient in (before, grad) if gradient.maker is not None]
     if makers:
         size = both.storage.nbytes
-        made = Node([Edge.to(*maker, size) for maker in makers], [size], [], "inplace", 0)
-        made.name = "add"
-        both.maker = made, 0
+        node = Node([Edge.to(*maker, size) for maker in makers], [size], [], "inplace", 0)
+        node.name = "add"
+        both.maker = node, 0
     return both

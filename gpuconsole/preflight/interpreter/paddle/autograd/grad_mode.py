@@ -82,10 +82,10 @@ def within(
     inside = innermost(target.function)
     function = getattr(inside, "function", inside)  # a method's
     if isinstance(function, Function) and function.generator:
-        made = interp.call(target.function, args, kwargs)
-        if hasattr(made, "walk"):
-            made.walk = _kept(interp, target.context, made.walk)
-        return made
+        result = interp.call(target.function, args, kwargs)
+        if hasattr(result, "walk"):
+            result.walk = _kept(interp, target.context, result.walk)
+        return result
     leave = interp.enter(target.context)
     try:
         return interp.call(target.function, args, kwargs)

@@ -15,14 +15,14 @@ from gpuconsole.preflight.memory.trace import Storage
 
 def _tensors(value: Value) -> list[Tensor]:
     given = value if isinstance(value, (list, tuple)) else [value]
-    return [one for one in given if isinstance(one, Tensor)]
+    return [tensor for tensor in given if isinstance(tensor, Tensor)]
 
 
 def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value:
     """`recompute`: forward without a graph, and once more with one when backward comes by.
 
-    Where no input needs a gradient Paddle's own gives the output none either: then nothing in
-    the block is trained.
+    If no input needs a gradient Paddle's own version computes none for the output either: then
+    nothing in the block is trained.
     """
     hybrid = kwargs.pop("use_reentrant", True) is False
     kwargs.pop("preserve_rng_state", None)
@@ -38,14 +38,14 @@ def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value
     if isinstance(out, Unknown) or not before:
         return out
     inputs = _tensors([*args, *kwargs.values()])
-    node = ops.attach(run, inputs, _tensors(out), [one.storage for one in inputs], "new")
+    node = ops.attach(run, inputs, _tensors(out), [tensor.storage for tensor in inputs], "new")
     if node is not None:
         amp = run.mode.amp
 
         def replay(grads: list[Gradient | None]) -> Sequence[Storage | None] | None:
             around, run.mode.amp = run.mode.amp, amp
-            again_args = [_apart(one) for one in args]
-            again_kwargs = {name: _apart(one) for name, one in kwargs.items()}
+            again_args = [_apart(argument) for argument in args]
+            again_kwargs = {name: _apart(argument) for name, argument in kwargs.items()}
             flops = run.tape.flops
             again = interp.call(function, list(again_args), dict(again_kwargs))
             # A step counts three forwards, of which this one more is a third.
@@ -57,18 +57,18 @@ def recompute(run: Run, function: Value, *args: Value, **kwargs: Value) -> Value
             run.tape.moment = moment
             given = [tensor for tensor in _tensors([*again_args, *again_kwargs.values()])
                      if tensor.needs_grad]  # fmt: skip
-            return [one.grad.storage if one.grad is not None else None for one in given]
+            return [tensor.grad.storage if tensor.grad is not None else None for tensor in given]
 
         node.replay = replay
     return out
 
 
-def _apart(one: Value) -> Value:
+def _apart(value: Value) -> Value:
     """Return a tensor of the same block that no graph hangs behind."""
-    if not isinstance(one, Tensor):
-        return one
-    copy = Tensor(one.shape, one.dtype, one.storage)
-    copy.stop_gradient, copy.strided = one.stop_gradient, one.strided
+    if not isinstance(value, Tensor):
+        return value
+    copy = Tensor(value.shape, value.dtype, value.storage)
+    copy.stop_gradient, copy.strided = value.stop_gradient, value.strided
     return copy
 
 
@@ -76,19 +76,19 @@ def _hooked(run: Run, function: Value, args: list[Value], kwargs: dict[str, Valu
     """`use_reentrant=False`: the graph stays, what it saved is made again at its first use."""
     before, run.mode.nodes = run.mode.nodes, []
     out = run.interp.call(function, args, dict(kwargs))
-    made, run.mode.nodes = run.mode.nodes, before
-    if isinstance(out, Unknown) or not made:
+    nodes, run.mode.nodes = run.mode.nodes, before
+    if isinstance(out, Unknown) or not nodes:
         return out
     held = [tensor.storage for tensor in _tensors([*args, *kwargs.values()])]
-    waiting = [(node, len(node.saved)) for node in made]
-    for node in made:
+    waiting = [(node, len(node.saved)) for node in nodes]
+    for node in nodes:
         node.saved = []
         node.first = _Refill(run, function, args, kwargs, waiting, held)
     return out
 
 
 class _Refill:
-    """Runs the forward again once and gives every node what it had saved."""
+    """Runs the forward again once and restores what every node had saved."""
 
     def __init__(
         self, run: Run, function: Value, args: list[Value], kwargs: dict[str, Value],
@@ -104,7 +104,9 @@ class _Refill:
         around, run.mode.amp = run.mode.amp, self.amp
         before, run.mode.nodes = run.mode.nodes, []
         flops = run.tape.flops
-        run.interp.call(self.function, [_apart(one) for one in self.args], dict(self.kwargs))
+        run.interp.call(
+            self.function, [_apart(argument) for argument in self.args], dict(self.kwargs)
+        )
         run.tape.flops = flops + (run.tape.flops - flops) / 3
         again, run.mode.nodes = run.mode.nodes, before
         run.mode.amp = around
@@ -117,7 +119,7 @@ class _Refill:
 def sequential(run: Run, ctx: Value, functions: Value, *args: Value, **kwargs: Value) -> Value:
     """`recompute_sequential`: segments of a Sequential, all but the last recomputed."""
     segments = ctx.get("segments", 1) if isinstance(ctx, dict) else 1
-    layers = [one for _, one in functions.children()] if isinstance(functions, Layer) else (
+    layers = [layer for _, layer in functions.children()] if isinstance(functions, Layer) else (
         list(functions))  # fmt: skip
     size = max(1, len(layers) // max(1, segments))
     value: Value = args[0] if args else None
@@ -130,8 +132,8 @@ def sequential(run: Run, ctx: Value, functions: Value, *args: Value, **kwargs: V
 
 def _chain(run: Run, layers: list[Value]) -> NativeFunction:
     def go(_run: Run, value: Value) -> Value:
-        for one in layers:
-            value = run.interp.call(one, [value], {})
+        for layer in layers:
+            value = run.interp.call(layer, [value], {})
         return value
 
     return NativeFunction(go, "segment")

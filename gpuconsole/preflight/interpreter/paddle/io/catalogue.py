@@ -35,11 +35,11 @@ class Pictures(Library):
         self.transform = transform
         self.arrays = (backend or run.image_backend) == "cv2"
         self.mode = mode
-        for one in args:
-            if isinstance(one, Native) and hasattr(one, "call"):
-                self.transform = one
-            elif one in ("train", "test", "valid"):
-                self.mode = one
+        for argument in args:
+            if isinstance(argument, Native) and hasattr(argument, "call"):
+                self.transform = argument
+            elif argument in ("train", "test", "valid"):
+                self.mode = argument
 
     def sample(self, interp: Interpreter) -> Value:
         """Give a transformed picture and its label."""
@@ -80,7 +80,7 @@ class Texts(Library):
     def init(self, run: Run, *args: Value, mode: Value = "train", window_size: Value = -1,
              data_type: Value = "NGRAM", **options: Value) -> None:  # fmt: skip
         """Keep which part of the set it is, and the window of n-grams."""
-        self.mode = next((one for one in args if one in ("train", "test")), mode)
+        self.mode = next((argument for argument in args if argument in ("train", "test")), mode)
         self.window = window_size
         self.grams = data_type
         self.options = options
@@ -88,13 +88,15 @@ class Texts(Library):
     def sample(self, interp: Interpreter) -> Value:
         """Give a field each."""
         run: Run = interp.run
-        made: list[Value] = []
+        fields: list[Value] = []
         for shape, dtype in self.fields:
             if shape is None:
-                made.append(run.unknown(msg("how long the texts of {label} are", label=self.label)))
+                fields.append(
+                    run.unknown(msg("how long the texts of {label} are", label=self.label))
+                )
             else:
-                made.append(Array(shape, dtype))
-        return tuple(made)
+                fields.append(Array(shape, dtype))
+        return tuple(fields)
 
     def count(self, interp: Interpreter) -> Value:
         """Number of samples."""

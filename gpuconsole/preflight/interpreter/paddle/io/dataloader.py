@@ -98,7 +98,11 @@ class BatchSampler(Native):
              batch_size: Value = None, drop_last: Value = False, **_: Value) -> None:  # fmt: skip
         """Keep data set and batch size."""
         self.dataset = dataset if dataset is not None else sampler
-        numbers = [one for one in args if isinstance(one, int) and not isinstance(one, bool)]
+        numbers = [
+            argument
+            for argument in args
+            if isinstance(argument, int) and not isinstance(argument, bool)
+        ]
         self.batch_size = batch_size if batch_size is not None else (numbers or [1])[0]
         self.drop_last = drop_last
         self.attrs.update(batch_size=self.batch_size, drop_last=drop_last)
@@ -118,8 +122,12 @@ class BatchSampler(Native):
             yield from interp.iterate(interp.call(interp.bind(own, self), [], {}))
             return
         index = SomeInt(interp.run.file, interp.run.line, "the index of a sample")
-        one = [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
-        yield from interp.iterate(lengths.opened(one, lengths.some(interp.run, "how many batches")))
+        index_batch = (
+            [index] * self.batch_size if isinstance(self.batch_size, int) else self.batch_size
+        )
+        yield from interp.iterate(
+            lengths.opened(index_batch, lengths.some(interp.run, "how many batches"))
+        )
 
     def size(self, interp: Interpreter) -> Value:
         """Return the number of samples in a batch."""
@@ -130,7 +138,7 @@ class BatchSampler(Native):
 
 
 def own_size(interp: Interpreter, sampler: Value) -> Value:
-    """Return the size of the batches that a sampler of the script's own gives."""
+    """Return the size of the batches of a sampler of the script's own."""
     given = sampler.attrs.get("batch_size") if isinstance(sampler, Native) else None
     if isinstance(given, int):
         return given
@@ -159,7 +167,7 @@ def put_in(run: Run, size: Value) -> Value:
 def batches(
     interp: Interpreter, dataset: Value, batch_size: Value, drop_last: Value = False
 ) -> Value:
-    """Return how many batches a data set gives, or an unknown."""
+    """Return how many batches a data set has, or an unknown."""
     size = interp.call(interp.builtins["len"], [dataset], {})
     unknown = first_unknown(size, batch_size)
     if unknown is not None or not batch_size:
@@ -221,8 +229,8 @@ class Loader(Native):
         around, run.batch.queue = run.batch.queue, Queue(ahead)
 
         def make() -> Value:
-            made = interp.guard(lambda run: self._batch(interp, sample, batch), "collation")
-            return self._named(run, names, made)
+            collated = interp.guard(lambda run: self._batch(interp, sample, batch), "collation")
+            return self._named(run, names, collated)
 
         run.batch.feeding.append(fed)
         try:
@@ -246,8 +254,8 @@ class Loader(Native):
         before, count = run.progress.backwards, 0
         # A loop that begins when the memory of training is known evaluates: the graph of its first
         # batch may live on while the second one's is made.
-        told = min(2 if run.progress.is_steady else 1, most)
-        while not self._enough(run, count, before, told):
+        least = min(2 if run.progress.is_steady else 1, most)
+        while not self._enough(run, count, before, least):
             while len(waiting) <= min(ahead, left - count):
                 waiting.append(make())
             count += 1
@@ -260,8 +268,8 @@ class Loader(Native):
 
     def _as_given(self, interp: Interpreter) -> Iterator[Value]:
         """Give samples as they are: without a batch size the data set makes the batches."""
-        for one in interp.iterate(self.dataset):
-            yield self._tensors(interp.run, one)
+        for item in interp.iterate(self.dataset):
+            yield self._tensors(interp.run, item)
 
     def _sample(self, interp: Interpreter) -> Value:
         answers = interp.run.answers
@@ -322,10 +330,10 @@ class Loader(Native):
         plain = isinstance(sampler, BatchSampler) and sampler.cls is None
         return sampler.dataset if plain else None
 
-    def _enough(self, run: Run, count: int, before: int, told: int) -> bool:
+    def _enough(self, run: Run, count: int, before: int, least: int) -> bool:
         if count:
             run.close_cycle()
-        if count >= told and run.progress.is_steady:
+        if count >= least and run.progress.is_steady:
             return True
         if count >= 2 and run.findings.blocking is not None:
             return True
@@ -357,36 +365,40 @@ class Loader(Native):
     def _batch(self, interp: Interpreter, sample: Value, batch: int) -> Value:
         run: Run = interp.run
         if self.collate is not None:
-            made = interp.call(self.collate, [[sample] * batch], {})
-            return self._tensors(run, made)
+            collated = interp.call(self.collate, [[sample] * batch], {})
+            return self._tensors(run, collated)
         return stacked(run, sample, batch)
 
-    def _named(self, run: Run, names: tuple[str, ...], made: Value) -> Value:
-        """Return a batch whose unknown fields are asked for, or answered, by their names."""
-        if isinstance(made, list) and len(made) == 1 and len(names) > 1:
-            # A sample that nobody knows has as many fields as the loop has names.
-            made = made * len(names) if isinstance(made[0], Unknown) else made
-        if isinstance(made, dict) and len(names) == 1:
-            return {key: questions.batch_item(run, f"{names[0]}[{key!r}]", one)
-                    if isinstance(one, Unknown) else one for key, one in made.items()}  # fmt: skip
-        if not isinstance(made, (list, tuple)):
-            made_one = isinstance(made, Unknown) and names
-            return questions.batch_field(run, names[:1], 0, 1, made) if made_one else made
+    def _named(self, run: Run, names: tuple[str, ...], fields: Value) -> Value:
+        """Return a batch; its unknown fields become questions, or are answered, by their names."""
+        if isinstance(fields, list) and len(fields) == 1 and len(names) > 1:
+            # An unknown sample has as many fields as the loop has names.
+            fields = fields * len(names) if isinstance(fields[0], Unknown) else fields
+        if isinstance(fields, dict) and len(names) == 1:
+            return {
+                key: questions.batch_item(run, f"{names[0]}[{key!r}]", field)
+                if isinstance(field, Unknown)
+                else field
+                for key, field in fields.items()
+            }
+        if not isinstance(fields, (list, tuple)):
+            made_one = isinstance(fields, Unknown) and names
+            return questions.batch_field(run, names[:1], 0, 1, fields) if made_one else fields
         return [
-            questions.batch_field(run, names, place, len(made), one)
-            if isinstance(one, Unknown) and names else one
-            for place, one in enumerate(made)
+            questions.batch_field(run, names, place, len(fields), field)
+            if isinstance(field, Unknown) and names else field
+            for place, field in enumerate(fields)
         ]  # fmt: skip
 
-    def _tensors(self, run: Run, made: Value) -> Value:
+    def _tensors(self, run: Run, value: Value) -> Value:
         """Return what a collate function gave, arrays as tensors."""
-        if isinstance(made, Array) and made.dtype in ITEM_BYTES:
-            return run.tensor(made.shape, made.dtype, "inputs")
-        if isinstance(made, (list, tuple)):
-            return [self._tensors(run, one) for one in made]
-        if isinstance(made, dict):
-            return {name: self._tensors(run, one) for name, one in made.items()}
-        return made
+        if isinstance(value, Array) and value.dtype in ITEM_BYTES:
+            return run.tensor(value.shape, value.dtype, "inputs")
+        if isinstance(value, (list, tuple)):
+            return [self._tensors(run, field) for field in value]
+        if isinstance(value, dict):
+            return {name: self._tensors(run, field) for name, field in value.items()}
+        return value
 
 
 def _length(interp: Interpreter, source: Value) -> int | None:
@@ -405,36 +417,36 @@ def _weightless(sample: Value) -> Value:
     if isinstance(sample, Tensor):
         return Array(sample.shape, sample.dtype)
     if isinstance(sample, (list, tuple)):
-        return type(sample)(_weightless(one) for one in sample)
+        return type(sample)(_weightless(part) for part in sample)
     if isinstance(sample, dict):
-        return {name: _weightless(one) for name, one in sample.items()}
+        return {name: _weightless(part) for name, part in sample.items()}
     return sample
 
 
-def stacked(run: Run, one: Value, batch: int) -> Value:
+def stacked(run: Run, value: Value, batch: int) -> Value:
     """Return the batch of one field of a sample, as the default collate makes it."""
-    if isinstance(one, bool):
+    if isinstance(value, bool):
         return run.tensor((batch,), "bool", "inputs")
-    if isinstance(one, SomeInt):
+    if isinstance(value, SomeInt):
         return run.tensor((batch,), "int64", "inputs")
-    if isinstance(one, SomeNumber):
+    if isinstance(value, SomeNumber):
         return run.tensor((batch,), "float64", "inputs")
-    if isinstance(one, Unknown):
-        return one
-    if isinstance(one, Picture):
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, Picture):
         raise ShapeFault("pictures reach the loader as images: a transform must make arrays")
-    if isinstance(one, Photo):
+    if isinstance(value, Photo):
         return run.unknown("the size of the pictures on disk")
-    if isinstance(one, (list, tuple)):
-        if lengths.more_in(one) is not None:
-            return lengths.more_in(one)
-        return [stacked(run, part, batch) for part in one]
-    if isinstance(one, dict):
-        return {name: stacked(run, part, batch) for name, part in one.items()}
-    if isinstance(one, str):
-        return [one] * batch
+    if isinstance(value, (list, tuple)):
+        if lengths.more_in(value) is not None:
+            return lengths.more_in(value)
+        return [stacked(run, part, batch) for part in value]
+    if isinstance(value, dict):
+        return {name: stacked(run, part, batch) for name, part in value.items()}
+    if isinstance(value, str):
+        return [value] * batch
     try:
-        shape, dtype = shape_of(one)
+        shape, dtype = shape_of(value)
     except TypeError as error:
         return run.unknown(f"a sample of which no tensor is made: {error}")
     if dtype not in ITEM_BYTES:

@@ -30,7 +30,7 @@ class Dataset(Native):
     label = "Dataset"
 
     def sample(self, interp: Interpreter) -> Value:
-        """Return one sample: what `__getitem__` gives for an index that nobody knows."""
+        """Return one sample: the result of `__getitem__` for an unknown index."""
         cls = self.cls
         run: Run = interp.run
         if cls is None:
@@ -53,7 +53,7 @@ class Library(Dataset):
         return self.sample(interp)
 
     def iterate(self, interp: Interpreter) -> Iterator[Value]:
-        """Give one sample, which stands for all."""
+        """Yield one sample, which represents all."""
         yield self.sample(interp)
         size = self.count(interp)
         if size == 1:
@@ -96,8 +96,10 @@ class Subset(Library):
         """Keep the data set and how many samples of it there are."""
         self.dataset = dataset
         self.attrs["dataset"] = dataset
-        known = indices is not None and not isinstance(indices, Unknown)
-        self.size = run.interp.call(run.interp.builtins["len"], [indices], {}) if known else indices
+        has_length = indices is not None and not isinstance(indices, Unknown)
+        self.size = (
+            run.interp.call(run.interp.builtins["len"], [indices], {}) if has_length else indices
+        )
 
     def sample(self, interp: Interpreter) -> Value:
         """Give a sample of it."""
@@ -123,7 +125,7 @@ class Concatenated(Library):
 
     def count(self, interp: Interpreter) -> Value:
         """Sum of the numbers of samples."""
-        sizes = [interp.call(interp.builtins["len"], [one], {}) for one in self.datasets]
+        sizes = [interp.call(interp.builtins["len"], [dataset], {}) for dataset in self.datasets]
         return first_unknown(*sizes) or sum(sizes)
 
 
@@ -139,8 +141,8 @@ class Composed(Library):
     def sample(self, interp: Interpreter) -> Value:
         """Give the fields of a sample of each."""
         fields: list[Value] = []
-        for one in self.datasets:
-            sample = sample_of(interp, one)
+        for dataset in self.datasets:
+            sample = sample_of(interp, dataset)
             fields.extend(sample if isinstance(sample, (list, tuple)) else [sample])
         return tuple(fields)
 
@@ -151,8 +153,8 @@ class Composed(Library):
 
 def first_of(interp: Interpreter, items: Value) -> Value:
     """Return the first item of a walk."""
-    for one in interp.iterate(items):
-        return lengths.likeness(one)
+    for item in interp.iterate(items):
+        return lengths.likeness(item)
     return interp.run.unknown("a sample of a data set that gives none")
 
 
@@ -181,7 +183,7 @@ def sample_of(interp: Interpreter, dataset: Value) -> Value:
 
 def random_split(run: Run, dataset: Value, lengths: Value, *_: Value, **__: Value) -> Value:
     """`paddle.io.random_split`: parts of a number or a share of the samples."""
-    made = []
+    parts = []
     for size in lengths:
         part = Subset()
         part.init(run, dataset)
@@ -189,5 +191,5 @@ def random_split(run: Run, dataset: Value, lengths: Value, *_: Value, **__: Valu
         if isinstance(size, float):
             whole = run.interp.call(run.interp.builtins["len"], [dataset], {})
             part.size = int(whole * size) if isinstance(whole, int) else whole
-        made.append(part)
-    return made
+        parts.append(part)
+    return parts

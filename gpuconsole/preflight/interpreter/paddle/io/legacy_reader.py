@@ -66,15 +66,15 @@ def _first(run: Run, reader: Value, n: Value) -> Value:
 
 
 def _chain(run: Run, *readers: Value) -> Value:
-    return _creator(lambda run: (item for one in readers for item in _items(run, one)))
+    return _creator(lambda run: (item for reader in readers for item in _items(run, reader)))
 
 
 def _compose(run: Run, *readers: Value, **_: Value) -> Value:
     def walk(run: Run) -> Iterator[Value]:
-        for parts in zip(*(_items(run, one) for one in readers), strict=False):
+        for parts in zip(*(_items(run, reader) for reader in readers), strict=False):
             joined: list[Value] = []
-            for one in parts:
-                joined.extend(one if isinstance(one, tuple) else (one,))
+            for part in parts:
+                joined.extend(part if isinstance(part, tuple) else (part,))
             yield tuple(joined)
 
     return _creator(walk)
@@ -82,7 +82,7 @@ def _compose(run: Run, *readers: Value, **_: Value) -> Value:
 
 def _mapped(run: Run, function: Value, *readers: Value) -> Value:
     def walk(run: Run) -> Iterator[Value]:
-        for parts in zip(*(_items(run, one) for one in readers), strict=False):
+        for parts in zip(*(_items(run, reader) for reader in readers), strict=False):
             yield run.interp.call(function, list(parts), {})
 
     return _creator(walk)

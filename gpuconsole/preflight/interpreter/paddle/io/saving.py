@@ -26,17 +26,17 @@ def save(run: Run, obj: Value = None, *_: Value, **__: Value) -> None:
     it holds under two names twice, anything nested copies it once."""
     if not run.on_cpu or run.program.drafting is not None:
         return
-    found = list(_tensors(obj))
+    tensors = list(_tensors(obj))
     if not _is_flat(obj):
-        found = list({id(one): one for one in found}.values())
-    copies = [run.storage(one.storage.nbytes) for one in found]
+        tensors = list({id(tensor): tensor for tensor in tensors}.values())
+    copies = [run.storage(tensor.storage.nbytes) for tensor in tensors]
     del copies
 
 
 def _is_flat(obj: Value) -> bool:
     if isinstance(obj, SavedState):
         return True
-    return isinstance(obj, dict) and all(isinstance(one, Tensor) for one in obj.values())
+    return isinstance(obj, dict) and all(isinstance(part, Tensor) for part in obj.values())
 
 
 def _tensors(obj: Value) -> Iterator[Tensor]:
@@ -45,8 +45,8 @@ def _tensors(obj: Value) -> Iterator[Tensor]:
     elif isinstance(obj, SavedState):
         yield from obj.tensors
     elif isinstance(obj, dict):
-        for one in obj.values():
-            yield from _tensors(one)
+        for part in obj.values():
+            yield from _tensors(part)
     elif isinstance(obj, (list, tuple)):
-        for one in obj:
-            yield from _tensors(one)
+        for part in obj:
+            yield from _tensors(part)

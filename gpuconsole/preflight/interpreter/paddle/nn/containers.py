@@ -21,25 +21,25 @@ class Ordered(Layer):
     def held(self) -> list[str]:
         """Return the names of the members, also of those that are not known."""
         kinds = (Layer, Tensor, Unknown)
-        return [name for name, one in self.attrs.items() if isinstance(one, kinds)]
+        return [name for name, member in self.attrs.items() if isinstance(member, kinds)]
 
     def refill(self, members: list[Value]) -> None:
         """Put these in the places 0, 1, …"""
         for name in self.held():
             del self.attrs[name]
-        self.attrs.update({str(place): one for place, one in enumerate(members)})
+        self.attrs.update({str(place): member for place, member in enumerate(members)})
 
     def item(self, interp: Interpreter, key: Value) -> Value:
         """Index, slice, or take by name."""
         if isinstance(key, str):
             return self.attrs[key]
-        found = [self.attrs[name] for name in self.held()][key]
-        if not isinstance(found, list):
-            return found
-        made = type(self)()
-        made.cls = self.cls
-        made.refill(found)
-        return made
+        members = [self.attrs[name] for name in self.held()][key]
+        if not isinstance(members, list):
+            return members
+        container = type(self)()
+        container.cls = self.cls
+        container.refill(members)
+        return container
 
     def store(self, interp: Interpreter, key: Value, value: Value) -> None:
         """Replace a member."""
@@ -65,8 +65,8 @@ class Ordered(Layer):
     @exposed.method("extend")
     def do_extend(self, run: Run, members: Value) -> Value:
         """Add several."""
-        for one in run.interp.iterate(members):
-            self.do_append(run, one)
+        for member in run.interp.iterate(members):
+            self.do_append(run, member)
         return self
 
     @exposed.method("insert")
@@ -96,12 +96,12 @@ class Sequential(Ordered):
         if len(layers) == 1 and isinstance(layers[0], (dict, list)):
             only = layers[0]
             layers = tuple(only.items() if isinstance(only, dict) else only)
-        for place, one in enumerate(layers):
-            named = isinstance(one, (tuple, list))
-            layer = one[1] if named else one
+        for place, member in enumerate(layers):
+            named = isinstance(member, (tuple, list))
+            layer = member[1] if named else member
             if isinstance(layer, Unknown):
                 run.block(layer)
-            self.attrs[str(one[0]) if named else str(place)] = layer
+            self.attrs[str(member[0]) if named else str(place)] = layer
 
     def pass_on(
         self, interp: Interpreter, args: tuple[Value, ...], kwargs: dict[str, Value]
@@ -155,8 +155,8 @@ class LayerDict(Layer):
         """Add from a mapping or from pairs."""
         if isinstance(members, LayerDict):
             members = members.attrs
-        for name, one in dict(members or {}).items():
-            self.attrs[str(name)] = one
+        for name, member in dict(members or {}).items():
+            self.attrs[str(name)] = member
 
     def item(self, interp: Interpreter, key: Value) -> Value:
         """Take by name."""

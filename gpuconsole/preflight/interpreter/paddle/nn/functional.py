@@ -82,8 +82,8 @@ class Flatten(Layer):
 
 def function_layer(name: str, function: Any, base: type[Layer] = Function) -> NativeClass:
     """Return a layer class that calls `function`."""
-    made = type(name, (base,), {"label": name, "function": staticmethod(function)})
-    return NativeClass(made, name)
+    layer_class = type(name, (base,), {"label": name, "function": staticmethod(function)})
+    return NativeClass(layer_class, name)
 
 
 def layer_classes() -> dict[str, NativeClass]:
@@ -99,16 +99,16 @@ def layer_classes() -> dict[str, NativeClass]:
             interp[f"Adaptive{kind}Pool{rank}D"] = FUNCTIONS[f"adaptive_{low}_pool{rank}d"]
         interp[f"Pad{rank}D"] = FUNCTIONS["pad"]
         interp[f"ZeroPad{rank}D"] = FUNCTIONS["pad"]
-    made = {name: function_layer(name, call) for name, call in interp.items()}
+    classes = {name: function_layer(name, call) for name, call in interp.items()}
     dropouts = {"Dropout": "dropout", "Dropout2D": "dropout2d", "Dropout3D": "dropout3d",
                 "AlphaDropout": "alpha_dropout"}  # fmt: skip
     for name, function in dropouts.items():
-        made[name] = function_layer(name, FUNCTIONS[function], Dropout)
-    made["Softmax2D"] = function_layer("Softmax2D", _softmax_2d)
-    made["UpsamplingNearest2D"] = function_layer("UpsamplingNearest2D", FUNCTIONS["interpolate"])
-    made["UpsamplingBilinear2D"] = function_layer("UpsamplingBilinear2D", _bilinear)
-    made["Flatten"] = NativeClass(Flatten, "Flatten")
-    return made
+        classes[name] = function_layer(name, FUNCTIONS[function], Dropout)
+    classes["Softmax2D"] = function_layer("Softmax2D", _softmax_2d)
+    classes["UpsamplingNearest2D"] = function_layer("UpsamplingNearest2D", FUNCTIONS["interpolate"])
+    classes["UpsamplingBilinear2D"] = function_layer("UpsamplingBilinear2D", _bilinear)
+    classes["Flatten"] = NativeClass(Flatten, "Flatten")
+    return classes
 
 
 def _bce_logits(run: Run, logit: Value, label: Value, weight: Value = None,

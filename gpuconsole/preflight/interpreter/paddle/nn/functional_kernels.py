@@ -92,7 +92,7 @@ def loss_kernel(name: str) -> Callable[..., Tensor]:
             label = Tensor(label.shape, label.dtype, label.storage)
         out = ops.apply(run, name, (input, label), input.shape, input.dtype, flops=4.0 * input.size)
         if out.node is not None:
-            out.node.saved += [one.storage for one in more if isinstance(one, Tensor)]
+            out.node.saved += [extra.storage for extra in more if isinstance(extra, Tensor)]
         return out
 
     return call
@@ -126,7 +126,7 @@ def ctc_kernel(run: Run, log_probs: Tensor, labels: Tensor, lengths: Value) -> T
     """
     if len(log_probs.shape) != 3:
         raise ShapeFault("ctc_loss needs [time, batch, classes]", log_probs.shape)
-    given = [one for one in (labels, lengths) if isinstance(one, Tensor)]
+    given = [tensor for tensor in (labels, lengths) if isinstance(tensor, Tensor)]
     time, batch, classes = log_probs.shape
     longest = labels.shape[-1] if isinstance(labels, Tensor) and labels.shape else 0
     states = 2 * longest + 1
@@ -195,7 +195,7 @@ def layer_norm(run: Run, x: Tensor, normalized_shape: Value, weight: Value = Non
         raise ShapeFault(
             f"layer_norm over {list(extents)}, {list(x.shape)} arrives", x.shape, extents
         )
-    given = [one for one in (weight, bias) if isinstance(one, Tensor)]
+    given = [tensor for tensor in (weight, bias) if isinstance(tensor, Tensor)]
     return kernels.norm(run, "layer_norm", x, given, x.size // max(1, prod(extents)))
 
 
@@ -204,7 +204,7 @@ def group_norm(run: Run, x: Tensor, num_groups: int, *args: Value, weight: Value
     """`F.group_norm`."""
     if x.shape[1] % num_groups:
         raise ShapeFault(f"{x.shape[1]} channels do not divide into {num_groups} groups", x.shape)
-    given = [one for one in (*args, weight, bias) if isinstance(one, Tensor)]
+    given = [tensor for tensor in (*args, weight, bias) if isinstance(tensor, Tensor)]
     return kernels.norm(run, "group_norm", x, given, x.shape[0] * num_groups)
 
 
@@ -212,7 +212,7 @@ def instance_norm(run: Run, x: Tensor, running_mean: Value = None, running_var: 
                   weight: Value = None, bias: Value = None, *_: Value,
                   **__: Value) -> Tensor:  # fmt: skip
     """`F.instance_norm`."""
-    given = [one for one in (weight, bias) if isinstance(one, Tensor)]
+    given = [tensor for tensor in (weight, bias) if isinstance(tensor, Tensor)]
     return kernels.norm(run, "instance_norm", x, given, x.shape[0] * x.shape[1])
 
 

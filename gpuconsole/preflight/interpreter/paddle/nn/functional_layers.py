@@ -50,7 +50,7 @@ ORDERS = {
     "Dropout": ("p", "axis", "mode"), "Dropout2D": ("p", "data_format"),
     "Dropout3D": ("p", "data_format"), "CTCLoss": ("blank", "reduction"),
 }  # fmt: skip
-"""Arguments of layers whose functions take theirs in another order."""
+"""Arguments of layers with functions that take theirs in another order."""
 _POOLING = {"kernel_size": None, "stride": None, "padding": 0}
 KEPT: dict[str, dict[str, Value]] = {
     f"{kind}Pool{rank}D": _POOLING for kind in ("Max", "Avg") for rank in (1, 2, 3)
@@ -72,7 +72,7 @@ class Called(Layer):
     label = "function layer"
     function: ClassVar[str] = ""
     switched: ClassVar[bool] = False
-    """Whether the function is told if the layer trains."""
+    """Whether the layer's training mode is passed to the function."""
 
     def init(self, run: Run, *args: Value, **kwargs: Value) -> None:
         """Keep the arguments."""
@@ -85,10 +85,10 @@ class Called(Layer):
             size = args[0] if args else kwargs.get("output_size")
             order = kwargs.get("data_format", _ADAPTIVE[self.label])
             self.attrs.update(_output_size=size, _data_format=order, _name=None)
-        kept = KEPT.get(self.label)
-        if kept is not None:
-            given = {**kept, **dict(zip(kept, args, strict=False)), **kwargs}
-            self.attrs.update({name: given[name] for name in kept})
+        names_kept = KEPT.get(self.label)
+        if names_kept is not None:
+            given = {**names_kept, **dict(zip(names_kept, args, strict=False)), **kwargs}
+            self.attrs.update({name: given[name] for name in names_kept})
             if not self.label.endswith("1D"):
                 self.attrs["ksize"] = self.attrs.pop("kernel_size")
 
@@ -188,6 +188,7 @@ def _classes() -> Iterator[type[Layer]]:
 
 def layer_classes() -> dict[str, NativeClass]:
     """Return the layers by name."""
-    return {**{one.label: NativeClass(one, one.label) for one in _classes()},
-            "Softmax2D": NativeClass(Softmax2D, "Softmax2D"),
-            }  # fmt: skip
+    return {
+        **{cls.label: NativeClass(cls, cls.label) for cls in _classes()},
+        "Softmax2D": NativeClass(Softmax2D, "Softmax2D"),
+    }

@@ -55,7 +55,7 @@ class Layer(Branch):
     def call(self, interp: Interpreter, *args: Value, **kwargs: Value) -> Value:
         """Run the layer's forward."""
         run: Run = interp.run
-        unknown = next((one for one in args if isinstance(one, Unknown)), None)
+        unknown = next((argument for argument in args if isinstance(argument, Unknown)), None)
         if unknown is not None and (self.cls is None or self.cls.find("forward") is MISSING):
             run.block(unknown)
             return unknown
@@ -63,9 +63,9 @@ class Layer(Branch):
             args = self.prepared(interp, args)
         # What is run without gradients beside training, to act or to judge, is no batch of it.
         aside = run.batch.loaders or (run.progress.optimizers and not run.mode.grad_enabled)
-        for one in () if aside else args:
-            if isinstance(one, Tensor) and one.shape:
-                run.found_batch(one.shape[0])
+        for argument in () if aside else args:
+            if isinstance(argument, Tensor) and argument.shape:
+                run.found_batch(argument.shape[0])
         around, flops, place = run.tape.layer, run.tape.flops, (run.file, run.line)
         run.findings.networks += not around
         if not around and not self.path:
@@ -88,7 +88,7 @@ class Layer(Branch):
         """Give the memory up where a layer with parameters is trained and its output not known."""
         if run.findings.lost is None:
             run.findings.lost = out
-        if run.mode.grad_enabled and any(one.trainable for _, one in self.parameters()):
+        if run.mode.grad_enabled and any(parameter.trainable for _, parameter in self.parameters()):
             run.block(out)
 
     def prepared(self, interp: Interpreter, args: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -111,7 +111,7 @@ class Layer(Branch):
             return
         first = out[0] if isinstance(out, (list, tuple)) and out else out
         shape = first.shape if isinstance(first, Tensor) else ()
-        own = sum(one.nbytes for one in self.attrs.values() if isinstance(one, Parameter))
+        own = sum(attr.nbytes for attr in self.attrs.values() if isinstance(attr, Parameter))
         kind = self.cls.name if self.cls is not None else self.label
         run.tape.layers[self.path] = LayerCall(kind, *place, tuple(map(int, shape)), own, flops)
 
@@ -150,7 +150,7 @@ class Layer(Branch):
     @exposed.prop("_sub_layers")
     def get__sub_layers(self, run: Run) -> Value:
         """Give the direct sublayers by name."""
-        return {name: one for name, one in self.members() if isinstance(one, Layer)}
+        return {name: member for name, member in self.members() if isinstance(member, Layer)}
 
     @exposed.prop("_parameters")
     def get__parameters(self, run: Run) -> Value:
@@ -170,7 +170,7 @@ class Layer(Branch):
     @exposed.method("parameters")
     def do_parameters(self, run: Run, include_sublayers: Value = True) -> Value:
         """Give all parameters."""
-        return [one for _, one in self.parameters(include_sublayers is not False)]
+        return [parameter for _, parameter in self.parameters(include_sublayers is not False)]
 
     @exposed.method("named_parameters")
     def do_named_parameters(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
@@ -181,7 +181,7 @@ class Layer(Branch):
     @exposed.method("buffers")
     def do_buffers(self, run: Run, include_sublayers: Value = True) -> Value:
         """Give all buffers."""
-        return [one for _, one in self.buffers(include_sublayers is not False)]
+        return [buffer for _, buffer in self.buffers(include_sublayers is not False)]
 
     @exposed.method("named_buffers")
     def do_named_buffers(self, run: Run, prefix: Value = "", include_sublayers: Value = True,
@@ -192,14 +192,14 @@ class Layer(Branch):
     @exposed.method("sublayers")
     def do_sublayers(self, run: Run, include_self: Value = False) -> Value:
         """Give all layers below."""
-        return [one for _, one in self.walk() if include_self is True or one is not self]
+        return [layer for _, layer in self.walk() if include_self is True or layer is not self]
 
     @exposed.method("named_sublayers")
     def do_named_sublayers(self, run: Run, prefix: Value = "", include_self: Value = False,
                            **_: Value) -> Value:  # fmt: skip
         """Give all layers below by name."""
-        return [(name, one) for name, one in self.walk(prefix=str(prefix))
-                if include_self is True or one is not self]  # fmt: skip
+        return [(name, layer) for name, layer in self.walk(prefix=str(prefix))
+                if include_self is True or layer is not self]  # fmt: skip
 
     @exposed.method("modules")
     def do_modules(self, run: Run) -> Value:
@@ -214,7 +214,7 @@ class Layer(Branch):
     @exposed.method("children")
     def do_children(self, run: Run) -> Value:
         """Give the direct sublayers."""
-        return [one for _, one in self.children()]
+        return [child for _, child in self.children()]
 
     @exposed.method("named_children")
     def do_named_children(self, run: Run) -> Value:
@@ -230,8 +230,8 @@ class Layer(Branch):
     @exposed.method("train")
     def do_train(self, run: Run, mode: Value = True) -> Value:
         """Switch to training."""
-        for _, one in self.walk():
-            one.training = mode is not False
+        for _, layer in self.walk():
+            layer.training = mode is not False
         return self
 
     @exposed.method("eval")
@@ -274,10 +274,10 @@ class Layer(Branch):
         if unknown is not None:
             run.block(unknown)
             return unknown
-        one = run.parameter(as_shape(shape), as_name(dtype))
+        parameter = run.parameter(as_shape(shape), as_name(dtype))
         if getattr(attr, "frozen", False):
-            one.stop_gradient = True
-        return one
+            parameter.stop_gradient = True
+        return parameter
 
     @exposed.method("create_tensor", "create_variable")
     def do_create_tensor(self, run: Run, name: Value = None, persistable: Value = None,
@@ -289,8 +289,8 @@ class Layer(Branch):
     def do_apply(self, run: Run, fn: Value) -> Value:
         """Call a function on each layer, innermost first; what it draws has no part in memory."""
         blocking = run.findings.blocking
-        for _, one in reversed(list(self.walk())):
-            run.interp.call(fn, [one], {})
+        for _, layer in reversed(list(self.walk())):
+            run.interp.call(fn, [layer], {})
         run.findings.blocking = blocking
         return self
 
@@ -332,16 +332,16 @@ class Layer(Branch):
     @exposed.method("requires_grad_")
     def do_requires_grad_(self, run: Run, requires_grad: Value = True) -> Value:
         """Train all parameters, or none."""
-        for _, one in self.parameters():
-            one.stop_gradient = requires_grad is False
+        for _, parameter in self.parameters():
+            parameter.stop_gradient = requires_grad is False
         return self
 
     @exposed.method("clear_gradients")
     def do_clear_gradients(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, or let them go."""
         if set_to_zero is False:
-            for _, one in self.parameters():
-                one.grad = None
+            for _, parameter in self.parameters():
+                parameter.grad = None
 
     @exposed.method("zero_grad")
     def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:
@@ -354,10 +354,10 @@ class Layer(Branch):
         """Move (there is one device) and cast the parameters and buffers that are floats."""
         wanted = as_name(dtype) or as_name(device)
         if wanted in FLOATS:
-            for _name, one in [*self.parameters(), *self.buffers()]:
-                if one.dtype in FLOATS and one.dtype != wanted:
-                    one.dtype = wanted
-                    one.storage = run.storage(one.nbytes, "parameters")
+            for _name, tensor in [*self.parameters(), *self.buffers()]:
+                if tensor.dtype in FLOATS and tensor.dtype != wanted:
+                    tensor.dtype = wanted
+                    tensor.storage = run.storage(tensor.nbytes, "parameters")
         return self
 
     @exposed.method("astype")
@@ -409,11 +409,11 @@ class Layer(Branch):
         if attr is False:
             self.attrs[name] = None
             return None
-        one = run.parameter(shape)
+        parameter = run.parameter(shape)
         if getattr(attr, "frozen", False):
-            one.stop_gradient = True
-        self.attrs[name] = one
-        return one
+            parameter.stop_gradient = True
+        self.attrs[name] = parameter
+        return parameter
 
     def tensor(self, name: str) -> Tensor | None:
         """Return a parameter or buffer by name."""

@@ -25,11 +25,11 @@ class Branch(Native):
 
     def children(self) -> list[tuple[str, Any]]:
         """Return the direct sublayers by name, each once."""
-        found: dict[int, tuple[str, Any]] = {}
+        children: dict[int, tuple[str, Any]] = {}
         for name, value in self.members():
             if isinstance(value, Branch):
-                found.setdefault(id(value), (name, value))
-        return list(found.values())
+                children.setdefault(id(value), (name, value))
+        return list(children.values())
 
     def walk(self, seen: set[int] | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """Give this layer and all below it by name, each once."""
@@ -43,52 +43,52 @@ class Branch(Native):
 
     def parameters(self, below: bool = True, prefix: str = "") -> list[tuple[str, Parameter]]:
         """Return the parameters by name, each once: this layer's own and those below."""
-        found: dict[int, tuple[str, Parameter]] = {}
+        parameters: dict[int, tuple[str, Parameter]] = {}
         for path, layer in self.walk(prefix=prefix) if below else [(prefix, self)]:
             for name, value in layer.members():
                 if isinstance(value, Parameter):
-                    found.setdefault(id(value), (f"{path}.{name}" if path else name, value))
-        return list(found.values())
+                    parameters.setdefault(id(value), (f"{path}.{name}" if path else name, value))
+        return list(parameters.values())
 
     def buffers(self, below: bool = True, prefix: str = "") -> list[tuple[str, Tensor]]:
         """Return the buffers by name, each once."""
-        found: dict[int, tuple[str, Tensor]] = {}
+        buffers: dict[int, tuple[str, Tensor]] = {}
         for path, layer in self.walk(prefix=prefix) if below else [(prefix, self)]:
             for name in layer.kept:
                 value = layer.attrs.get(name)
                 if isinstance(value, Tensor):
-                    found.setdefault(id(value), (f"{path}.{name}" if path else name, value))
-        return list(found.values())
+                    buffers.setdefault(id(value), (f"{path}.{name}" if path else name, value))
+        return list(buffers.values())
 
-    def clone(self, run: Run, made: dict[int, Value] | None = None) -> Any:
+    def clone(self, run: Run, copies: dict[int, Value] | None = None) -> Any:
         """Copy with parameters of its own, as `deepcopy` does; what was shared stays shared."""
-        made = made if made is not None else {}
+        copies = copies if copies is not None else {}
         copy = type(self)()
-        made[id(self)] = copy
+        copies[id(self)] = copy
         own = ("attrs", "cls", "before", "after", "kept")
         copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in own})
         copy.cls = self.cls
         copy.before, copy.after, copy.kept = list(self.before), list(self.after), list(self.kept)
-        copy.attrs = {name: _clone(run, value, made) for name, value in self.attrs.items()}
+        copy.attrs = {name: _clone(run, value, copies) for name, value in self.attrs.items()}
         return copy
 
 
-def _clone(run: Run, value: Value, made: dict[int, Value]) -> Value:
-    if id(value) in made:
-        return made[id(value)]
+def _clone(run: Run, value: Value, copies: dict[int, Value]) -> Value:
+    if id(value) in copies:
+        return copies[id(value)]
     if isinstance(value, Branch):
-        return value.clone(run, made)
+        return value.clone(run, copies)
     if isinstance(value, Parameter):
-        one = run.parameter(value.shape, value.dtype, trainable=value.trainable)
-        one.stop_gradient = value.stop_gradient
-        made[id(value)] = one
-        return one
+        parameter = run.parameter(value.shape, value.dtype, trainable=value.trainable)
+        parameter.stop_gradient = value.stop_gradient
+        copies[id(value)] = parameter
+        return parameter
     if isinstance(value, Tensor):
         return Tensor(value.shape, value.dtype, run.storage(value.nbytes, "parameters"))
     if isinstance(value, list):
-        return [_clone(run, one, made) for one in value]
+        return [_clone(run, item, copies) for item in value]
     if type(value) is tuple:
-        return tuple(_clone(run, one, made) for one in value)
+        return tuple(_clone(run, item, copies) for item in value)
     if isinstance(value, dict):
-        return {key: _clone(run, one, made) for key, one in value.items()}
+        return {key: _clone(run, item, copies) for key, item in value.items()}
     return value

@@ -96,9 +96,11 @@ def _parameter(run: Run, data: Value = None, requires_grad: Value = True, *_: Va
         return run.unknown("a parameter of what is not known")
     block = data.storage
     block.ledger.kinds[block.index] = "parameters"
-    one = Parameter(data.shape, data.dtype, data.storage, stop_gradient=requires_grad is False)
-    one.trainable = requires_grad is not False
-    return one
+    parameter = Parameter(
+        data.shape, data.dtype, data.storage, stop_gradient=requires_grad is False
+    )
+    parameter.trainable = requires_grad is not False
+    return parameter
 
 
 def _clip(run: Run, parameters: Value, *_: Value, **__: Value) -> Value:
@@ -107,7 +109,9 @@ def _clip(run: Run, parameters: Value, *_: Value, **__: Value) -> Value:
 
 def nn(run: Run, more: dict[str, Value]) -> Written:
     """Return `paddle.nn`; `more` are names that live elsewhere."""
-    classes: dict[str, type[Native]] = {one.__name__: one for one in _CLASSES}
+    classes: dict[str, type[Native]] = {
+        layer_class.__name__: layer_class for layer_class in _CLASSES
+    }
     utils = Written(run, "paddle.nn.utils", "nn_utils", {
         "clip_grad_norm_": NativeFunction(_clip, "clip_grad_norm_"),
         "clip_grad_value_": NativeFunction(_clip, "clip_grad_value_"),

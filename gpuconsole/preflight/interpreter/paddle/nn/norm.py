@@ -118,7 +118,9 @@ class LayerNorm(Layer):
                 f"LayerNorm expects {list(self.shape)} at the end, {list(x.shape)} arrives",
                 x.shape, self.shape,
             )  # fmt: skip
-        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
+        given = [
+            tensor for tensor in (self.tensor("weight"), self.tensor("bias")) if tensor is not None
+        ]
         return kernels.norm(run, "layer_norm", x, given, x.size // max(1, prod(self.shape)))
 
 
@@ -149,7 +151,9 @@ class GroupNorm(Layer):
             raise ShapeFault(
                 f"GroupNorm expects {self.channels} channels, {x.shape[1]} arrive", x.shape
             )
-        given = [one for one in (self.tensor("weight"), self.tensor("bias")) if one is not None]
+        given = [
+            tensor for tensor in (self.tensor("weight"), self.tensor("bias")) if tensor is not None
+        ]
         return kernels.norm(run, "group_norm", x, given, x.shape[0] * self.groups)
 
 
@@ -175,7 +179,9 @@ class InstanceNorm(Layer):
 
     def forward(self, run: Run, x: Tensor) -> Value:
         """Normalise each channel of each sample."""
-        given = [one for one in (self.tensor("scale"), self.tensor("bias")) if one is not None]
+        given = [
+            tensor for tensor in (self.tensor("scale"), self.tensor("bias")) if tensor is not None
+        ]
         return kernels.norm(run, "instance_norm", x, given, x.shape[0] * x.shape[1])
 
 
@@ -208,11 +214,11 @@ class SpectralNorm(Layer):
         shape = as_shape(weight_shape)
         self.weight(run, "weight_u", (shape[dim],))
         self.weight(run, "weight_v", (prod(shape) // shape[dim],))
-        for one in self.attrs.values():
-            one.stop_gradient = True
+        for attr in self.attrs.values():
+            attr.stop_gradient = True
 
     def forward(self, run: Run, x: Tensor) -> Value:
         """Normalise; the kernels work on copies of the weight as a matrix."""
-        vectors = sum(one.nbytes for one in self.attrs.values())
+        vectors = sum(attr.nbytes for attr in self.attrs.values())
         return ops.apply(run, "scale", (x,), x.shape, temp=2 * x.nbytes + vectors,
                          work=5 * x.nbytes + vectors, flops=4.0 * x.size)  # fmt: skip

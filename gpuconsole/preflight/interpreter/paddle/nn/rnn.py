@@ -44,13 +44,13 @@ class Recurrent(Layer):
              direction: str = "forward", time_major: Value = False, dropout: Value = 0.0,
              *_: Value, proj_size: Value = 0, **others: Value) -> None:  # fmt: skip
         """Make the weights of every layer and direction."""
-        attrs = {name: one for name, one in others.items() if name in _ATTRS}
+        attrs = {name: option for name, option in others.items() if name in _ATTRS}
         if proj_size:
             sides = 2 if direction in ("bidirect", "bidirectional") else 1
             sizes = (input_size, hidden_size, num_layers, sides, time_major, dropout)
             self._by_cells(run, sizes, proj_size, attrs)
             return
-        self.lacking = [name for name, one in attrs.items() if one is False]
+        self.lacking = [name for name, option in attrs.items() if option is False]
         self.input, self.hidden, self.count_layers = input_size, hidden_size, num_layers
         self.directions = 2 if direction in ("bidirect", "bidirectional") else 1
         self.time_major = time_major is True
@@ -62,16 +62,16 @@ class Recurrent(Layer):
                 shapes = ((rows, width), (rows, hidden_size), (rows,), (rows,))
                 for kind, shape in zip(_ATTRS, shapes, strict=True):
                     name = f"{kind.removesuffix('attr')}l{tail}"
-                    made = self.weight(run, name, shape, attrs.get(kind) or None)
-                    if made is not None and kind in self.lacking:
+                    weight = self.weight(run, name, shape, attrs.get(kind) or None)
+                    if weight is not None and kind in self.lacking:
                         # Paddle keeps it as zeros that are not trained.
-                        made.stop_gradient = True
+                        weight.stop_gradient = True
             width = hidden_size * self.directions
         self._side_by_side(run)
 
     def _side_by_side(self, run: Run) -> None:
         """Lay all weights side by side, in a block beside their own, which a program keeps."""
-        weights = [one for _, one in self.parameters()]
+        weights = [parameter for _, parameter in self.parameters()]
         if run.program.drafting is not None:
             run.parameter((sum(weight.size for weight in weights),), trainable=False)
         else:
@@ -79,7 +79,7 @@ class Recurrent(Layer):
 
     def forward(self, run: Run, x: Tensor, initial_states: Value = None,
                 sequence_length: Value = None) -> Value:  # fmt: skip
-        """Run over the sequence; gives (output, final states)."""
+        """Run over the sequence; returns (output, final states)."""
         if _CELLS in self.attrs:
             given = [x, initial_states, sequence_length]
             return run.interp.call(self.attrs[_CELLS], given, {})
@@ -97,19 +97,19 @@ class Recurrent(Layer):
         start = self._start(run, initial_states, batch)
         lengths = [sequence_length] if isinstance(sequence_length, Tensor) else []
         room = self._room(x, steps, batch, bool(lengths))
-        kept = [run.storage(major.nbytes)] if major.strided else [major.storage]
+        saved = [run.storage(major.nbytes)] if major.strided else [major.storage]
         out = run.tensor((steps, batch, self.directions * self.hidden), x.dtype)
-        states = [run.tensor(one.shape) for one in start]
-        kept.append(run.storage(room.reserve))
-        kept.append(run.storage(room.dropped))
+        states = [run.tensor(state.shape) for state in start]
+        saved.append(run.storage(room.reserve))
+        saved.append(run.storage(room.dropped))
         if run.on_cpu:
             run.scratch(room.forward)
         run.tape.flops += self._flops(steps * batch)
         if run.mode.grad_enabled:
-            kept += [one.storage for one in (out, *start, *lengths)]
-            weights = [one for _, one in self.parameters()]
+            saved += [tensor.storage for tensor in (out, *start, *lengths)]
+            weights = [parameter for _, parameter in self.parameters()]
             work = room.backward if run.on_cpu else 0
-            ops.attach(run, [major, *start, *weights], [out, *states], kept, "fill", work)
+            ops.attach(run, [major, *start, *weights], [out, *states], saved, "fill", work)
             del weights
         del start
         if not self.time_major:
@@ -124,8 +124,8 @@ class Recurrent(Layer):
         space = interp.imports.module("paddle.nn")
         cell = interp.get_attr(space, f"{self.label}Cell")
         options = {**attrs, **({"proj_size": proj_size} if proj_size else {})}
-        made = [cell, *sizes, self.states, proj_size, options]
-        self.attrs[_CELLS] = interp.call(interp.get_attr(space, "CellByCell"), made, {})
+        cell_args = [cell, *sizes, self.states, proj_size, options]
+        self.attrs[_CELLS] = interp.call(interp.get_attr(space, "CellByCell"), cell_args, {})
 
     def _start(self, run: Run, given: Value, batch: int) -> list[Tensor]:
         """Return the states before the first step: those given, or zeros."""
@@ -153,7 +153,7 @@ class Recurrent(Layer):
         backward = self.work * sides + 4 * (sides > 1)
         backward += min(layers, 3) * sides if layers > 1 else 0
         # The first layer comes last. With up to two layers the input's gradient is there twice by
-        # then; once it is made even where nobody asks for it.
+        # then; once it is made even if it is not needed.
         last = (0, x.nbytes, x.nbytes + sides * cell)[layers] if layers < 3 else 0
         unasked = x.nbytes if not x.needs_grad else 0
         return Room(

@@ -78,8 +78,8 @@ class Conv(Layer):
         self.weight(run, "bias", (out_channels,), bias_attr)
         self.padded: list[int] = []
         if padding_mode != "zeros" and not isinstance(padding, str):
-            self.padded = [side for one in reversed(kernels.spread(padding, self.rank))
-                           for side in (one, one)]  # fmt: skip
+            self.padded = [side for padding_ in reversed(kernels.spread(padding, self.rank))
+                           for side in (padding_, padding_)]  # fmt: skip
             padding = 0
         self.padding, self.data_format = padding, data_format or "NCHW"
         self.attrs.update(_convolution(self, in_channels, out_channels, kernel_size, stride,
@@ -214,7 +214,7 @@ class Bilinear(Layer):
         out, left, right = weight.shape
         if x1.shape[-1] != left or x2.shape[-1] != right:
             raise ShapeFault(f"Bilinear expects {left} and {right} features", x1.shape, x2.shape)
-        given = [x1, x2, weight, *(one for one in [self.tensor("bias")] if one is not None)]
+        given = [x1, x2, weight, *(bias for bias in [self.tensor("bias")] if bias is not None)]
         rows = x1.shape[0]
         return ops.apply(run, "bilinear", given, (rows, out), temp=x2.nbytes,
                          work=x1.nbytes + x2.nbytes,

@@ -31,7 +31,7 @@ def wanted(amp: Amp, name: str, listed: str, dtypes: Sequence[str]) -> str | Non
     `listed` is the operator's list: half, full (black at O1), always (black at O1 and O2), keep
     (as its first input is), or "".
     """
-    floats = [one for one in dtypes if one in FLOATS]
+    floats = [dtype for dtype in dtypes if dtype in FLOATS]
     if not floats or "float64" in floats:
         return None
     names = {name, *_ALSO.get(name, ())}

@@ -33,44 +33,46 @@ def attach(
     work: float = 0.0,
 ) -> Node | None:
     """Hang a backward node behind `outputs` when a gradient would flow to any input."""
-    if not run.mode.grad_enabled or not any(one.needs_grad for one in inputs):
+    if not run.mode.grad_enabled or not any(tensor.needs_grad for tensor in inputs):
         return None
-    if all(one.dtype not in FLOATS and not one.dtype.startswith("complex") for one in outputs):
+    if all(
+        output.dtype not in FLOATS and not output.dtype.startswith("complex") for output in outputs
+    ):
         return None
-    edges = [Edge(one) for one in inputs if one.needs_grad]
+    edges = [Edge(tensor) for tensor in inputs if tensor.needs_grad]
     if inputs and not inputs[0].needs_grad and mode in ("inplace", "view", "strided"):
         mode = "new"
-    node = Node(edges, [one.nbytes for one in outputs], list(saved), mode, int(work))
+    node = Node(edges, [output.nbytes for output in outputs], list(saved), mode, int(work))
     node.layer = run.tape.layer
     if run.mode.nodes is not None:
         run.mode.nodes.append(node)
-    for slot, one in enumerate(outputs):
-        one.node, one.slot, one.stop_gradient = node, slot, False
+    for slot, output in enumerate(outputs):
+        output.node, output.slot, output.stop_gradient = node, slot, False
     return node
 
 
 def contiguous(run: Run, inputs: Sequence[Tensor]) -> list[Storage]:
     """Copy strided views for a kernel; the copies live as long as the returned list."""
-    return [run.storage(one.nbytes, "workspace") for one in inputs if one.strided]
+    return [run.storage(tensor.nbytes, "workspace") for tensor in inputs if tensor.strided]
 
 
 def amp_inputs(run: Run, amp: str, inputs: Sequence[Tensor], name: str = "") -> list[Tensor]:
     """Cast float inputs as automatic mixed precision would; on the CPU Paddle ignores it."""
     if run.mode.amp.level == "O0" or run.on_cpu:
         return list(inputs)
-    wanted = amp_casting.wanted(run.mode.amp, name, amp, [one.dtype for one in inputs])
+    wanted = amp_casting.wanted(run.mode.amp, name, amp, [tensor.dtype for tensor in inputs])
     if wanted is None:
         return list(inputs)
     many = 1 if amp_casting.only_first(name) else len(inputs)
     return [
-        cast(run, one, wanted) if one.dtype in FLOATS and place < many else one
-        for place, one in enumerate(inputs)
+        cast(run, tensor, wanted) if tensor.dtype in FLOATS and place < many else tensor
+        for place, tensor in enumerate(inputs)
     ]
 
 
 COPIED = frozenset({"gelu", "logsumexp"})
-"""Rows whose backward node keeps the copy made of a strided view rather than the view: measured
-with 3.3.1, as for bmm; matmul, linear and most others keep the view."""
+"""Rows with a backward node that keeps the copy made of a strided view rather than the view:
+measured with 3.3.1, as for bmm; matmul, linear and most others keep the view."""
 
 
 def apply(
@@ -109,21 +111,25 @@ def apply(
         temp += count(rule.temp, inputs, out, groups)
         work += count(rule.work, inputs, out, groups)
     run.scratch(temp + (0 if run.mode.grad_enabled else extra))
-    views = [id(one) for one in inputs if one.strided]
+    views = [id(tensor) for tensor in inputs if tensor.strided]
     kept_copies = dict(zip(views, copies, strict=True)) if copied or name in COPIED else {}
     del copies
     run.tape.flops += flops
-    run.tape.bytes += out.nbytes + sum(one.nbytes for one in inputs)
+    run.tape.bytes += out.nbytes + sum(tensor.nbytes for tensor in inputs)
     if run.mode.grad_enabled:
         places = dict(zip(("x", "y", "z"), inputs, strict=False))
         places["out"] = out
         if second is not None:
             places["second"] = second
         words = rule.save if keep is None else keep
-        kept = [places[word] for word in words if word in places]
+        kept_tensors = [places[word] for word in words if word in places]
         # A strided view that was saved is copied once more for the backward kernel.
-        work += sum(one.nbytes for one in kept if one.strided and id(one) not in kept_copies)
-        blocks = [*saved, *(kept_copies.get(id(one), one.storage) for one in kept)]
+        work += sum(
+            tensor.nbytes
+            for tensor in kept_tensors
+            if tensor.strided and id(tensor) not in kept_copies
+        )
+        blocks = [*saved, *(kept_copies.get(id(tensor), tensor.storage) for tensor in kept_tensors)]
         node = attach(run, inputs, [out], blocks, mode or rule.grad, work)
         if node is not None:
             node.name = name
@@ -177,11 +183,11 @@ def binary(run: Run, name: str, x: Tensor, y: Tensor) -> Tensor:
             y.shape,
         )
     dtype = promote(x, y)
-    x, y = (cast(run, one, dtype) for one in (x, y))
+    x, y = (cast(run, side, dtype) for side in (x, y))
     work, mode = 0.0, ""
     if run.on_cpu and crossed(x.shape, y.shape):
         # Both gradients are made again, each with a copy of its size.
-        work = float(sum(one.nbytes for one in (x, y) if one.needs_grad))
+        work = float(sum(side.nbytes for side in (x, y) if side.needs_grad))
         mode = "new"
     return apply(run, name, (x, y), shape, dtype, work=work, mode=mode, flops=prod(shape))
 
@@ -190,10 +196,10 @@ def promote(x: Tensor, y: Tensor) -> str:
     """Return the type of a result of two tensors: float wins over int, wide over narrow."""
     if x.dtype == y.dtype:
         return x.dtype
-    for one in (x, y):
-        other = y if one is x else x
-        if one.dtype in FLOATS and other.dtype not in FLOATS:
-            return one.dtype
+    for side in (x, y):
+        other = y if side is x else x
+        if side.dtype in FLOATS and other.dtype not in FLOATS:
+            return side.dtype
     return x.dtype if ITEM_BYTES[x.dtype] >= ITEM_BYTES[y.dtype] else y.dtype
 
 
@@ -230,10 +236,10 @@ def _unfolded(x: Tensor, y: Tensor, lead: Sequence[int]) -> int:
     if len(x.shape) < 3 or len(y.shape) < 3:
         return 0
     total = 0
-    for one in (x, y):
-        whole = prod(lead) * prod(one.shape[-2:])
-        if one.needs_grad and len(one.shape) > 1 and whole != one.size:
-            total += whole * ITEM_BYTES[one.dtype]
+    for side in (x, y):
+        whole = prod(lead) * prod(side.shape[-2:])
+        if side.needs_grad and len(side.shape) > 1 and whole != side.size:
+            total += whole * ITEM_BYTES[side.dtype]
     return total
 
 
@@ -252,16 +258,16 @@ def concat(run: Run, parts: Sequence[Tensor], axis: int) -> Tensor:
     """Join tensors along an axis."""
     first = parts[0]
     axis = check_axis(axis, len(first.shape))
-    for one in parts:
-        if len(one.shape) != len(first.shape) or any(
+    for part in parts:
+        if len(part.shape) != len(first.shape) or any(
             a != b
-            for place, (a, b) in enumerate(zip(one.shape, first.shape, strict=True))
+            for place, (a, b) in enumerate(zip(part.shape, first.shape, strict=True))
             if place != axis
         ):
             raise ShapeFault(
-                f"concat along axis {axis} of {list(first.shape)} and {list(one.shape)}",
+                f"concat along axis {axis} of {list(first.shape)} and {list(part.shape)}",
                 first.shape,
-                one.shape,
+                part.shape,
             )
     shape = list(first.shape)
     shape[axis] = sum(part.shape[axis] for part in parts)
@@ -271,10 +277,10 @@ def concat(run: Run, parts: Sequence[Tensor], axis: int) -> Tensor:
 def stack(run: Run, parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new axis."""
     first = parts[0]
-    for one in parts:
-        if one.shape != first.shape:
+    for part in parts:
+        if part.shape != first.shape:
             raise ShapeFault(
-                f"stack of {list(first.shape)} and {list(one.shape)}", first.shape, one.shape
+                f"stack of {list(first.shape)} and {list(part.shape)}", first.shape, part.shape
             )
     axis = check_axis(axis, len(first.shape) + 1)
     return apply(run, "stack", parts, [*first.shape[:axis], len(parts), *first.shape[axis:]])
@@ -305,7 +311,8 @@ def reduced_shape(x: Tensor, axis: Sequence[int] | int | None, keepdim: bool) ->
         gone = set(range(rank))
     else:
         gone = {
-            check_axis(one, rank, x.shape) for one in ([axis] if isinstance(axis, int) else axis)
+            check_axis(place, rank, x.shape)
+            for place in ([axis] if isinstance(axis, int) else axis)
         }
     return [
         1 if place in gone else extent
@@ -333,9 +340,9 @@ def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
         x.shape[place] if extent == 0 and place < len(x.shape) else extent
         for place, extent in enumerate(shape)
     ]
-    known = prod(extent for extent in wanted if extent != -1)
-    if wanted.count(-1) == 1 and known and x.size % known == 0:
-        wanted[wanted.index(-1)] = x.size // known
+    product = prod(extent for extent in wanted if extent != -1)
+    if wanted.count(-1) == 1 and product and x.size % product == 0:
+        wanted[wanted.index(-1)] = x.size // product
     picked = any(type(extent) is Bound for extent in x.shape)
     if -1 in wanted or (prod(wanted) > x.size if picked else prod(wanted) != x.size):
         raise ShapeFault(
@@ -352,7 +359,7 @@ def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
 
 def transpose(run: Run, x: Tensor, order: Sequence[int]) -> Tensor:
     """Permute axes: a strided view."""
-    axes = [check_axis(one, len(x.shape)) for one in order]
+    axes = [check_axis(axis, len(x.shape)) for axis in order]
     if sorted(axes) != list(range(len(x.shape))):
         raise ShapeFault(f"transpose of {list(x.shape)} by {list(order)}", x.shape, tuple(order))
     shape = [x.shape[axis] for axis in axes]
@@ -372,7 +379,7 @@ def flatten(run: Run, x: Tensor, start: int = 0, stop: int = -1) -> Tensor:
 
 
 def sliced(run: Run, x: Tensor, shape: Sequence[int], *, strided: bool) -> Tensor:
-    """Take a basic slice: a view whose gradient is a full-size tensor."""
+    """Take a basic slice: a view with a gradient that is a full-size tensor."""
     out = Tensor(tuple(shape), x.dtype, x.storage)
     out.strided = strided
     attach(run, (x,), [out], (), "new")

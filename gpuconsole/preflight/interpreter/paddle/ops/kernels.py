@@ -16,7 +16,7 @@ def spread(value: Value, rank: int) -> list[int]:
     if isinstance(value, int) and not isinstance(value, bool):
         return [value] * rank
     if isinstance(value, (list, tuple)) and len(value) == rank:
-        if all(isinstance(one, int) for one in value):
+        if all(isinstance(item, int) for item in value):
             return list(value)
     elif isinstance(value, (list, tuple)) and len(value) == 1:
         return spread(value[0], rank)
@@ -38,9 +38,9 @@ def paddings(value: Value, rank: int, kernel: Sequence[int], stride: Sequence[in
         flat = spread(value, 2 * rank)
         return [(flat[2 * place], flat[2 * place + 1]) for place in range(rank)]
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], (list, tuple)):
-        pairs = [tuple(spread(one, 2)) for one in value]
-        return [(one[0], one[1]) for one in pairs[-rank:]]
-    return [(one, one) for one in spread(value, rank)]
+        pairs = [tuple(spread(pair, 2)) for pair in value]
+        return [(pair[0], pair[1]) for pair in pairs[-rank:]]
+    return [(extent, extent) for extent in spread(value, rank)]
 
 
 def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Value = 1,
@@ -84,7 +84,7 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
     if last:
         out_shape = [x.shape[0], *extents, weight.shape[0]]
     unfold = weight.shape[1] * prod(kernel) * prod(extents) * ITEM_BYTES[x.dtype]
-    if prod(kernel) == 1 and all(one == 1 for one in strides):
+    if prod(kernel) == 1 and all(stride == 1 for stride in strides):
         unfold = 0
     flops = 2.0 * prod(out_shape) * weight.shape[1] * prod(kernel)
     out = _biased(run, row_of(x, weight), x, weight, bias, out_shape, unfold, flops, last)
@@ -92,7 +92,7 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
 
 
 def _as_2d(run: Run, x: Tensor, rank: int) -> Tensor:
-    """Return what a 2-D kernel takes, or gives, in place of a 1-D one: a view of the same.
+    """Return the argument or result of a 2-D kernel in place of a 1-D one: a view of the same.
 
     A program has no views: there it is a tensor of its own.
     """
@@ -224,12 +224,12 @@ def adaptive_pool(run: Run, name: str, x: Tensor, size: Value, rank: int) -> Ten
 def batch_norm(run: Run, x: Tensor, weight: Tensor | None, bias: Tensor | None,
                channels: int, *, channels_last: bool = False) -> Tensor:  # fmt: skip
     """Normalise over batch and space; two statistics per channel are saved."""
-    found = x.shape[-1 if channels_last or len(x.shape) == 2 else 1] if len(x.shape) > 1 else 0
-    if found != channels:
+    actual = x.shape[-1 if channels_last or len(x.shape) == 2 else 1] if len(x.shape) > 1 else 0
+    if actual != channels:
         raise ShapeFault(
-            f"BatchNorm expects {channels} channels, {found} arrive", x.shape, (channels,)
+            f"BatchNorm expects {channels} channels, {actual} arrive", x.shape, (channels,)
         )
-    given = [one for one in (weight, bias) if one is not None]
+    given = [tensor for tensor in (weight, bias) if tensor is not None]
     return ops.apply(run, "batch_norm", (x, *given), x.shape, flops=4.0 * x.size)
 
 

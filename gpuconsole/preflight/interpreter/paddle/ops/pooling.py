@@ -25,7 +25,7 @@ def pooling(kind: str, rank: int) -> Callable[..., Value]:
     def call(run: Run, x: Tensor, kernel_size: Value, stride: Value = None, padding: Value = 0,
              *args: Value, ceil_mode: Value = False, return_mask: Value = False,
              data_format: Value = "", **_: Value) -> Value:  # fmt: skip
-        flags = [one for one in args if isinstance(one, bool)]
+        flags = [argument for argument in args if isinstance(argument, bool)]
         if kind == "max":
             return_mask = flags[0] if flags else return_mask
             ceil_mode = flags[1] if len(flags) > 1 else ceil_mode
@@ -108,7 +108,7 @@ def interpolate(run: Run, x: Tensor, size: Value = None, scale_factor: Value = N
             list(scale_factor) if isinstance(scale_factor, (list, tuple))
             else [scale_factor] * len(old)
         )  # fmt: skip
-        extents = [int(one * factor) for one, factor in zip(old, factors, strict=True)]
+        extents = [int(extent * factor) for extent, factor in zip(old, factors, strict=True)]
     head, tail = (x.shape[:1], x.shape[-1:]) if last else (x.shape[:2], ())
     shape = (*head, *extents, *tail)
     return ops.apply(run, name, (x,), shape, flops=4.0 * prod(shape))

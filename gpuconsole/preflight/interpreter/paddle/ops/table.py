@@ -30,10 +30,10 @@ class Rule(NamedTuple):
 def rules() -> dict[str, Rule]:
     """Return the operator table by the names of its rows."""
     text = resources.files("gpuconsole").joinpath("data/paddle-3.3.1-ops.json").read_text("utf-8")
-    found: dict[str, Rule] = {}
+    by_name: dict[str, Rule] = {}
     for name, row in json.loads(text)["ops"].items():
         cpu = row.get("cpu", {})
-        found[name] = Rule(
+        by_name[name] = Rule(
             tuple(row["save"].split()),
             row["grad"],
             row.get("amp", ""),
@@ -41,11 +41,11 @@ def rules() -> dict[str, Rule]:
             _amount(cpu.get("temp", "")),
             _amount(cpu.get("work", "")),
         )
-    return found
+    return by_name
 
 
 def _amount(text: str) -> Amount:
-    words = (one.split() for one in text.split(",") if one)
+    words = (term.split() for term in text.split(",") if term)
     return tuple((int(rate), what) for rate, _per, what in words)
 
 

@@ -48,9 +48,9 @@ _COMPARISONS = (
 
 
 def _of_known(*sides: Value) -> None:
-    """Refuse what may be a tensor of any shape; a number that nobody knows is a number."""
-    for one in sides:
-        if isinstance(one, Unknown) and not isinstance(one, SomeNumber):
+    """Refuse what may be a tensor of any shape; an unknown number is a number."""
+    for side in sides:
+        if isinstance(side, Unknown) and not isinstance(side, SomeNumber):
             raise TypeError("a tensor that is not known")
 
 
@@ -140,7 +140,7 @@ def angle(run: Run, x: Tensor, *_: Value) -> Value:
 
 
 def keep_shape(name: str) -> Callable[..., Value]:
-    """Return a function whose output is shaped as its input."""
+    """Return a function with an output of the shape of its input."""
 
     def call(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
         return ops.apply(run, name, (x,), x.shape)
@@ -180,11 +180,11 @@ def same(run: Run, x: Value, *_: Value) -> Value:
 def _shape_of_both(run: Run, *shapes: Value) -> Value:
     """`paddle.broadcast_shape`."""
     whole: tuple[int, ...] = ()
-    for one in shapes:
-        joined = broadcast(whole, tuple(one))
+    for shape in shapes:
+        joined = broadcast(whole, tuple(shape))
         if joined is None:
-            raise ShapeFault(f"shapes {list(whole)} and {list(one)} do not broadcast together",
-                             whole, tuple(one))  # fmt: skip
+            raise ShapeFault(f"shapes {list(whole)} and {list(shape)} do not broadcast together",
+                             whole, tuple(shape))  # fmt: skip
         whole = joined
     return list(whole)
 

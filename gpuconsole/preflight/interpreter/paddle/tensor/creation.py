@@ -48,12 +48,12 @@ def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
         return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
     if isinstance(data, Unknown):
         # Only of a number is the rank known.
-        known = isinstance(data, SomeNumber) and dtype is not None
-        return run.tensor((), dtype_of(run, dtype)) if known else data
-    shape, found = shape_of(data)
-    if not isinstance(data, Array) and found == "float64":
-        found = run.mode.dtype
-    out = run.tensor(shape, dtype_of(run, dtype, found))
+        is_number = isinstance(data, SomeNumber) and dtype is not None
+        return run.tensor((), dtype_of(run, dtype)) if is_number else data
+    shape, found_dtype = shape_of(data)
+    if not isinstance(data, Array) and found_dtype == "float64":
+        found_dtype = run.mode.dtype
+    out = run.tensor(shape, dtype_of(run, dtype, found_dtype))
     out.stop_gradient = stop_gradient is not False
     out.high = int_bounds.high_of(data) if out.dtype not in FLOATS else None
     return out
@@ -69,7 +69,7 @@ def filled(default: str = "") -> Callable[..., Value]:
         if isinstance(shape, Tensor):
             return run.unknown("a shape held by a tensor")
         given = dtype if dtype is not None else next(
-            (one for one in args if isinstance(one, (str, DType))), None
+            (arg for arg in args if isinstance(arg, (str, DType))), None
         )  # fmt: skip
         return run.tensor(as_shape(shape), dtype_of(run, given, default))
 
@@ -91,18 +91,18 @@ def varargs(default: str = "") -> Callable[..., Value]:
 def like(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Tensor:
     """`zeros_like`, `ones_like`, `full_like`."""
     if dtype is None:
-        dtype = next((one for one in args if isinstance(one, (str, DType))), None)
+        dtype = next((arg for arg in args if isinstance(arg, (str, DType))), None)
     return run.tensor(x.shape, dtype_of(run, dtype, x.dtype))
 
 
 def randint(run: Run, low: Value = 0, high: Value = None, shape: Value = (1,), dtype: Value = None,
             name: Value = None) -> Value:  # fmt: skip
     """`paddle.randint`."""
-    made = filled("int64")(run, shape, dtype=dtype)
+    tensor = filled("int64")(run, shape, dtype=dtype)
     last = low if high is None else high
-    if isinstance(made, Tensor) and isinstance(last, int):
-        made.high = Bound(last - 1)
-    return made
+    if isinstance(tensor, Tensor) and isinstance(last, int):
+        tensor.high = Bound(last - 1)
+    return tensor
 
 
 def normal(run: Run, mean: Value = 0.0, std: Value = 1.0, shape: Value = None, *_: Value) -> Value:
@@ -123,22 +123,22 @@ def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype
     unknown = first_unknown(start, end, step)
     if unknown is not None:
         return unknown
-    whole = all(isinstance(one, int) for one in (start, end, step))
+    whole = all(isinstance(bound, int) for bound in (start, end, step))
     length = max(0, -int(-(end - start) // step))
-    made = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.mode.dtype))
+    tensor = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.mode.dtype))
     if whole and length and step > 0:
-        made.high = int(start + (length - 1) * step)
-    return made
+        tensor.high = int(start + (length - 1) * step)
+    return tensor
 
 
 def linspace(run: Run, start: Value, stop: Value, num: int, *_: Value, **__: Value) -> Value:
-    """`paddle.linspace`: a few numbers, such as rates of layers, are told."""
-    made = run.tensor((num,))
+    """`paddle.linspace`: a few numbers, such as rates of layers, are known."""
+    tensor = run.tensor((num,))
     if isinstance(start, (int, float)) and isinstance(stop, (int, float)) and 1 < num <= MOST_TOLD:
-        made.numbers = tuple(
+        tensor.numbers = tuple(
             _single(start + (stop - start) * place / (num - 1)) for place in range(num)
         )
-    return made
+    return tensor
 
 
 def _single(number: float) -> float:

@@ -36,7 +36,7 @@ def _apart(run: Run, name: str, x: Tensor, shape: tuple[int, ...], *others: Tens
            second: Tensor | None = None, flops: float = 0.0) -> Tensor:  # fmt: skip
     """Run a kernel of whole matrices."""
     inputs = (x, *others)
-    bytes_in = float(sum(one.nbytes for one in inputs)) if run.on_cpu else 0.0
+    bytes_in = float(sum(tensor.nbytes for tensor in inputs)) if run.on_cpu else 0.0
     before, after = _TEMPORARY[name]
     return ops.apply(run, name, inputs, shape, temp=before * bytes_in, work=after * bytes_in,
                      second=second, flops=flops)  # fmt: skip

@@ -28,18 +28,18 @@ def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Val
     """`paddle.where`: the condition stays saved; what is smaller is expanded first."""
     if x is None and y is None:
         return run.unknown("places that depend on data")
-    like = next((one.dtype for one in (x, y) if isinstance(one, Tensor)), run.mode.dtype)
-    sides = [_as_tensor(run, one, like) for one in (x, y)]
+    like = next((side.dtype for side in (x, y) if isinstance(side, Tensor)), run.mode.dtype)
+    sides = [_as_tensor(run, side, like) for side in (x, y)]
     shape = condition.shape
-    for one in sides:
-        joined = broadcast(shape, one.shape)
+    for side in sides:
+        joined = broadcast(shape, side.shape)
         if joined is None:
-            raise ShapeFault(f"where of {list(shape)} and {list(one.shape)}", shape, one.shape)
+            raise ShapeFault(f"where of {list(shape)} and {list(side.shape)}", shape, side.shape)
         shape = joined
     wanted = list(shape)
     if condition.shape != shape:
         condition = expand(run, condition, wanted)
-    first, second = (one if one.shape == shape else expand(run, one, wanted) for one in sides)
+    first, second = (side if side.shape == shape else expand(run, side, wanted) for side in sides)
     del sides, x, y
     dtype = ops.promote(first, second)
     first, second = ops.cast(run, first, dtype), ops.cast(run, second, dtype)
@@ -160,7 +160,7 @@ def index_fill(run: Run, x: Tensor, index: Value, axis: int, value: Value, *_: V
 
 def index_put(run: Run, x: Tensor, indices: Value, value: Tensor, *_: Value, **__: Value) -> Value:
     """`paddle.index_put`."""
-    picked = [as_index(one) if one.dtype != "bool" else one for one in indices]
+    picked = [as_index(index) if index.dtype != "bool" else index for index in indices]
     return ops.apply(run, "index_put", (x, value, *picked[:1]), x.shape)
 
 
@@ -194,16 +194,16 @@ def sequence_mask(run: Run, x: Tensor, maxlen: Value = None, dtype: Value = "int
 
 def cell(shape: tuple[int, ...], parts: list[Value]) -> tuple[list[int], int]:
     """Return the shape that several index tensors give together and the axes they take up."""
-    found: tuple[int, ...] = ()
-    for one in parts:
-        extent = one.shape if isinstance(one, (Tensor, Array)) else (len(one),)
-        joined = broadcast(found, extent)
+    extents: tuple[int, ...] = ()
+    for part in parts:
+        extent = part.shape if isinstance(part, (Tensor, Array)) else (len(part),)
+        joined = broadcast(extents, extent)
         if joined is None:
             raise ShapeFault(
-                f"indices of {list(found)} and {list(extent)} do not go together", found, extent
+                f"indices of {list(extents)} and {list(extent)} do not go together", extents, extent
             )
-        found = joined
-    return list(found), len(parts)
+        extents = joined
+    return list(extents), len(parts)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

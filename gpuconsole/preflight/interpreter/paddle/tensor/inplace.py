@@ -30,15 +30,15 @@ def changed(name: str) -> Callable[..., Value]:
     """Return an operator that puts its result in the place of its first input."""
 
     def call(run: Run, x: Tensor, *args: Value, **_: Value) -> Tensor:
-        other = next((one for one in args if isinstance(one, Tensor)), None)
+        other = next((arg for arg in args if isinstance(arg, Tensor)), None)
         row = name if name in BINARY and other is not None else _row(name)
         if other is not None and broadcast(x.shape, other.shape) != x.shape:
             raise ShapeFault(
                 f"{name}_ of {list(x.shape)} with {list(other.shape)}", x.shape, other.shape
             )
         if "x" in rules()[row].save and x.needs_grad:
-            made = ops.binary(run, row, x, other) if other is not None else ops.unary(run, row, x)
-            return _put(x, made)
+            result = ops.binary(run, row, x, other) if other is not None else ops.unary(run, row, x)
+            return _put(x, result)
         return _within(run, row, x, other)
 
     return call
@@ -48,11 +48,11 @@ def _row(name: str) -> str:
     return "scale" if name in BINARY else name
 
 
-def _put(x: Tensor, made: Tensor) -> Tensor:
+def _put(x: Tensor, tensor: Tensor) -> Tensor:
     """Give a tensor the block and the history of another."""
     x.numbers = None
-    x.storage, x.node, x.slot = made.storage, made.node, made.slot
-    x.stop_gradient, x.strided = made.stop_gradient, made.strided
+    x.storage, x.node, x.slot = tensor.storage, tensor.node, tensor.slot
+    x.stop_gradient, x.strided = tensor.stop_gradient, tensor.strided
     return x
 
 
@@ -60,10 +60,10 @@ def _within(run: Run, row: str, x: Tensor, other: Tensor | None) -> Tensor:
     """Compute in the tensor's own block and hang a new node behind it."""
     before = _before(x)
     inputs = [before, other] if other is not None else [before]
-    kept = [one.storage for word, one in (("out", x), ("y", other))
-            if one is not None and word in rules()[row].save]  # fmt: skip
+    saved = [tensor.storage for word, tensor in (("out", x), ("y", other))
+            if tensor is not None and word in rules()[row].save]  # fmt: skip
     run.tape.bytes += 2 * x.nbytes
-    ops.attach(run, inputs, [x], kept, rules()[row].grad)
+    ops.attach(run, inputs, [x], saved, rules()[row].grad)
     return x
 
 
@@ -89,11 +89,11 @@ def placed(name: str) -> Callable[..., Value]:
     """Return `x.index_add_(…)` and the like: places are overwritten or added to in the block."""
 
     def call(run: Run, x: Tensor, *args: Value, **kwargs: Value) -> Tensor:
-        given = [one for part in (*args, *kwargs.values())
-                 for one in (part if isinstance(part, (list, tuple)) else [part])
-                 if isinstance(one, Tensor)]  # fmt: skip
-        places = [one.storage for one in given if one.dtype not in FLOATS]
-        values = [one for one in given if one.dtype in FLOATS]
+        given = [tensor for part in (*args, *kwargs.values())
+                 for tensor in (part if isinstance(part, (list, tuple)) else [part])
+                 if isinstance(tensor, Tensor)]  # fmt: skip
+        places = [tensor.storage for tensor in given if tensor.dtype not in FLOATS]
+        values = [tensor for tensor in given if tensor.dtype in FLOATS]
         ops.attach(run, [_before(x), *values], [x], places, rules()[name].grad)
         return x
 
@@ -112,9 +112,9 @@ def along(run: Run, x: Tensor, indices: Tensor, values: Value, axis: Value, *arg
 
 def cast(run: Run, x: Tensor, dtype: Value) -> Tensor:
     """`x.cast_(type)`: a new block where the type changes."""
-    made = ops.cast(run, x, dtype_of(run, dtype, x.dtype))
-    x.dtype = made.dtype
-    return _put(x, made)
+    result = ops.cast(run, x, dtype_of(run, dtype, x.dtype))
+    x.dtype = result.dtype
+    return _put(x, result)
 
 
 def _needing(values: Value) -> bool:
@@ -132,9 +132,9 @@ def reshaped(view: Callable[..., Value]) -> Callable[..., Value]:
     """Return `reshape_`, `squeeze_`, `unsqueeze_`, `flatten_`: another shape of the same block."""
 
     def call(run: Run, x: Tensor, *args: Value, **kwargs: Value) -> Tensor:
-        made = view(run, x, *args, **kwargs)
-        x.shape = made.shape
-        return _put(x, made)
+        result = view(run, x, *args, **kwargs)
+        x.shape = result.shape
+        return _put(x, result)
 
     return call
 

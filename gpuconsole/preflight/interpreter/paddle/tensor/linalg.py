@@ -76,7 +76,7 @@ def cross(run: Run, x: Tensor, y: Tensor, *_: Value, **__: Value) -> Value:
 
 
 def square(name: str, rank: int) -> Callable[..., Value]:
-    """Return a function of square matrices that gives matrices (rank 2) or numbers (rank 0)."""
+    """Return a function of square matrices that returns matrices (rank 2) or numbers (rank 0)."""
 
     def call(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
         if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
@@ -97,7 +97,7 @@ def singular(run: Run, x: Tensor) -> Tensor:
     item = x.nbytes // max(1, x.size)
     vectors = prod(batch) * least * (rows + columns) * item
     values = prod(batch) * least * item
-    # The table was measured on square matrices, whose vectors are twice as many as their numbers.
+    # The table was measured on square matrices, which have twice as many vectors as numbers.
     unlike_square = vectors - 8 * x.size
     return ops.apply(
         run, "svd", (x,), (*batch, least), extra=unlike_square, temp=2.0 * x.nbytes,
@@ -124,10 +124,12 @@ def bilinear(run: Run, x1: Tensor, x2: Tensor, weight: Tensor, bias: Value = Non
 def add_n(run: Run, inputs: Value, name: Value = None) -> Value:
     """`paddle.add_n`."""
     parts = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    for one in parts:
-        if one.shape != parts[0].shape:
+    for part in parts:
+        if part.shape != parts[0].shape:
             raise ShapeFault(
-                f"add_n of {list(parts[0].shape)} and {list(one.shape)}", parts[0].shape, one.shape
+                f"add_n of {list(parts[0].shape)} and {list(part.shape)}",
+                parts[0].shape,
+                part.shape,
             )
     return ops.apply(run, "add_n", parts, parts[0].shape)
 
@@ -139,32 +141,32 @@ def _letters(equation: str, operands: Sequence[Tensor]) -> tuple[list[str], str,
         raise ShapeFault(f"einsum {equation} with {len(operands)} operands")
     spare = "ABCDEFGH"
     extents: dict[str, int] = {}
-    found: list[str] = []
+    letters_found: list[str] = []
     widest = ""
-    for term, one in zip(terms, operands, strict=True):
+    for term, operand in zip(terms, operands, strict=True):
         if "..." in term:
-            letters = spare[: len(one.shape) - len(term) + 3]
+            letters = spare[: len(operand.shape) - len(term) + 3]
             widest = max(widest, letters, key=len)
             term = term.replace("...", letters)
-        if len(term) != len(one.shape):
+        if len(term) != len(operand.shape):
             raise ShapeFault(
-                f"einsum {equation}: {term} for a tensor of {len(one.shape)} dimensions",
+                f"einsum {equation}: {term} for a tensor of {len(operand.shape)} dimensions",
                 *(x.shape for x in operands),
             )
-        for letter, extent in zip(term, one.shape, strict=True):
+        for letter, extent in zip(term, operand.shape, strict=True):
             if extents.get(letter, 1) not in (1, extent) and extent != 1:
                 raise ShapeFault(
                     f"einsum {equation}: {letter} is {extents[letter]} and {extent}",
                     *(x.shape for x in operands),
                 )
             extents[letter] = max(extent, extents.get(letter, 1))
-        found.append(term)
+        letters_found.append(term)
     if arrow:
         right = right.replace("...", widest)
     else:
-        whole = "".join(found)
-        right = "".join(sorted(one for one in set(whole) if whole.count(one) == 1))
-    return found, right, extents
+        whole = "".join(letters_found)
+        right = "".join(sorted(letter for letter in set(whole) if whole.count(letter) == 1))
+    return letters_found, right, extents
 
 
 def einsum(run: Run, equation: str, *operands: Tensor) -> Value:
@@ -175,7 +177,7 @@ def einsum(run: Run, equation: str, *operands: Tensor) -> Value:
     while len(operands) > 2:
         a, b, *rest = terms
         keep = set("".join(rest) + right)
-        joined = "".join(dict.fromkeys(one for one in a + b if one in keep))
+        joined = "".join(dict.fromkeys(letter for letter in a + b if letter in keep))
         first = _einsum_pair(run, operands[:2], (a, b), joined, extents)
         operands, terms = (first, *operands[2:]), [joined, *rest]
     return _einsum_pair(run, operands, tuple(terms), right, extents)
@@ -185,15 +187,15 @@ def _einsum_pair(
     run: Run, operands: Sequence[Tensor], terms: Sequence[str], right: str,
     extents: dict[str, int],
 ) -> Tensor:  # fmt: skip
-    shape = [extents[one] for one in right]
+    shape = [extents[letter] for letter in right]
     if len(operands) == 1:
         return _einsum_one(run, operands[0], terms[0], right, shape)
-    flops = 2.0 * prod(extents[one] for one in set("".join(terms)))
+    flops = 2.0 * prod(extents[letter] for letter in set("".join(terms)))
     if not run.on_cpu:
         return ops.apply(run, "einsum", list(operands), shape, flops=flops)
-    keep, kept, temp, work = _turning(operands, terms, right, shape)
+    keep, extra, temp, work = _turning(operands, terms, right, shape)
     return ops.apply(
-        run, "einsum", list(operands), shape, extra=kept, temp=temp, work=work, flops=flops,
+        run, "einsum", list(operands), shape, extra=extra, temp=temp, work=work, flops=flops,
         keep=keep,
     )  # fmt: skip
 
@@ -213,23 +215,23 @@ def _turning(
     """
     x, y = operands
     a, b = terms
-    shared = "".join(one for one in a if one in b and one in right)
-    summed = "".join(one for one in a if one in b and one not in right)
-    mine = "".join(one for one in a if one not in b)
-    theirs = "".join(one for one in b if one not in a)
+    shared = "".join(letter for letter in a if letter in b and letter in right)
+    summed = "".join(letter for letter in a if letter in b and letter not in right)
+    mine = "".join(letter for letter in a if letter not in b)
+    theirs = "".join(letter for letter in b if letter not in a)
     out = prod(shape) * (x.nbytes // max(1, x.size))
     straight = (a == shared + mine + summed, b == shared + summed + theirs)
-    keep, kept = list[str](), 0
-    for word, one, as_is in zip("xy", operands, straight, strict=True):
-        if as_is and not one.strided:
+    keep, copied = list[str](), 0
+    for word, operand, as_is in zip("xy", operands, straight, strict=True):
+        if as_is and not operand.strided:
             keep.append(word)
         else:
-            kept += one.nbytes
+            copied += operand.nbytes
     temp = out if right != shared + mine + theirs else 0
     first = x.nbytes * (2 if a != shared + summed + mine else 1)
     second = x.nbytes + y.nbytes * (2 if b != shared + theirs + summed else 1)
     turned = out if right != shared + theirs + mine else 0
-    return keep, kept, temp, turned + max(first, second)
+    return keep, copied, temp, turned + max(first, second)
 
 
 def _einsum_one(run: Run, x: Tensor, term: str, right: str, shape: Sequence[int]) -> Tensor:

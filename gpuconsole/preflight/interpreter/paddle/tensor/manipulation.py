@@ -42,19 +42,21 @@ def split(run: Run, x: Tensor, num_or_sections: Value, axis: Value = 0, *_: Valu
     else:
         sections = list(num_or_sections)
         if -1 in sections:
-            sections[sections.index(-1)] = extent - sum(one for one in sections if one != -1)
+            sections[sections.index(-1)] = extent - sum(
+                section for section in sections if section != -1
+            )
         if sum(sections) != extent:
             raise ShapeFault(f"split of {extent} into {sections}", x.shape)
     return ops.split(run, x, sections, place)
 
 
 def unbind(run: Run, x: Tensor, axis: Value = 0, *_: Value) -> Value:
-    """`paddle.unbind`: views, whose gradients are stacked at once."""
+    """`paddle.unbind`: views, with gradients that are stacked at once."""
     place = ops.check_axis(axis, len(x.shape))
     shape = (*x.shape[:place], *x.shape[place + 1 :])
     parts = [Tensor(shape, x.dtype, x.storage) for _ in range(x.shape[place])]
-    for one in parts:
-        one.strided = x.strided or prod(x.shape[:place]) > 1
+    for part in parts:
+        part.strided = x.strided or prod(x.shape[:place]) > 1
     ops.attach(run, (x,), parts, (), "fill")
     return parts
 
@@ -95,7 +97,7 @@ def cut(run: Run, x: Tensor, axes: Value, starts: Value, ends: Value, strides: V
     steps = strides if strides is not None else [1] * len(axes)
     for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
         place = ops.check_axis(axis, len(shape))
-        if not all(isinstance(one, int) for one in (low, high, step)):
+        if not all(isinstance(bound, int) for bound in (low, high, step)):
             raise TypeError("a slice whose ends are not known")
         length = len(range(*slice(low, high, step).indices(x.shape[place])))
         whole = prod(shape[:place]) == 1
@@ -141,15 +143,15 @@ def squeeze(run: Run, x: Tensor, axis: Value = None, *_: Value) -> Value:
     """`paddle.squeeze`."""
     rank = len(x.shape)
     axes = set(range(rank)) if axis is None else {ops.check_axis(a, rank) for a in as_shape(axis)}
-    shape = [one for place, one in enumerate(x.shape) if place not in axes or one != 1]
+    shape = [extent for place, extent in enumerate(x.shape) if place not in axes or extent != 1]
     return ops.view(run, x, shape, strided=x.strided)
 
 
 def unsqueeze(run: Run, x: Tensor, axis: Value, *_: Value) -> Value:
     """`paddle.unsqueeze`."""
     shape = list(x.shape)
-    for one in as_shape(axis):
-        shape.insert(one if one >= 0 else len(shape) + 1 + one, 1)
+    for place in as_shape(axis):
+        shape.insert(place if place >= 0 else len(shape) + 1 + place, 1)
     return ops.view(run, x, shape, strided=x.strided)
 
 
@@ -197,11 +199,11 @@ def matrix_turned(run: Run, x: Tensor, *_: Value) -> Value:
 def moved(run: Run, x: Tensor, source: Value, destination: Value, *_: Value) -> Value:
     """`paddle.moveaxis`."""
     rank = len(x.shape)
-    left = [ops.check_axis(one, rank) for one in as_shape(source)]
-    right = [ops.check_axis(one, rank) for one in as_shape(destination)]
-    order: list[int] = [one for one in range(rank) if one not in left]
-    for place, one in sorted(zip(right, left, strict=True)):
-        order.insert(place, one)
+    left = [ops.check_axis(place, rank) for place in as_shape(source)]
+    right = [ops.check_axis(place, rank) for place in as_shape(destination)]
+    order: list[int] = [axis for axis in range(rank) if axis not in left]
+    for place, axis in sorted(zip(right, left, strict=True)):
+        order.insert(place, axis)
     return ops.transpose(run, x, order)
 
 
@@ -209,9 +211,9 @@ def unflatten(run: Run, x: Tensor, axis: Value, shape: Value, *_: Value) -> Valu
     """`paddle.unflatten`."""
     place = ops.check_axis(axis, len(x.shape))
     parts = list(as_shape(shape))
-    known = prod(part for part in parts if part != -1)
-    if -1 in parts and known:
-        parts[parts.index(-1)] = x.shape[place] // known
+    product = prod(part for part in parts if part != -1)
+    if -1 in parts and product:
+        parts[parts.index(-1)] = x.shape[place] // product
     return ops.reshape(run, x, [*x.shape[:place], *parts, *x.shape[place + 1 :]])
 
 
@@ -244,12 +246,12 @@ def repeat_interleave(run: Run, x: Tensor, repeats: Value, axis: Value = None,
 def broadcast_tensors(run: Run, inputs: Value, *_: Value) -> Value:
     """`paddle.broadcast_tensors`: copies of all, in one node for each."""
     shape: tuple[int, ...] = ()
-    for one in inputs:
-        joined = broadcast(shape, one.shape)
+    for tensor in inputs:
+        joined = broadcast(shape, tensor.shape)
         if joined is None:
-            raise ShapeFault("shapes do not broadcast together", shape, one.shape)
+            raise ShapeFault("shapes do not broadcast together", shape, tensor.shape)
         shape = joined
-    return [ops.apply(run, "expand", (one,), shape) for one in inputs]
+    return [ops.apply(run, "expand", (tensor,), shape) for tensor in inputs]
 
 
 def meshgrid(run: Run, *inputs: Value, **_: Value) -> Value:
@@ -274,10 +276,10 @@ def diag(run: Run, x: Tensor, offset: int = 0, *_: Value, **__: Value) -> Value:
 def diagonal(run: Run, x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1,
              *_: Value) -> Value:  # fmt: skip
     """`paddle.diagonal`: a strided view."""
-    first, second = (ops.check_axis(one, len(x.shape)) for one in (axis1, axis2))
+    first, second = (ops.check_axis(axis, len(x.shape)) for axis in (axis1, axis2))
     rows, columns = x.shape[first], x.shape[second]
     length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
-    rest = [one for place, one in enumerate(x.shape) if place not in (first, second)]
+    rest = [extent for place, extent in enumerate(x.shape) if place not in (first, second)]
     return ops.sliced(run, x, [*rest, max(0, length)], strided=True)
 
 

@@ -78,8 +78,8 @@ def _set_value(run: Run, x: Tensor, value: Value) -> None:
 
 def _to(run: Run, x: Tensor, *args: Value, dtype: Value = None, **_: Value) -> Value:
     """`x.to("float16")`, `x.to(y)`, `x.to(device)`: there is one device, types are cast."""
-    given = next((one for one in (dtype, *args) if _names_type(one)), None)
-    other = next((one for one in args if isinstance(one, Tensor)), None)
+    given = next((argument for argument in (dtype, *args) if _names_type(argument)), None)
+    other = next((argument for argument in args if isinstance(argument, Tensor)), None)
     if given is None:
         return x if other is None else ops.cast(run, x, other.dtype)
     return astype(run, x, given)

@@ -32,7 +32,8 @@ _LOGIC = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.FloorDiv, ast.LShift, ast.RShif
 def binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Tensor:
     """Compute `left op right` with a tensor on one side at least."""
     left, right = (
-        run.tensor(one.shape, one.dtype) if isinstance(one, Array) else one for one in (left, right)
+        run.tensor(side.shape, side.dtype) if isinstance(side, Array) else side
+        for side in (left, right)
     )
     if kind is ast.MatMult:
         return ops.matmul(run, left, right)
@@ -46,7 +47,7 @@ def binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Ten
 
 def _of_two(run: Run, kind: type[ast.operator], left: Tensor, right: Tensor) -> Tensor:
     if kind is ast.Div and left.dtype not in FLOATS and right.dtype not in FLOATS:
-        left, right = (ops.cast(run, one, run.mode.dtype) for one in (left, right))
+        left, right = (ops.cast(run, side, run.mode.dtype) for side in (left, right))
     if kind in ROWS:
         return ops.binary(run, ROWS[kind], left, right)
     if kind not in _LOGIC:
@@ -90,11 +91,11 @@ def _with_scalar(
 
 def compare(run: Run, left: Value, right: Value) -> Tensor:
     """Compare elementwise; a number is filled into a tensor of the same shape first."""
-    sides = [one for one in (left, right) if isinstance(one, (Tensor, Array))]
+    sides = [side for side in (left, right) if isinstance(side, (Tensor, Array))]
     if len(sides) == 1:
-        one = sides[0]
-        full = run.storage(one.size * ITEM_BYTES[one.dtype], "workspace")
-        out = run.tensor(one.shape, "bool")
+        array = sides[0]
+        full = run.storage(array.size * ITEM_BYTES[array.dtype], "workspace")
+        out = run.tensor(array.shape, "bool")
         del full
         return out
     shape = broadcast(sides[0].shape, sides[1].shape)
@@ -107,7 +108,7 @@ def compare(run: Run, left: Value, right: Value) -> Tensor:
 
 
 class Pick(NamedTuple):
-    """What `x[key]` gives: a view of `shape`, or by `picks` a copy."""
+    """The result of `x[key]`: a view of `shape`, or by `picks` a copy."""
 
     shape: tuple[int, ...]
     strided: bool
@@ -139,19 +140,19 @@ def store(run: Run, target: Tensor, key: Value, value: Value) -> None:
     pick = picked(target.shape, key)
     if isinstance(value, (Tensor, Array)) and not pick.masked:
         joined = broadcast(pick.shape, value.shape)
-        spare = [one for one in (joined or ()) if one != 1]
+        spare = [extent for extent in (joined or ()) if extent != 1]
         if joined is None or prod(joined) != prod(pick.shape) or len(spare) > len(pick.shape):
             raise ShapeFault(
                 f"{list(value.shape)} is put into {list(pick.shape)}", value.shape, pick.shape
             )
     piece = prod(pick.shape) * ITEM_BYTES[target.dtype]
     run.scratch(piece)
-    inputs = [one for one in (target, value) if isinstance(one, Tensor)]
-    if not run.mode.grad_enabled or not any(one.needs_grad for one in inputs):
+    inputs = [tensor for tensor in (target, value) if isinstance(tensor, Tensor)]
+    if not run.mode.grad_enabled or not any(tensor.needs_grad for tensor in inputs):
         return
     before = Tensor(target.shape, target.dtype, target.storage)
     before.node, before.slot, before.stop_gradient = target.node, target.slot, False
-    saved = [one.storage for one in pick.picks if isinstance(one, Tensor)]
+    saved = [picked_by.storage for picked_by in pick.picks if isinstance(picked_by, Tensor)]
     if inputs[1:]:
         # The kernel keeps what it wrote, a strided view as a copy in order.
         saved += ops.contiguous(run, inputs[1:]) or [inputs[1].storage]
@@ -162,38 +163,38 @@ def picked(shape: tuple[int, ...], key: Value) -> Pick:
     """Return what `x[key]` picks of a tensor of `shape`."""
     keys = list(key) if isinstance(key, tuple) else [key]
     wide = sum(_width(key) for key in keys)
-    at = next((place for place, one in enumerate(keys) if one is Ellipsis), None)
+    at = next((place for place, key_part in enumerate(keys) if key_part is Ellipsis), None)
     if at is not None:
         keys[at : at + 1] = [slice(None)] * (len(shape) - wide)
     out: list[int] = []
     picks: list[Value] = []
     places: list[int] = []
     axis, lead, strided, masked = 0, 1, False, False
-    for one in keys:
-        if one is None:
+    for key_part in keys:
+        if key_part is None:
             out.append(1)
             continue
         if axis >= len(shape):
             raise ShapeFault(msg("too many indices for {shape}", shape=list(shape)), shape)
         extent = shape[axis]
-        if isinstance(one, slice):
-            length = _length(one, extent)
-            strided = strided or (length != extent and lead != 1) or one.step not in (None, 1)
+        if isinstance(key_part, slice):
+            length = _length(key_part, extent)
+            strided = strided or (length != extent and lead != 1) or key_part.step not in (None, 1)
             lead *= length
             out.append(length)
-        elif _is_pick(one):
-            masked = masked or getattr(one, "dtype", "") == "bool"
-            if isinstance(one, Tensor) and not masked:
-                indexing.as_index(one)
-            picks.append(one)
+        elif _is_pick(key_part):
+            masked = masked or getattr(key_part, "dtype", "") == "bool"
+            if isinstance(key_part, Tensor) and not masked:
+                indexing.as_index(key_part)
+            picks.append(key_part)
             places.append(len(out))
-        elif isinstance(one, (int, Unknown, Tensor, Array)):
-            if isinstance(one, int) and not -extent <= one < extent:
-                raise ShapeFault(f"index {one} on an axis of {extent}", shape)
+        elif isinstance(key_part, (int, Unknown, Tensor, Array)):
+            if isinstance(key_part, int) and not -extent <= key_part < extent:
+                raise ShapeFault(f"index {key_part} on an axis of {extent}", shape)
             strided = strided or (lead != 1 and extent != 1)
         else:
             raise TypeError("an index of another kind")
-        axis += _width(one)
+        axis += _width(key_part)
     out.extend(shape[axis:])
     if picks and not masked:
         together = len(set(places)) == 1
@@ -202,25 +203,25 @@ def picked(shape: tuple[int, ...], key: Value) -> Pick:
     return Pick(tuple(out), strided, tuple(picks), masked)
 
 
-def _is_pick(one: Value) -> bool:
-    return isinstance(one, list) or (isinstance(one, (Tensor, Array)) and one.shape != ())
+def _is_pick(value: Value) -> bool:
+    return isinstance(value, list) or (isinstance(value, (Tensor, Array)) and value.shape != ())
 
 
-def _width(one: Value) -> int:
+def _width(value: Value) -> int:
     """Return how many axes a key takes up."""
-    if one is None or one is Ellipsis:
+    if value is None or value is Ellipsis:
         return 0
-    if isinstance(one, (Tensor, Array)) and one.dtype == "bool":
-        return len(one.shape)
+    if isinstance(value, (Tensor, Array)) and value.dtype == "bool":
+        return len(value.shape)
     return 1
 
 
-def _length(one: slice, extent: int) -> int:
+def _length(index: slice, extent: int) -> int:
     """Return the extent of a slice; of `x[i : i + 8]` it is known though `i` is not."""
-    parts = (one.start, one.stop, one.step)
+    parts = (index.start, index.stop, index.step)
     if all(part is None or isinstance(part, int) for part in parts):
-        return len(range(*one.indices(extent)))
-    width = sliced(one, extent)
+        return len(range(*index.indices(extent)))
+    width = sliced(index, extent)
     if type(width) is Bound and width == extent:
         raise TypeError("a slice whose ends are not known")
     return width

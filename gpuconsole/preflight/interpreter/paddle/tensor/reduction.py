@@ -26,7 +26,7 @@ def reduction(name: str) -> Callable[..., Value]:
         axis = dim if axis is None else axis
         if isinstance(axis, bool):
             axis, keepdim = None, axis
-        if any(one is True for one in args):
+        if any(argument is True for argument in args):
             keepdim = True
         if x.dtype not in FLOATS:
             if name == "mean":
@@ -115,22 +115,22 @@ def norm(run: Run, x: Tensor, p: Value = None, axis: Value = None, keepdim: Valu
     """`paddle.norm` of a vector or, over two axes, of a matrix."""
     if isinstance(axis, (list, tuple)) and len(axis) == 1:
         axis = axis[0]
-    kept = keepdim is True
+    keepdims = keepdim is True
     if isinstance(axis, (list, tuple)):
         if p != "fro":
-            return _matrix_norm(run, x, 2 if p is None else p, list(axis), kept)
-        shape = ops.reduced_shape(x, list(axis), kept)
+            return _matrix_norm(run, x, 2 if p is None else p, list(axis), keepdims)
+        shape = ops.reduced_shape(x, list(axis), keepdims)
         return ops.apply(run, "frobenius_norm", (x,), shape, flops=2.0 * x.size)
     if axis is None:
-        shape = ops.reduced_shape(x, None, kept)
+        shape = ops.reduced_shape(x, None, keepdims)
         return ops.apply(run, "norm", (x,), shape, flops=2.0 * x.size)
     place = ops.check_axis(axis, len(x.shape))
-    shape = ops.reduced_shape(x, place, kept)
+    shape = ops.reduced_shape(x, place, keepdims)
     return ops.apply(run, "norm", (x,), shape, flops=2.0 * x.size)
 
 
-def _matrix_norm(run: Run, x: Tensor, p: Value, axes: list[Value], kept: bool) -> Value:
-    """Norm over two axes: 2 (which stands for no order too) and -2 are of the singular values."""
+def _matrix_norm(run: Run, x: Tensor, p: Value, axes: list[Value], keepdims: bool) -> Value:
+    """Norm over two axes: 2 (also the default) and -2 are of the singular values."""
     if len(axes) != 2 or p not in (1, -1, 2, -2, inf, -inf, "nuc"):
         raise TypeError(f"a norm of order {p} over the axes {axes}")
     first, second = (ops.check_axis(axis, len(x.shape)) for axis in axes)
@@ -138,13 +138,13 @@ def _matrix_norm(run: Run, x: Tensor, p: Value, axes: list[Value], kept: bool) -
     if p in (1, -1, inf, -inf):
         if abs(p) == inf:
             first, second = second, first
-        sums = norm(run, x, 1, first, kept)
-        place = second - (0 if kept or first > second else 1)
-        return ops.reduce(run, pick, sums, place, kept)
-    others = [one for one in range(len(x.shape)) if one not in (first, second)]
+        sums = norm(run, x, 1, first, keepdims)
+        place = second - (0 if keepdims or first > second else 1)
+        return ops.reduce(run, pick, sums, place, keepdims)
+    others = [axis for axis in range(len(x.shape)) if axis not in (first, second)]
     values = linalg.singular(run, ops.transpose(run, x, [*others, first, second]))
     out = ops.reduce(run, pick, values, -1, False)
-    return ops.reshape(run, out, ops.reduced_shape(x, [first, second], True)) if kept else out
+    return ops.reshape(run, out, ops.reduced_shape(x, [first, second], True)) if keepdims else out
 
 
 def median(run: Run, x: Tensor, axis: Value = None, keepdim: Value = False, *_: Value,
@@ -192,8 +192,8 @@ def numel(run: Run, x: Tensor, *_: Value) -> Value:
 def trace(run: Run, x: Tensor, offset: Value = 0, axis1: int = 0, axis2: int = 1,
           *_: Value) -> Value:  # fmt: skip
     """`paddle.trace`."""
-    gone = {ops.check_axis(one, len(x.shape)) for one in (axis1, axis2)}
-    shape = [one for place, one in enumerate(x.shape) if place not in gone]
+    gone = {ops.check_axis(axis, len(x.shape)) for axis in (axis1, axis2)}
+    shape = [extent for place, extent in enumerate(x.shape) if place not in gone]
     return ops.apply(run, "trace", (x,), shape)
 
 

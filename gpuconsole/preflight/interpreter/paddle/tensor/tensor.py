@@ -83,7 +83,7 @@ class Edge:
         self.rows = False
         """Whether the gradient holds only the rows that were looked up, `nbytes` of them."""
         self.unless: int | None = None
-        """The output slot whose gradient alone makes no gradient for this input."""
+        """The output slot with a gradient that alone makes no gradient for this input."""
 
     @property
     def leaf(self) -> Tensor | None:
@@ -98,17 +98,17 @@ class Edge:
     @classmethod
     def to(cls, node: Node, slot: int, nbytes: int) -> Edge:
         """Make an edge to a node's output slot."""
-        made = cls.__new__(cls)
-        made.node, made.slot, made.end, made.nbytes = node, slot, None, nbytes
-        made.rows, made.unless = False, None
-        return made
+        edge = cls.__new__(cls)
+        edge.node, edge.slot, edge.end, edge.nbytes = node, slot, None, nbytes
+        edge.rows, edge.unless = False, None
+        return edge
 
     def copy(self) -> Edge:
         """Make another edge to the same place."""
-        made = type(self).__new__(type(self))
-        made.node, made.slot, made.end, made.nbytes = self.node, self.slot, self.end, self.nbytes
-        made.rows, made.unless = self.rows, self.unless
-        return made
+        copy = type(self).__new__(type(self))
+        copy.node, copy.slot, copy.end, copy.nbytes = self.node, self.slot, self.end, self.nbytes
+        copy.rows, copy.unless = self.rows, self.unless
+        return copy
 
 
 class Node:

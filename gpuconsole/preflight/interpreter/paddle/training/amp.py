@@ -31,7 +31,7 @@ def half_name(dtype: Value) -> str:
 
 def _names(value: Value) -> frozenset[str]:
     given = value if isinstance(value, (list, tuple, set, frozenset)) else ()
-    return frozenset(one for one in given if isinstance(one, str))
+    return frozenset(name for name in given if isinstance(name, str))
 
 
 class AutoCast(Native):
@@ -121,22 +121,24 @@ def decorate(run: Run, models: Value, optimizers: Value = None, level: Value = "
         left = excluded_layers if isinstance(excluded_layers, (list, tuple)) else [excluded_layers]
         for model in models if isinstance(models, (list, tuple)) else (models,):
             if isinstance(model, Layer):
-                halve(run, model, kind, [one for one in left if one is not None])
-        for one in optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,):
-            if isinstance(one, Optimizer):
-                one.master = master_weight is not False
+                halve(run, model, kind, [layer for layer in left if layer is not None])
+        for optimizer in optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,):
+            if isinstance(optimizer, Optimizer):
+                optimizer.master = master_weight is not False
                 if master_grad is True:
-                    run.mode.full_gradients.extend(one.parameters())
+                    run.mode.full_gradients.extend(optimizer.parameters())
     return models if optimizers is None else (models, optimizers)
 
 
 def _in_half(model: Layer, dtype: str, left: list[Value]) -> Iterator[Layer]:
-    """Give the layers whose parameters become halves: norms keep theirs, BatchNorm always."""
+    """Yield the layers with parameters that become halves: norms keep theirs, BatchNorm always."""
     for _, layer in model.walk():
         full = layer.label.startswith(_ALWAYS_FULL) or (
             dtype == "float16" and layer.label.startswith(_FULL_AT_FLOAT16)
         )
-        if not full and not any(layer is one or _is_kind(layer, one) for one in left):
+        if not full and not any(
+            layer is excluded or _is_kind(layer, excluded) for excluded in left
+        ):
             yield layer
 
 
@@ -148,13 +150,13 @@ def halve(run: Run, model: Layer, dtype: str, left: list[Value]) -> None:
     """Cast the parameters and buffers of a model, each once."""
     seen: set[int] = set()
     for layer in _in_half(model, dtype, left):
-        for one in layer.attrs.values():
-            known = isinstance(one, Tensor) and id(one) not in seen
-            if known and (isinstance(one, Parameter) or one.node is None):
-                seen.add(id(one))
-                if one.dtype == "float32":
-                    one.dtype = dtype
-                    one.storage = run.storage(one.nbytes, "parameters")
+        for attr in layer.attrs.values():
+            is_new = isinstance(attr, Tensor) and id(attr) not in seen
+            if is_new and (isinstance(attr, Parameter) or attr.node is None):
+                seen.add(id(attr))
+                if attr.dtype == "float32":
+                    attr.dtype = dtype
+                    attr.storage = run.storage(attr.nbytes, "parameters")
 
 
 def mixed(run: Run) -> Amp:

@@ -38,16 +38,16 @@ def _init(run: Run, *_: Value, **__: Value) -> None:
     flag(run)
 
 
-def _same(run: Run, one: Value = None, *_: Value, **__: Value) -> Value:
+def _same(run: Run, value: Value = None, *_: Value, **__: Value) -> Value:
     flag(run)
-    return one
+    return value
 
 
 def data_parallel(run: Run, layers: Value, *_: Value, **__: Value) -> Value:
     """`paddle.DataParallel`: with several processes the reducer copies gradients into groups."""
     flag(run)
     if world(run) > 1 and isinstance(layers, Layer):
-        run.mode.reduced.update(id(one) for _, one in layers.parameters())
+        run.mode.reduced.update(id(parameter) for _, parameter in layers.parameters())
     return layers
 
 

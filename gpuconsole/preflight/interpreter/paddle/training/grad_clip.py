@@ -52,17 +52,21 @@ def decays(decay: Value, fused: bool) -> bool:
 
 def decayed(run: Run, grads: list[Tensor]) -> list[Storage]:
     """Add decay: for each gradient a scaled parameter for a moment, and the new gradient."""
-    made: list[Storage] = []
-    for one in grads:
-        scaled = run.storage(one.nbytes, "gradients")
-        made.append(run.storage(one.nbytes, "gradients"))
+    storages: list[Storage] = []
+    for grad in grads:
+        scaled = run.storage(grad.nbytes, "gradients")
+        storages.append(run.storage(grad.nbytes, "gradients"))
         del scaled
-    return made
+    return storages
 
 
 def _gradients(parameters: Value) -> list[Tensor]:
     given = parameters if isinstance(parameters, (list, tuple)) else [parameters]
-    return [one.grad for one in given if isinstance(one, Parameter) and one.grad is not None]
+    return [
+        parameter.grad
+        for parameter in given
+        if isinstance(parameter, Parameter) and parameter.grad is not None
+    ]
 
 
 def clip_norm(run: Run, parameters: Value, max_norm: Value = 1.0, norm_type: Value = 2.0,
@@ -72,7 +76,7 @@ def clip_norm(run: Run, parameters: Value, max_norm: Value = 1.0, norm_type: Val
     if unknown is not None:
         run.note_unknown(unknown)
     if norm_type == float("inf"):
-        run.scratch(max((one.nbytes for one in _gradients(parameters)), default=0))
+        run.scratch(max((gradient.nbytes for gradient in _gradients(parameters)), default=0))
     return run.tensor(())
 
 

@@ -50,15 +50,15 @@ def _flat(value: Value) -> list[Value]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [inner for one in value for inner in _flat(one)]
+        return [inner for item in value for inner in _flat(item)]
     return [value]
 
 
-def _copied(run: Run, one: Value) -> Value:
+def _copied(run: Run, value: Value) -> Value:
     """`paddle.to_tensor` of a batch's tensor: a copy."""
-    if isinstance(one, Tensor):
-        return run.tensor(one.shape, one.dtype, "inputs")
-    return creation.to_tensor(run, one)
+    if isinstance(value, Tensor):
+        return run.tensor(value.shape, value.dtype, "inputs")
+    return creation.to_tensor(run, value)
 
 
 class Model(Native):
@@ -171,7 +171,7 @@ class Model(Native):
         labels = [_copied(run, label) for label in labels]
         leave = self.cast.enter(run) if self.cast is not None else None
         outputs = _listed(run.interp.call(
-            self.network, [_copied(run, one) for one in inputs], {}
+            self.network, [_copied(run, tensor) for tensor in inputs], {}
         ))  # fmt: skip
         if leave is not None:
             leave()
@@ -187,22 +187,26 @@ class Model(Native):
         self._measure(run, outputs, labels)
 
     def _total(self, run: Run, parts: list[Value]) -> Value:
-        found = _listed(run.interp.call(self.loss, parts, {})) if self.loss is not None else parts
-        losses = [one for one in found if isinstance(one, Tensor)]
-        unknown = first_unknown(found)
+        losses_found = (
+            _listed(run.interp.call(self.loss, parts, {})) if self.loss is not None else parts
+        )
+        losses = [result for result in losses_found if isinstance(result, Tensor)]
+        unknown = first_unknown(losses_found)
         if unknown is not None:
             run.block(unknown)
         if not losses:
             return None
         total = losses[0]
-        for one in losses[1:]:
-            total = run.interp.binary(ast.Add, total, one)
+        for loss in losses[1:]:
+            total = run.interp.binary(ast.Add, total, loss)
         return total
 
     def _measure(self, run: Run, outputs: list[Value], labels: list[Value]) -> None:
         for metric in self.metrics:
-            found = run.interp.call(run.interp.get_attr(metric, "compute"), [*outputs, *labels], {})
-            run.interp.call(run.interp.get_attr(metric, "update"), _listed(found), {})
+            result = run.interp.call(
+                run.interp.get_attr(metric, "compute"), [*outputs, *labels], {}
+            )
+            run.interp.call(run.interp.get_attr(metric, "update"), _listed(result), {})
 
     @exposed.method("evaluate")
     def do_evaluate(self, run: Run, eval_data: Value = None, batch_size: Value = 1, *_: Value,
@@ -228,9 +232,9 @@ class Model(Native):
         """Evaluate one batch."""
         leave = NoGrad().enter(run)
         self.network.do_eval(run)
-        labels = [_copied(run, one) for one in _listed(labels)]
+        labels = [_copied(run, label) for label in _listed(labels)]
         outputs = _listed(run.interp.call(
-            self.network, [_copied(run, one) for one in _listed(inputs)], {}
+            self.network, [_copied(run, tensor) for tensor in _listed(inputs)], {}
         ))  # fmt: skip
         loss = self._total(run, [*outputs, *labels]) if self.loss is not None else None
         self._measure(run, outputs, labels)
@@ -243,7 +247,7 @@ class Model(Native):
         """Predict one batch."""
         leave = NoGrad().enter(run)
         self.network.do_eval(run)
-        run.interp.call(self.network, [_copied(run, one) for one in _listed(inputs)], {})
+        run.interp.call(self.network, [_copied(run, tensor) for tensor in _listed(inputs)], {})
         leave()
         return [run.unknown("predicted values")]
 
@@ -261,16 +265,18 @@ class Checkpoint(Quiet):
 def _saves(callbacks: Value, save_dir: Value) -> bool:
     """Tell whether epochs of `fit` end with saving: checkpoints among the callbacks decide, else
     the folder that `fit` is given."""
-    checkpoints = [one for one in _listed(callbacks) if isinstance(one, Checkpoint)]
-    folders = [one.attrs["save_dir"] for one in checkpoints] if checkpoints else [save_dir]
+    checkpoints = [callback for callback in _listed(callbacks) if isinstance(callback, Checkpoint)]
+    folders = (
+        [checkpoint.attrs["save_dir"] for checkpoint in checkpoints] if checkpoints else [save_dir]
+    )
     return any(isinstance(folder, Unknown) or bool(folder) for folder in folders)
 
 
 def _clear(network: Value) -> None:
     """`Layer.clear_gradients`: gradients are zeroed where they lie; rows go."""
-    for _, one in network.parameters():
-        if one.grad is not None and one.grad.rows:
-            one.grad = None
+    for _, parameter in network.parameters():
+        if parameter.grad is not None and parameter.grad.rows:
+            parameter.grad = None
 
 
 def _arguments(network: Value) -> int:
@@ -285,12 +291,12 @@ def _arguments(network: Value) -> int:
 @contextmanager
 def aside(run: Run) -> Iterator[None]:
     """Run a forward that is no part of training: its batch size and operations do not count."""
-    kept = (run.batch.seen, run.batch.source, run.batch.key, run.tape.flops, dict(run.tape.layers))
+    saved = (run.batch.seen, run.batch.source, run.batch.key, run.tape.flops, dict(run.tape.layers))
     run.batch.seen = -1
     try:
         yield
     finally:
-        run.batch.seen, run.batch.source, run.batch.key, run.tape.flops, run.tape.layers = kept
+        run.batch.seen, run.batch.source, run.batch.key, run.tape.flops, run.tape.layers = saved
 
 
 def _made(run: Run, size: Value, dtype: Value) -> list[Value]:
@@ -300,22 +306,22 @@ def _made(run: Run, size: Value, dtype: Value) -> list[Value]:
     if (
         isinstance(size, (list, tuple))
         and size
-        and not all(isinstance(one, int) or one is None for one in size)
+        and not all(isinstance(extent, int) or extent is None for extent in size)
     ):
         types = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(size)
-        return [made for one, kind in zip(size, types, strict=False)
-                for made in _made(run, one, kind)]  # fmt: skip
+        return [tensor for shape_, kind in zip(size, types, strict=False)
+                for tensor in _made(run, shape_, kind)]  # fmt: skip
     if isinstance(size, dict):
-        return [made for one in size.values() for made in _made(run, one, dtype)]
+        return [tensor for part in size.values() for tensor in _made(run, part, dtype)]
     shape = (size,) if isinstance(size, int) else tuple(size)
     kind = dtype[0] if isinstance(dtype, (list, tuple)) and dtype else dtype
-    extents = tuple(1 if one in (None, -1) else one for one in shape)
+    extents = tuple(1 if extent in (None, -1) else extent for extent in shape)
     return [run.tensor(extents, creation.dtype_of(run, kind), "inputs")]
 
 
 def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None,
             input: Value = None, *_: Value, **__: Value) -> Value:  # fmt: skip
-    """`paddle.summary` and `paddle.flops`: a forward of their own, whose peak counts."""
+    """`paddle.summary` and `paddle.flops`: a forward of their own, with a peak that counts."""
     unknown = first_unknown(net, input_size, input)
     if unknown is not None or not isinstance(net, Layer):
         unknown = unknown or run.unknown("the network of this summary")
@@ -335,7 +341,7 @@ def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None
         net.do_train(run)
     if isinstance(out, Unknown):
         run.note_unknown(out)
-    count = sum(one.size for _, one in net.parameters())
+    count = sum(parameter.size for _, parameter in net.parameters())
     return {"total_params": count, "trainable_params": count}
 
 

@@ -1,4 +1,5 @@
-"""`paddle.metric`, and objects whose methods change no sizes: callbacks, writers, strategies."""
+"""`paddle.metric`, and objects with methods that change no sizes: callbacks, writers,
+strategies."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Quiet(Native):
-    """An object whose methods change no sizes: callbacks, writers, strategies."""
+    """An object with methods that change no sizes: callbacks, writers, strategies."""
 
     label = "object"
 
@@ -60,7 +61,9 @@ class Accuracy(Metric):
     def init(self, run: Run, topk: Value = (1,), *_: Value, **__: Value) -> None:
         """Keep how many answers count."""
         counts = (
-            [one for one in topk if isinstance(one, int)] if isinstance(topk, (list, tuple)) else []
+            [number for number in topk if isinstance(number, int)]
+            if isinstance(topk, (list, tuple))
+            else []
         )
         self.count = max(counts, default=1)
 

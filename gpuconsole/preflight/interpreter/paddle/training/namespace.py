@@ -110,13 +110,13 @@ def _to_static(run: Run, function: Value = None, *_: Value, **__: Value) -> Valu
     if note not in run.findings.notes:
         run.findings.notes.append(note)
     if function is None:
-        return NativeFunction(lambda _run, one, *a, **k: one, "to_static")
+        return NativeFunction(lambda _run, function, *a, **k: function, "to_static")
     return function
 
 
 def _jit() -> Namespace:
     return Namespace("paddle.jit", _functions({
-        "to_static": _to_static, "not_to_static": lambda run, one=None, *a: one,
+        "to_static": _to_static, "not_to_static": lambda run, function=None, *a: function,
         "save": lambda run, *a, **k: None,
         "load": _unknown_path("a network loaded from a file: its layers are not in the script"),
     }))  # fmt: skip

@@ -99,22 +99,22 @@ class Optimizer(Native):
 
     def groups(self) -> list[tuple[list[Parameter], Value]]:
         """Return the parameters of each group with the group's weight decay."""
-        found: list[tuple[list[Parameter], Value]] = []
+        groups_found: list[tuple[list[Parameter], Value]] = []
         loose: list[Parameter] = []
-        for one in self.given:
-            if isinstance(one, dict):
-                inside = [p for p in one.get("params", []) if isinstance(p, Parameter)]
-                found.append((inside, one.get("weight_decay", self.decay)))
-            elif isinstance(one, Parameter):
-                loose.append(one)
-        return [(loose, self.decay), *found] if loose else found
+        for parameter in self.given:
+            if isinstance(parameter, dict):
+                inside = [p for p in parameter.get("params", []) if isinstance(p, Parameter)]
+                groups_found.append((inside, parameter.get("weight_decay", self.decay)))
+            elif isinstance(parameter, Parameter):
+                loose.append(parameter)
+        return [(loose, self.decay), *groups_found] if loose else groups_found
 
     def parameters(self) -> list[Parameter]:
         """Return the parameters of all groups, each once."""
         seen: dict[int, Parameter] = {}
         for group, _ in self.groups():
-            for one in group:
-                seen.setdefault(id(one), one)
+            for parameter in group:
+                seen.setdefault(id(parameter), parameter)
         return list(seen.values())
 
     @exposed.method("step")
@@ -125,7 +125,9 @@ class Optimizer(Native):
         """
         stepped = False
         for group, _decay in self.groups():
-            pairs = [(one, one.grad) for one in group if one.grad is not None]
+            pairs = [
+                (parameter, parameter.grad) for parameter in group if parameter.grad is not None
+            ]
             run.steps += 4 * len(pairs) + 4
             self._change(run, pairs)
             stepped = stepped or bool(pairs)
@@ -142,7 +144,7 @@ class Optimizer(Native):
         changed: list[Storage] = []
         grads = [grad for _, grad in pairs]
         if isinstance(self.clip, Clip) and not self.clip.inplace:
-            changed += [run.storage(one.nbytes, "gradients") for one in grads]
+            changed += [run.storage(grad.nbytes, "gradients") for grad in grads]
         changed += self._decayed(run, pairs)
         kind = KINDS[self.name]
         if not self.stepped and pairs:
@@ -152,19 +154,19 @@ class Optimizer(Native):
         for parameter, _ in pairs:
             if id(parameter) not in self.state:
                 self.state[id(parameter)] = self._make(run, parameter)
-        changed += [run.storage(one.nbytes, "gradients") for one in grads * kind.copies]
+        changed += [run.storage(gradient.nbytes, "gradients") for gradient in grads * kind.copies]
         # Kernels for accelerators update in place, element by element; the CPU's Rprop does not.
         if kind.temporary and grads and (run.on_cpu or kind.temporary == 1):
-            run.scratch(kind.temporary * max(one.nbytes for one in grads))
-        for one in grads:
-            if one.rows:
+            run.scratch(kind.temporary * max(grad.nbytes for grad in grads))
+        for grad in grads:
+            if grad.rows:
                 # Rows that were looked up twice are merged into a copy.
-                run.scratch(one.storage.nbytes)
+                run.scratch(grad.storage.nbytes)
 
     def decaying(self, parameters: list[Parameter]) -> list[Parameter]:
-        """Return those whose decayed gradients are new tensors."""
+        """Return those with decayed gradients that are new tensors."""
         fused = KINDS[self.name].fused_decay
-        strength = {id(one): decay for group, decay in self.groups() for one in group}
+        strength = {id(parameter): decay for group, decay in self.groups() for parameter in group}
         return [
             parameter
             for parameter in parameters
@@ -172,23 +174,29 @@ class Optimizer(Native):
         ]
 
     def _decayed(self, run: Run, pairs: list[tuple[Parameter, Tensor]]) -> list[Storage]:
-        touched = {id(one) for one in self.decaying([one for one, _ in pairs])}
-        return decayed(run, [grad for one, grad in pairs if id(one) in touched])
+        touched = {
+            id(parameter) for parameter in self.decaying([parameter for parameter, _ in pairs])
+        }
+        return decayed(run, [grad for parameter, grad in pairs if id(parameter) in touched])
 
-    def _make(self, run: Run, one: Parameter) -> list[Tensor]:
-        half = one.dtype in ("float16", "bfloat16") and self.master
-        dtype = "float32" if half else one.dtype
-        if self.mine is not None and id(one) not in self.mine:
+    def _make(self, run: Run, parameter: Parameter) -> list[Tensor]:
+        half = parameter.dtype in ("float16", "bfloat16") and self.master
+        dtype = "float32" if half else parameter.dtype
+        if self.mine is not None and id(parameter) not in self.mine:
             return []
-        shape = one.shape if one.size <= self.segment else (-(-one.size // self.slices),)
-        made = [run.tensor(shape, dtype, "optimizer") for _ in range(self.states)]
+        shape = (
+            parameter.shape
+            if parameter.size <= self.segment
+            else (-(-parameter.size // self.slices),)
+        )
+        states = [run.tensor(shape, dtype, "optimizer") for _ in range(self.states)]
         if half:
-            made.append(run.tensor(shape, "float32", "optimizer"))
+            states.append(run.tensor(shape, "float32", "optimizer"))
         if run.on_cpu:
             # Beta powers are made on the host whatever the device is.
-            made += [run.tensor((1,), "float32", "optimizer")
+            states += [run.tensor((1,), "float32", "optimizer")
                      for _ in range(KINDS[self.name].powers)]  # fmt: skip
-        return made
+        return states
 
     def spread(self, run: Run, level: str, shards: int, segment: int = SEGMENT) -> None:
         """Spread states (`os`), gradients (`os_g`), parameters (`p_g_os`) over processes.
@@ -207,9 +215,9 @@ class Optimizer(Native):
             return
         self.slices, self.segment = shards, segment
         cut = [parameter for parameter in parameters if parameter.size > segment]
-        for one in cut:
-            one.storage = run.storage(-(-one.nbytes // shards), "parameters")
-        largest = max((one.nbytes for one in cut), default=0)
+        for parameter in cut:
+            parameter.storage = run.storage(-(-parameter.nbytes // shards), "parameters")
+        largest = max((parameter.nbytes for parameter in cut), default=0)
         self.owned.append(run.storage(2 * largest, "parameters"))
 
     @exposed.method("minimize")
@@ -223,9 +231,9 @@ class Optimizer(Native):
 
     def prepare_states(self, run: Run) -> None:
         """Make all state before the first step, as a static startup program does."""
-        for one in self.parameters():
-            if id(one) not in self.state:
-                self.state[id(one)] = self._make(run, one)
+        for parameter in self.parameters():
+            if id(parameter) not in self.state:
+                self.state[id(parameter)] = self._make(run, parameter)
 
     def count_step(self, run: Run) -> None:
         """Count a step that was done gradient by gradient."""
@@ -244,7 +252,7 @@ class Optimizer(Native):
     @exposed.method("apply_gradients")
     def do_apply_gradients(self, run: Run, params_grads: Value) -> None:
         """Update with given gradients."""
-        pairs = [tuple(one) for one in params_grads]
+        pairs = [tuple(params_grad) for params_grad in params_grads]
         unknown = first_unknown(*pairs)
         if unknown is not None:
             run.block(unknown)
@@ -255,9 +263,9 @@ class Optimizer(Native):
     @exposed.method("clear_grad", "clear_gradients")
     def do_clear_grad(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, which keeps their memory, or let them go; rows always go."""
-        for one in self.parameters():
-            if one.grad is not None and (set_to_zero is False or one.grad.rows):
-                one.grad = None
+        for parameter in self.parameters():
+            if parameter.grad is not None and (set_to_zero is False or parameter.grad.rows):
+                parameter.grad = None
 
     do_clear_gradients = do_clear_grad
 
@@ -278,7 +286,7 @@ class Optimizer(Native):
     @exposed.method("state_dict")
     def do_state_dict(self, run: Run) -> Value:
         """Give what would be saved."""
-        states = tuple(one for each in self.state.values() for one in each)
+        states = tuple(tensor for each in self.state.values() for tensor in each)
         why = "the saved state of an optimizer"
         return SavedState(run.file, run.line, why, None, states)
 
@@ -350,8 +358,8 @@ def owned(parameters: list[Parameter], shards: int) -> set[int]:
     """
     loads = [0] * shards
     parts: list[set[int]] = [set() for _ in range(shards)]
-    for one in parameters:
+    for parameter in parameters:
         least = loads.index(min(loads))
-        loads[least] += one.size
-        parts[least].add(id(one))
+        loads[least] += parameter.size
+        parts[least].add(id(parameter))
     return parts[loads.index(max(loads))]

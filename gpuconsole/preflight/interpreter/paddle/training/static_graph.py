@@ -72,16 +72,16 @@ class Program(Native):
     @exposed.method("clone")
     def do_clone(self, run: Run, for_test: Value = False) -> Value:
         """Copy, without what trains where it is for a test."""
-        made = Program()
-        made.spans, made.inputs = [*self.spans], dict(self.inputs)
-        draft(run).close(made)
+        copy = Program()
+        copy.spans, copy.inputs = [*self.spans], dict(self.inputs)
+        draft(run).close(copy)
         if for_test is not True:
-            made.loss, made.optimizer = self.loss, self.optimizer
-        return made
+            copy.loss, copy.optimizer = self.loss, self.optimizer
+        return copy
 
     @exposed.method("global_block")
     def do_global_block(self, run: Run) -> Value:
-        """Give itself: blocks are not told apart."""
+        """Return itself: blocks are not distinguished."""
         return self
 
     @exposed.method("all_parameters", "list_vars")
@@ -186,17 +186,19 @@ def data(run: Run, name: Value, shape: Value, dtype: Value = "float32", *_: Valu
         return unknown
     fed = run.program.fed.get(name, ())
     extents = tuple(
-        (fed[place] if place < len(fed) else run.setting.batch or 2) if one in (None, -1) else one
-        for place, one in enumerate(shape)
+        (fed[place] if place < len(fed) else run.setting.batch or 2)
+        if extent in (None, -1)
+        else extent
+        for place, extent in enumerate(shape)
     )
-    made = run.tensor(extents, dtype_of(run, dtype))
+    tensor = run.tensor(extents, dtype_of(run, dtype))
     here = draft(run)
-    here.now.inputs[name] = made
-    if any(one in (None, -1) for one in shape):
+    here.now.inputs[name] = tensor
+    if any(extent in (None, -1) for extent in shape):
         run.doubted(run.unknown("how many samples a static program is fed with"))
         if name not in run.program.fed:
             here.supposed[name] = extents
-    return made
+    return tensor
 
 
 class Executor(Native):
@@ -228,16 +230,16 @@ class Executor(Native):
             if chosen.spans and (feed is not None or wanted):
                 here.close(chosen)
                 _Replay(run, here, chosen).go(_fed(run, chosen, feed), wanted)
-            return [_figure(run, one) for one in wanted]
+            return [_figure(run, fetched) for fetched in wanted]
         finally:
             run.program.drafting = with_real_blocks
 
 
-def _figure(run: Run, one: Value) -> Value:
+def _figure(run: Run, value: Value) -> Value:
     """Return a fetched tensor as an array, which on the CPU looks at a copy that Paddle made."""
-    if not isinstance(one, Tensor):
+    if not isinstance(value, Tensor):
         return run.number("a fetched value")
-    return Array(one.shape, one.dtype, keeps=run.storage(one.nbytes) if run.on_cpu else None)
+    return Array(value.shape, value.dtype, keeps=run.storage(value.nbytes) if run.on_cpu else None)
 
 
 def _fed(run: Run, program: Program, feed: Value) -> dict[str, Value]:
@@ -245,8 +247,8 @@ def _fed(run: Run, program: Program, feed: Value) -> dict[str, Value]:
     if isinstance(feed, (list, tuple)):
         only = feed[0] if feed and isinstance(feed[0], dict) else None
         feed = only if only is not None else dict(zip(program.inputs, feed, strict=False))
-    given = {name: one for name, one in (feed or {}).items() if name in program.inputs}
-    shapes = {name: tuple(one.shape) for name, one in given.items() if hasattr(one, "shape")}
+    given = {name: value for name, value in (feed or {}).items() if name in program.inputs}
+    shapes = {name: tuple(value.shape) for name, value in given.items() if hasattr(value, "shape")}
     for name, shape in shapes.items():
         if shape and not run.batch.loaders:
             run.found_batch(shape[0])
@@ -271,7 +273,7 @@ class _Replay:
         self.run, self.here, self.program = run, here, program
         self.blocks: dict[int, Storage] = {}
         self.nodes = saving_nodes(program.loss) if program.loss is not None else []
-        self.saved = {one.index for node in self.nodes for one in node.saved}
+        self.saved = {storage.index for node in self.nodes for storage in node.saved}
 
     def go(self, feed: dict[str, Value], wanted: Sequence[Value]) -> None:
         """Run forward, then backward where the program has a loss to minimise."""
@@ -279,18 +281,18 @@ class _Replay:
         run.findings.flags.add("static-graph")
         if _NOTE not in run.findings.notes:
             run.findings.notes.append(_NOTE)
-        for name, one in program.inputs.items():
+        for name, tensor in program.inputs.items():
             # Tensors of a loader are taken as they are; arrays are copied.
             held = feed.get(name)
             if not isinstance(held, Tensor):
-                held = run.tensor(one.shape, one.dtype, "inputs")
+                held = run.tensor(tensor.shape, tensor.dtype, "inputs")
             self.here.scope[name] = held
             del held
-        inputs = {one.storage.index for one in program.inputs.values()}
-        kept = {one.storage.index for one in wanted if isinstance(one, Tensor)}
+        inputs = {tensor.storage.index for tensor in program.inputs.values()}
+        fetched = {value.storage.index for value in wanted if isinstance(value, Tensor)}
         decayed = self._decays()
-        self._forward(inputs, kept)
-        self._fetch([block for event, block in self.blocks.items() if event in kept])
+        self._forward(inputs, fetched)
+        self._fetch([block for event, block in self.blocks.items() if event in fetched])
         if program.loss is not None and program.optimizer is not None:
             self._backward(program.loss, program.optimizer, decayed)
         self.blocks.clear()
@@ -300,8 +302,8 @@ class _Replay:
         optimizer = self.program.optimizer
         if self.program.loss is None or optimizer is None:
             return {}
-        return {id(one): self.run.storage(one.nbytes, "gradients")
-                for one in optimizer.decaying(optimizer.parameters())}  # fmt: skip
+        return {id(parameter): self.run.storage(parameter.nbytes, "gradients")
+                for parameter in optimizer.decaying(optimizer.parameters())}  # fmt: skip
 
     def _fetch(self, blocks: list[Storage]) -> None:
         """Hold what is fetched, with a copy, in place of what was; cards copy it to their host."""
@@ -314,7 +316,7 @@ class _Replay:
         events = self.here.ledger.events
         return [event for begin, end in self.program.spans for event in events[begin:end]]
 
-    def _forward(self, inputs: set[int], kept: set[int]) -> None:
+    def _forward(self, inputs: set[int], fetched: set[int]) -> None:
         """Replay births and deaths; what a name alone keeps goes when the next two are there."""
         ledger, blocks = self.here.ledger, self.blocks
         waiting: list[int] = []
@@ -325,7 +327,7 @@ class _Replay:
             if event in self.here.fixed or event in inputs:
                 continue
             blocks[event] = self.run.storage(ledger.sizes[event], ledger.kinds[event])
-            if event in self.saved or event in kept:
+            if event in self.saved or event in fetched:
                 continue
             waiting.append(event)
             if len(waiting) > 2:
@@ -338,8 +340,8 @@ class _Replay:
         run, fixed = self.run, self.here.fixed
         drafted = [(node, node.saved) for node in self.nodes]
         for node in self.nodes:
-            node.saved = [self.blocks.get(one.index) or fixed.get(one.index) or one
-                          for one in node.saved]  # fmt: skip
+            node.saved = [self.blocks.get(storage.index) or fixed.get(storage.index) or storage
+                          for storage in node.saved]  # fmt: skip
         self.blocks.clear()
         at_once = not isinstance(optimizer.clip, Clip)
         run.mode.own_gradients, run.mode.at_once = (set() if at_once else None), at_once
@@ -415,10 +417,10 @@ def auc(run: Run, input: Tensor, label: Tensor, curve: Value = "ROC", num_thresh
         *_: Value, **__: Value) -> Value:  # fmt: skip
     """`paddle.static.auc`: the area, and two counts for each threshold, made from others."""
     counts = [run.tensor((1, num_thresholds + 1), "int64") for _ in range(2)]
-    made = [run.tensor((1, num_thresholds + 1), "int64") for _ in range(2)]
+    buffers = [run.tensor((1, num_thresholds + 1), "int64") for _ in range(2)]
     area = run.tensor((), "float64")
     del counts
-    return area, *made
+    return area, *buffers
 
 
 def save(run: Run, program: Value = None, *_: Value, **__: Value) -> None:
@@ -430,8 +432,13 @@ def save(run: Run, program: Value = None, *_: Value, **__: Value) -> None:
     if not run.on_cpu or not isinstance(here, Draft):
         return
     drafting, run.program.drafting = run.program.drafting, None
-    states = [state for one in here.optimizers for each in one.state.values() for state in each]
-    sizes = [block.nbytes for block in here.fixed.values()] + [one.nbytes for one in states]
+    states = [
+        state
+        for optimizer in here.optimizers
+        for each in optimizer.state.values()
+        for state in each
+    ]
+    sizes = [block.nbytes for block in here.fixed.values()] + [state.nbytes for state in states]
     copies = [run.storage(size) for size in sizes]
     del copies
     run.program.drafting = drafting

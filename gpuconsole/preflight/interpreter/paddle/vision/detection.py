@@ -67,7 +67,7 @@ def deform_conv2d(run: Run, x: Tensor, offset: Tensor, weight: Tensor, bias: Val
     columns = prod((x.shape[1], *weight.shape[2:], *extents)) * ITEM_BYTES[x.dtype]
     run.scratch(min(x.shape[0], IMAGES_AT_ONCE) * columns + out.nbytes)
     run.tape.flops += 2.0 * out.size * prod(weight.shape[1:])
-    ops.attach(run, taken, [out], [one.storage for one in taken], "new",
+    ops.attach(run, taken, [out], [tensor.storage for tensor in taken], "new",
                columns + weight.nbytes)  # fmt: skip
     if not isinstance(bias, Tensor):
         return out

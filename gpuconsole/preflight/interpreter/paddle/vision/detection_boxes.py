@@ -53,16 +53,16 @@ def prior_box(run: Run, input: Tensor, image: Value, min_sizes: Value, max_sizes
               *_: Value, **__: Value) -> Value:  # fmt: skip
     """`prior_box`: for each cell a box of each size and form, and its variances."""
     ratios = [1.0]
-    for one in aspect_ratios if isinstance(aspect_ratios, (list, tuple)) else (aspect_ratios,):
-        if all(abs(one - other) > 1e-6 for other in ratios):
-            ratios += [one, 1.0 / one] if flip is True else [one]
+    for ratio in aspect_ratios if isinstance(aspect_ratios, (list, tuple)) else (aspect_ratios,):
+        if all(abs(ratio - other) > 1e-6 for other in ratios):
+            ratios += [ratio, 1.0 / ratio] if flip is True else [ratio]
     sizes = min_sizes if isinstance(min_sizes, (list, tuple)) else (min_sizes,)
     large = max_sizes if isinstance(max_sizes, (list, tuple)) else ()
     kinds = len(ratios) * len(sizes) + len(large)
     shape = (*input.shape[2:], kinds, 4)
-    made = (run.tensor(shape, "float32"), run.tensor(shape, "float32"))
-    run.scratch(made[0].nbytes * PRIOR_TEMPS if run.on_cpu else 0)
-    return made
+    boxes = (run.tensor(shape, "float32"), run.tensor(shape, "float32"))
+    run.scratch(boxes[0].nbytes * PRIOR_TEMPS if run.on_cpu else 0)
+    return boxes
 
 
 def box_coder(run: Run, prior_box: Tensor, prior_box_var: Value, target_box: Tensor,
@@ -107,9 +107,9 @@ def generate_proposals(run: Run, scores: Tensor, bbox_deltas: Value, img_size: V
     run.findings.flags.add("variable-shape")
     count, kinds, height, width = scores.shape
     rows = Bound(count * min(post_nms_top_n, kinds * height * width))
-    made = (run.tensor((rows, 4), scores.dtype), run.tensor((rows, 1), scores.dtype))
+    results = (run.tensor((rows, 4), scores.dtype), run.tensor((rows, 1), scores.dtype))
     number = run.tensor((count,), "int32") if return_rois_num is True else None
-    return (*made, number)
+    return (*results, number)
 
 
 def matrix_nms(run: Run, bboxes: Tensor, scores: Tensor, score_threshold: Value,
@@ -144,6 +144,7 @@ def names() -> dict[str, Value]:
     """Return these names of `paddle.vision.ops`."""
     functions = (yolo_loss, yolo_box, prior_box, box_coder, psroi_pool, distribute_fpn_proposals,
                  generate_proposals, matrix_nms)  # fmt: skip
-    found: dict[str, Value] = {function.__name__: NativeFunction(function, function.__name__)
-                               for function in functions}  # fmt: skip
-    return {**found, "PSRoIPool": NativeClass(PSRoIPool, "PSRoIPool")}
+    by_name: dict[str, Value] = {
+        function.__name__: NativeFunction(function, function.__name__) for function in functions
+    }
+    return {**by_name, "PSRoIPool": NativeClass(PSRoIPool, "PSRoIPool")}

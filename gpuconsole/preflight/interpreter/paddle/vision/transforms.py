@@ -63,7 +63,7 @@ class Picture(Native):
         return (self.height, self.width, self.channels)
 
     def unsized(self, run: Run, dtype: str) -> Photo | None:
-        """Return the array that is made of a picture whose sides are not known."""
+        """Return the array that is made of a picture with unknown sides."""
         if self.height is not None and self.width is not None:
             return None
         if self.channels is None:
@@ -113,7 +113,7 @@ class Picture(Native):
             return self
         sides = [run.interp.binary(ast.Sub, box[at + 2], box[at]) for at in (1, 0)]
         if first_unknown(sides) is not None or not all(
-            isinstance(one, (int, float)) for one in sides
+            isinstance(side, (int, float)) for side in sides
         ):
             return Picture(None, None, self.channels)
         return Picture(int(sides[0]), int(sides[1]), self.channels)
@@ -225,7 +225,7 @@ def pil() -> Namespace:
 
 
 class Planes(Array):
-    """What `ToTensor` gives: a picture with its channels first, as transforms take tensors."""
+    """The result of `ToTensor`: a picture with its channels first, as transforms take tensors."""
 
 
 def _picture(value: Value) -> Picture:
@@ -239,15 +239,15 @@ def _picture(value: Value) -> Picture:
     return Picture(shape[0], shape[1], shape[2] if len(shape) > 2 else 1)
 
 
-def _wrap(value: Value, made: Picture) -> Value:
+def _wrap(value: Value, picture: Picture) -> Value:
     """Return the kind of thing that came in: a picture stays one, an array keeps its axes."""
     if isinstance(value, Picture):
-        return made
-    if isinstance(value, Photo) and (made.height is None or made.width is None):
-        return Photo(made.channels, value.dtype)
-    pixels = made.pixels()
+        return picture
+    if isinstance(value, Photo) and (picture.height is None or picture.width is None):
+        return Photo(picture.channels, value.dtype)
+    pixels = picture.pixels()
     if isinstance(value, Planes):
-        return Planes((made.channels or 1, *pixels[:2]), value.dtype)
+        return Planes((picture.channels or 1, *pixels[:2]), value.dtype)
     if isinstance(value, Photo):
         return Array(pixels, value.dtype)
     if len(value.shape) == 3 and len(pixels) == 2:
@@ -299,8 +299,8 @@ class Compose(Native):
 
     def call(self, interp: Interpreter, value: Value) -> Value:
         """Apply the parts in order."""
-        for one in self.parts:
-            value = interp.call(one, [value], {})
+        for part in self.parts:
+            value = interp.call(part, [value], {})
         return value
 
 
@@ -334,8 +334,8 @@ def resize(run: Run, value: Value, size: Value, *_: Value, **__: Value) -> Value
     if old.height is None or old.width is None:
         return _wrap(value, Picture(None, None, old.channels))
     short = min(old.height, old.width)
-    made = Picture(int(size * old.height / short), int(size * old.width / short), old.channels)
-    return _wrap(value, made)
+    picture = Picture(int(size * old.height / short), int(size * old.width / short), old.channels)
+    return _wrap(value, picture)
 
 
 def padded(run: Run, value: Value, padding: Value, *_: Value, **__: Value) -> Value:
@@ -371,7 +371,7 @@ def transposed(run: Run, value: Value, order: Value = (2, 0, 1), *_: Value, **__
     shape, dtype = shape_of(value)
     if len(shape) == 2:
         shape = (*shape, 1)
-    return Array(tuple(shape[one] for one in order), dtype)
+    return Array(tuple(shape[axis] for axis in order), dtype)
 
 
 def normalized(run: Run, value: Value, mean: Value = 0.0, std: Value = 1.0,
@@ -384,16 +384,16 @@ def normalized(run: Run, value: Value, mean: Value = 0.0, std: Value = 1.0,
     shape, _dtype = shape_of(value)
     count = len(mean) if isinstance(mean, (list, tuple)) else 3
     channels = (count, 1, 1) if data_format == "CHW" else (1, 1, count)
-    known = all(isinstance(one, int) and not isinstance(one, Bound) for one in shape)
-    made = broadcast(shape, channels) if known else shape
-    if made is None:
+    is_exact = all(isinstance(extent, int) and not isinstance(extent, Bound) for extent in shape)
+    joined = broadcast(shape, channels) if is_exact else shape
+    if joined is None:
         raise ShapeFault(
             f"Normalize with {count} channel values and data_format {data_format} "
             f"gets {list(shape)}",
             shape,
             (count,),
         )
-    return (Planes if isinstance(value, Planes) else Array)(made, "float32")
+    return (Planes if isinstance(value, Planes) else Array)(joined, "float32")
 
 
 CHANGES: dict[str, Callable[..., Value]] = {
