@@ -59,8 +59,8 @@ def _output(child: "subprocess.Popen[bytes]", deadline: float) -> Tuple[bytes, b
     """Read both outputs until they close, `deadline` passes or there is too much."""
     assert child.stdout is not None
     assert child.stderr is not None
-    kept = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
-    reading = list(kept)
+    outputs = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
+    reading = list(outputs)
     while reading:
         left = deadline - time.monotonic()
         ready, _, _ = select.select(reading, [], [], max(0.0, min(0.2, left)))
@@ -71,10 +71,10 @@ def _output(child: "subprocess.Popen[bytes]", deadline: float) -> Tuple[bytes, b
             data = os.read(stream, 65536)
             if not data:
                 reading.remove(stream)
-            kept[stream] = (kept[stream] + data)[:LIMIT]
-        if len(kept[child.stdout.fileno()]) >= LIMIT:
+            outputs[stream] = (outputs[stream] + data)[:LIMIT]
+        if len(outputs[child.stdout.fileno()]) >= LIMIT:
             break
-    out, err = kept[child.stdout.fileno()], kept[child.stderr.fileno()]
+    out, err = outputs[child.stdout.fileno()], outputs[child.stderr.fileno()]
     child.stdout.close()
     child.stderr.close()
     return out, err

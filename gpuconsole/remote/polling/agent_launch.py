@@ -76,8 +76,8 @@ def tools() -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _modules() -> tuple[bytes, bytes, bytes]:
-    """Return what begins on the host, and the agent's modules: compiled for hosts whose Python has
-    this one's bytecode, which is a third of the agent's start there, and as text for others."""
+    """Return the bootstrap of the host, and the agent's modules: compiled for hosts with this
+    Python's bytecode, which saves a third of the agent's start there, and as text for others."""
     folder = resources.files("gpuconsole.remote.agent")
     texts = {"gpuconsole": "", "gpuconsole.remote": "", "gpuconsole.remote.agent": ""}
     for name in _MODULES:
