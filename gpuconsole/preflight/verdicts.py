@@ -186,7 +186,7 @@ def oom_probability(estimate: Estimate, card: Card) -> float | None:
 
 
 def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int | None:
-    """Return the largest batch whose bound is within the card's limit, by bisection; 0 for none.
+    """Return the largest batch with a bound within the device's limit, by bisection; 0 for none.
 
     None if no batch beyond the script's own is known: that one fits is no limit.
     """

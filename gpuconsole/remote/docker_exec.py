@@ -51,13 +51,13 @@ class DockerCommand:
     """A command in a container. Implements `core.engines.host_containers.Command`."""
 
     def __init__(
-        self, calls: DockerCalls, made: Made, guard: ExecGuard, *, terminal: bool, watched: bool
+        self, calls: DockerCalls, command: Made, guard: ExecGuard, *, terminal: bool, watched: bool
     ) -> None:
         """`watched` has the guard begin with the command, else only when it is to be ended."""
         self._calls = calls
         self._guard, self._watched = guard, watched
         self._over = True
-        self._made = made
+        self._made = command
         self._terminal = terminal
         self._doing = f"running a command ({command.id[:12]})"
         self._frames = _Frames()

@@ -43,13 +43,13 @@ def test_all_is_searched_when_nobody_was_there_for_a_minute() -> None:
 
 
 def test_a_flood_is_searched_whoever_types() -> None:
-    rounds = Rounds.since(0.0, kept=1000)
+    rounds = Rounds.since(0.0, frozen=1000)
     assert rounds.due(5.0, typed=5.0, allocated=gc_scheduler.MOST_MADE) is None
     assert rounds.due(5.0, typed=5.0, allocated=gc_scheduler.MOST_MADE + 1) is Search.RECENT
 
 
 def test_when_twice_as_much_has_stayed_all_is_searched_at_the_next_rest() -> None:
-    rounds = Rounds.since(0.0, kept=1000)
+    rounds = Rounds.since(0.0, frozen=1000)
     assert rounds.due(100.0, typed=50.0, frozen=2001) is Search.RECENT
     assert rounds.due(110.0, typed=50.0, frozen=2000) is None
     assert rounds.due(110.0, typed=50.0, frozen=2001) is Search.ALL

@@ -95,5 +95,5 @@ def _modules() -> tuple[bytes, bytes, bytes]:
         )
     stage = (folder / "bootstrap.py").read_bytes()
     packed = (marshal.dumps(codes), json.dumps(texts).encode())
-    compiled, sources = (zlib.compress(one, _PACKING) for one in packed)
+    compiled, sources = (zlib.compress(part, _PACKING) for part in packed)
     return stage, compiled, sources

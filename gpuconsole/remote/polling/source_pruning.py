@@ -52,16 +52,16 @@ def _cut(source: str, users: str) -> str:
     while texts:
         names = set(_NAME.findall("\n".join(texts))) - looked_for
         looked_for |= names
-        found = _parts_named(names, by_name, parts) - kept
-        kept |= found
-        texts = [parts[at][1] for at in found]
-    return "".join(text for at, (name, text) in enumerate(parts) if not name or at in kept)
+        added = _parts_named(names, by_name, parts) - needed
+        needed |= added
+        texts = [parts[at][1] for at in added]
+    return "".join(text for at, (name, text) in enumerate(parts) if not name or at in needed)
 
 
 def _parts_named(
     names: set[str], by_name: dict[str, list[int]], parts: list[tuple[str, str]]
 ) -> set[int]:
-    """Return the positions of the parts that some names stand for."""
+    """Return the positions of the parts with some names."""
     places_named = {at for name in names for at in by_name.get(name, ())}
     beginnings = tuple(name for name in names if name.endswith("_") and name.strip("_"))
     if beginnings:

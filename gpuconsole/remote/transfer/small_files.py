@@ -34,8 +34,8 @@ def small_files(archive: IO[bytes]) -> dict[str, bytes]:
         for entry in Intake("Reports", _LIMITS).entries(archive):
             small = entry.size <= FILE_BYTES and len(files) < MOST_FILES
             if entry.content is not None and small:
-                found[PurePosixPath(entry.name).name] = b"".join(entry.content.whole())
-    return found
+                files[PurePosixPath(entry.name).name] = b"".join(entry.content.whole())
+    return files
 
 
 def record_files(archive: Readable) -> dict[str, bytes]:

@@ -59,25 +59,25 @@ class Shelf:
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
-    def take(self, round: Round) -> None:
+    def take(self, tool_round: Round) -> None:
         """Take a round. What cannot be read becomes a fault of its devices."""
-        family = BY_NAME.get(round.family)
-        if family is None or not 0 <= round.way < len(family.ways):
+        family = BY_NAME.get(tool_round.family)
+        if family is None or not 0 <= tool_round.way < len(family.ways):
             return
-        if not round.fault and not round.texts:
+        if not tool_round.fault and not tool_round.texts:
             # A tool of that name is here, but another vendor's.
-            self._kept.pop(round.family, None)
+            self._kept.pop(tool_round.family, None)
             return
-        shelf = self._kept.setdefault(round.family, _Kept())
-        way = family.ways[round.way]
+        shelf = self._kept.setdefault(tool_round.family, _Kept())
+        way = family.ways[tool_round.way]
         try:
-            if round.fault:
-                raise VendorError(round.fault)
-            reading = _read(round)
+            if tool_round.fault:
+                raise VendorError(tool_round.fault)
+            reading = _read(tool_round)
         except VendorError as error:
             shelf.fault = clean(str(error), 200)
             shelf.devices = {
-                uuid: unread(device, shelf.fault, round.at)
+                uuid: unread(device, shelf.fault, tool_round.at)
                 for uuid, device in shelf.devices.items()
             }
             return
@@ -85,10 +85,12 @@ class Shelf:
             f"{way.tool}: {'; '.join(reading.faults)}" if reading.faults else "", 200
         )
         shelf.driver = clean(reading.driver, 64)
-        devices = {device.uuid: device for device in _named(reading, round)}
+        devices = {device.uuid: device for device in _named(reading, tool_round)}
         for uuid, device in shelf.devices.items():
             if uuid not in devices and len(devices) < MAX_DEVICES:
-                gone = unread(device, shelf.fault or f"{way.tool} no longer lists it", round.at)
+                gone = unread(
+                    device, shelf.fault or f"{way.tool} no longer lists it", tool_round.at
+                )
                 devices[uuid] = gone if shelf.fault else replace(gone, lost=True)
         shelf.devices = devices
 
@@ -167,39 +169,45 @@ def unread(device: Device, why: str, at: float | None) -> Device:
     )
 
 
-def _read(round: Round) -> Reading:
-    way = BY_NAME[round.family].ways[round.way]
+def _read(tool_round: Round) -> Reading:
+    way = BY_NAME[tool_round.family].ways[tool_round.way]
     try:
-        if way.commands[0].key not in round.texts:
+        if way.commands[0].key not in tool_round.texts:
             raise VendorError("nothing")
-        reading = whole(way.read(round.texts))
+        reading = whole(way.read(tool_round.texts))
     except VendorError as error:
-        if told.status:
-            said = clean(told.words.strip().splitlines()[-1], 160) if told.words.strip() else ""
+        if tool_round.status:
+            said = (
+                clean(tool_round.words.strip().splitlines()[-1], 160)
+                if tool_round.words.strip()
+                else ""
+            )
             raise VendorError(
                 msg(
                     "{tool} ended with {status}: {said}",
                     tool=way.tool,
-                    status=told.status,
+                    status=tool_round.status,
                     said=said,
                 )
             ) from None
         raise VendorError(
             msg("{tool} printed what cannot be read: {why}", tool=way.tool, why=error)
         ) from None
-    if told.status and not reading.devices:
-        raise VendorError(msg("{tool} ended with {status}", tool=way.tool, status=told.status))
+    if tool_round.status and not reading.devices:
+        raise VendorError(
+            msg("{tool} ended with {status}", tool=way.tool, status=tool_round.status)
+        )
     return reading
 
 
-def _named(reading: Reading, round: Round) -> Iterable[Device]:
+def _named(reading: Reading, tool_round: Round) -> Iterable[Device]:
     """Give the devices names of their own in the whole lab."""
     for device in reading.devices:
         prefix = _PREFIX.get(device.vendor, "DEV")
         own = device.uuid.removeprefix("uuid:")
-        name = own if own != device.uuid else f"{round.machine}-{own}"
+        name = own if own != device.uuid else f"{tool_round.machine}-{own}"
         uuid = f"{prefix}-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}"[:96]
-        yield replace(device, uuid=uuid, sampled_at=round.at)
+        yield replace(device, uuid=uuid, sampled_at=tool_round.at)
 
 
 def _known(process: DeviceProcess, facts: Facts) -> DeviceProcess:

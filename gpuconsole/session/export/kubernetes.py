@@ -250,7 +250,7 @@ class _Rendering:
                     "Say it in the settings: `kubernetes: {resources: {{kind}: …}}`.", kind=backend
                 ),
             )
-        return found
+        return resource
 
     def _required(self, resource: str, devices: int) -> Iterator[NodeRequirement]:
         task = self._task

@@ -23,7 +23,7 @@ def ground(widget: Widget, crop: Region) -> list[Strip]:
 
 
 class Box(Container):
-    """A container whose layout the stylesheet names."""
+    """A container with a layout that the stylesheet names."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the background."""

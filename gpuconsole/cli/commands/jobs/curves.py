@@ -66,10 +66,10 @@ def curves(
         curves = await session.curves(job, attempt, rank, ask=ask)
         return session.job(job), curves, session.simulated_jobs
 
-    found, made, simulated = drive(partial(work, ask=visualdl), fleet=visualdl)
-    if not made and not visualdl and found.attempt is not None:
-        found, made, simulated = drive(partial(work, ask=True))
-    require_metrics(metrics, made.curves)
+    job_, job_curves, simulated = drive(partial(work, ask=visualdl), fleet=visualdl)
+    if not job_curves and not visualdl and job_.attempt is not None:
+        job_, job_curves, simulated = drive(partial(work, ask=True))
+    require_metrics(metrics, job_curves.curves)
     if csv_file is not None:
         from gpuconsole.core.training.curves import Written, csv_text
 

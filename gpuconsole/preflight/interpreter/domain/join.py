@@ -186,12 +186,12 @@ def one_of_two(why: Unknown, *sides: Value) -> Value:
         if joined_value is not None:
             return joined_value
     numbers = (int, float, SomeNumber)
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, Tensor) and not one.shape and isinstance(other, numbers):
+    for tensor, other in ((first, second), (second, first)):
+        if isinstance(tensor, Tensor) and not tensor.shape and isinstance(other, numbers):
             # A threshold, say: as a tensor it takes all that it may take as a number, and more.
-            one.forget()
-            return one
-    if not all(isinstance(one, numbers) and not isinstance(one, bool) for one in sides):
+            tensor.forget()
+            return tensor
+    if not all(isinstance(side, numbers) and not isinstance(side, bool) for side in sides):
         return why
     kind = SomeInt if all(isinstance(side, (int, SomeInt)) for side in sides) else SomeNumber
     return kind(why.file, why.line, why.reason, why.root)

@@ -153,16 +153,16 @@ def _merge(
     merged: dict[str, Value] = {}
     agreed = True
     for name in {**left, **right}:
-        one, other = left.get(name, MISSING), right.get(name, MISSING)
-        if one is MISSING or other is MISSING:
-            merged[name] = other if one is MISSING else one
-        elif equality.same(one, other):
-            merged[name] = one
+        first, other = left.get(name, MISSING), right.get(name, MISSING)
+        if first is MISSING or other is MISSING:
+            merged[name] = other if first is MISSING else first
+        elif equality.same(first, other):
+            merged[name] = first
         elif name == MAYBE_RETURNED:
             # Each side may have returned besides, as those before it.
             merged[name] = (
-                *one,
-                *(value for value in other if not any(value is had for had in one)),
+                *first,
+                *(value for value in other if not any(value is had for had in first)),
             )
         else:
             why = f"{name} depends on a condition that is not known"
@@ -200,11 +200,11 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
             return end
         if end is BREAK:
             return None
-        known = run.progress.is_steady and run.progress.cycles > cycles
-        if known and further.differs():
+        is_known = run.progress.is_steady and run.progress.cycles > cycles
+        if is_known and further.differs():
             continue
-        if known or _vain(interp, networks, turns.count):
-            if known and counter is not None:
+        if is_known or _vain(interp, networks, turns.count):
+            if is_known and counter is not None:
                 _now_and_then(interp, node, scope, counter, turns.count)
             _cut(interp, items)
             return None
@@ -247,13 +247,13 @@ class _Further:
     def differs(self) -> bool:
         """Whether the next turn may need more than the one that has ended."""
         run = self._interp.run
-        made = sum(run.tape.ledger.sizes[self._blocks :])
-        same, self._made = made == self._made, made
+        allocated = sum(run.tape.ledger.sizes[self._blocks :])
+        same, self._made = allocated == self._made, allocated
         if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
             return False
         another = run.progress.optimizers > self._trainings and not same
-        kept = run.tape.ledger.live("activations") > (run.progress.held or 0) + SMALL
-        if not another and not (kept and not self._turns):
+        holds_more = run.tape.ledger.live("activations") > (run.progress.held or 0) + SMALL
+        if not another and not (holds_more and not self._turns):
             return False
         if not self._turns:
             _left(self._interp)

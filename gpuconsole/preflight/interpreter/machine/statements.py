@@ -233,15 +233,15 @@ def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> Any:
 
 def _complete(interp: Interpreter, new_class: UserClass, node: ast.ClassDef, scope: Scope) -> None:
     """Do what the bases do to a class that derives from them."""
-    if made.native is not None and issubclass(made.native, dataclasses_enum.Member):
-        dataclasses_enum.enumerate_members(made)
-    if made.native is not None and issubclass(made.native, dataclasses_enum.Record):
-        dataclasses_enum.named_fields(made)
-    for name, value in list(made.attrs.items()):
+    if new_class.native is not None and issubclass(new_class.native, dataclasses_enum.Member):
+        dataclasses_enum.enumerate_members(new_class)
+    if new_class.native is not None and issubclass(new_class.native, dataclasses_enum.Record):
+        dataclasses_enum.named_fields(new_class)
+    for name, value in list(new_class.attrs.items()):
         named = value.cls.find("__set_name__") if isinstance(value, Native) and value.cls else None
         if isinstance(named, Function):
-            interp.call(BoundMethod(named, value), [made, name], {})
-    for base in made.mro()[1:]:
+            interp.call(BoundMethod(named, value), [new_class, name], {})
+    for base in new_class.mro()[1:]:
         hook = base.attrs.get("__init_subclass__")
         if isinstance(hook, Function):
             given = {

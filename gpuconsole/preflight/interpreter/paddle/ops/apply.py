@@ -122,14 +122,10 @@ def apply(
         if second is not None:
             places["second"] = second
         words = rule.save if keep is None else keep
-        kept_tensors = [places[word] for word in words if word in places]
+        held = [places[word] for word in words if word in places]
         # A strided view that was saved is copied once more for the backward kernel.
-        work += sum(
-            tensor.nbytes
-            for tensor in kept_tensors
-            if tensor.strided and id(tensor) not in kept_copies
-        )
-        blocks = [*saved, *(kept_copies.get(id(tensor), tensor.storage) for tensor in kept_tensors)]
+        work += sum(each.nbytes for each in held if each.strided and id(each) not in kept_copies)
+        blocks = [*saved, *(kept_copies.get(id(each), each.storage) for each in held)]
         node = attach(run, inputs, [out], blocks, mode or rule.grad, work)
         if node is not None:
             node.name = name
