@@ -1,7 +1,7 @@
 """Extents that only data could tell: the largest that an operator can give.
 
 An operator that is in no table here has no such bound, and a run that meets it is refused. Every
-row is held against real runs on random data by `tests/real/test_meta_bounds.py`.
+row is held against real runs on random data by `tests/real/meta/test_meta_bounds.py`.
 """
 
 from __future__ import annotations

@@ -388,7 +388,7 @@ STRIDED = frozenset({
     "square", "tan",
 })  # fmt: skip
 """Kernels whose backward keeps a view in another order as it is; others keep the copy of it that
-they compute on. Measured with 3.3.1; `turned_views` of `tests/real/meta_cases.py` holds it."""
+they compute on. Measured with 3.3.1; `turned_views` of `tests/real/meta/meta_cases.py` holds it."""
 
 
 def _given(inputs: Any) -> Any:

@@ -15,7 +15,7 @@ from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
-from tests.real.operator_rig import Case, in_interpreter, script
+from tests.real.preflight.operator_rig import Case, in_interpreter, script
 
 HEAD = """
 import copy

@@ -14,7 +14,7 @@ from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.ops.table import count, rules
-from tests.real.operator_rig import Case, Moment, in_interpreter, script
+from tests.real.preflight.operator_rig import Case, Moment, in_interpreter, script
 
 KIB = 1024
 
