@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -22,6 +23,9 @@ MOST_UNMATCHED = 0.01
 """Share of the blocks' bytes that two runs may differ in before they count as two programs."""
 MOST_ALIGNED = 6000
 """Longest stretch, in blocks, that is aligned where two runs differ: a bound on time."""
+MOST_COMPARED = 2_000_000
+"""The same for pairs of blocks of one name in two such stretches: aligning looks at each of them,
+several times."""
 QUADRATIC = log(3.5) / log(2)
 """A block that grows faster than this power of the batch is one of pairs of samples: with the
 batch doubled, `b - 1` at most triples from two samples on, `b * b` takes four times as much."""
@@ -368,11 +372,18 @@ def _aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]
     pairs = [(i, i) for i in range(head)]
     pairs += [(len(left) - 1 - i, len(right) - 1 - i) for i in range(tail)]
     middle = left[head : len(left) - tail], right[head : len(right) - tail]
-    if all(middle) and max(map(len, middle)) <= MOST_ALIGNED:
+    short = all(middle) and max(map(len, middle)) <= MOST_ALIGNED
+    if short and _compared(*middle) <= MOST_COMPARED:
         matcher = SequenceMatcher(None, *middle, autojunk=False)
         for a, b, length in matcher.get_matching_blocks():
             pairs += [(head + a + i, head + b + i) for i in range(length)]
     return pairs
+
+
+def _compared(left: Sequence[str], right: Sequence[str]) -> int:
+    """Return how many pairs of places in two lists have one name."""
+    ours, theirs = Counter(left), Counter(right)
+    return sum(count * theirs[name] for name, count in ours.items())
 
 
 def _check_shapes(small: Run, large: Run) -> None:

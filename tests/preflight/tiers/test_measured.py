@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from math import isfinite
 from typing import Any
 
@@ -13,7 +14,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.tiers import measured, unreached
+from gpuconsole.preflight.tiers import measured, probe_trace, unreached
 from gpuconsole.preflight.tiers.probe_trace import Size, Unusable, combine, grown, read_run, ready
 from gpuconsole.preflight.tiers.static import Analysis
 from gpuconsole.preflight.verdicts import judge, largest_batch
@@ -341,6 +342,33 @@ class TestAlignment:
         other["name"] = [5, 3, 0, 4, 4, 4]
         with pytest.raises(Unusable, match="depend on the data"):
             combine(read_run(run(2)), read_run(other))
+
+    def test_many_kernels_of_one_name_are_not_all_compared(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A loop over samples has twice as many turns with twice the batch."""
+        compared: list[int] = []
+
+        class Noted(SequenceMatcher[str]):
+            def __init__(self, _: Any, one: list[str], other: list[str], **more: Any) -> None:
+                compared.append(len(one) * len(other))
+                super().__init__(None, one, other, **more)
+
+        monkeypatch.setattr(probe_trace, "SequenceMatcher", Noted)
+
+        def looped(batch: int) -> dict[str, Any]:
+            made = run(batch)
+            turns, last = 2000 * batch, len(made["sizes"])
+            born = range(last, last + turns)
+            made["events"] = [*(one for place in born for one in (place, ~place)), *made["events"]]
+            made["sizes"] = [*made["sizes"], *[9] * turns]
+            # Of two names by turns, after the first: no run is the head or tail of the other.
+            made["name"] = [*made["name"], 4 if batch == 2 else 1, *[1, 4] * (turns // 2)][:-1]
+            made["kind"], made["cycles"] = [*made["kind"], *[0] * turns], [2 * turns + 7]
+            return made
+
+        measured.load(document(looped(2), looped(3))).estimate(3, backend="cpu")
+        assert sum(compared) <= probe_trace.MOST_COMPARED
 
     def test_changing_shapes_are_flagged_and_unknown(self) -> None:
         large = run(4, shapes=[[[[4, 25]], [[4, 31]]]])

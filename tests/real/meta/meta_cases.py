@@ -575,6 +575,31 @@ def written_into(paddle: Any, step: Any) -> None:
         step()
 
 
+@case
+def picked_by_constants(paddle: Any, step: Any) -> None:
+    """What masks and tables of places pick that are made of constants, also of large ones."""
+    nn = paddle.nn
+    net = nn.Linear(6, 8)
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    many = 70
+
+    def loss_of(net: Any, x: Any) -> Any:
+        out = net(x)
+        products = paddle.bmm(out, out.transpose([0, 2, 1]))
+        upper = paddle.triu(paddle.ones([20, many, many], "int32"), 1).cast("bool")
+        pairs = paddle.masked_select(products, upper).reshape([20, -1])
+        near = paddle.triu(paddle.ones_like(products), 3) > 0
+        places = paddle.arange(many)
+        band = (places.unsqueeze(0) - places.unsqueeze(1)).abs() < 5
+        lower = paddle.nonzero(paddle.tril(paddle.ones([many, many]), -1))
+        off = paddle.ones([many, many], "int32").fill_diagonal_(0) > 0
+        return (pairs.mean() + products[near].mean() + products[0][band].square().sum()
+                + products.transpose([1, 2, 0]).gather_nd(lower).mean()
+                + paddle.masked_select(products[1], off).mean())  # fmt: skip
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([20, many, 6]),), loss_of, step)
+
+
 def main() -> None:
     """Run every case and print its peaks above what was held before, in bytes."""
     if sys.argv[1] == "meta":

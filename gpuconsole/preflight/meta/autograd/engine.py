@@ -12,6 +12,7 @@ from collections import deque
 from typing import Any
 
 from ..allocation import new
+from ..sizes import nbytes
 from ..state import STATE, Unsupported, rightly
 from .graph import in_degrees, on_a_way, reachable
 from .to_static import Running
@@ -119,9 +120,12 @@ class Pass:
         del roots
         while ready:
             node = ready.popleft()
-            results = self._step(node, needed)
+            # What a node was given is held until what it made is added up.
+            given = self.arrived.pop(id(node), None) or [None] * len(node.outputs)
+            results = self._step(node, list(given), needed)
             self._release(node)
             self._pass_on(node, results, degrees, needed, ready)
+            del given
             made = self.programs.ran(node)
             while made:
                 self._at_leaf(*made.pop(0))
@@ -161,9 +165,8 @@ class Pass:
                 self._at_leaf(edge.leaf(), edge.keeper(), whole)
             del whole
 
-    def _step(self, node: Any, needed: Any) -> Any:
-        """Run one node; its output gradients are dropped."""
-        grads = self.arrived.pop(id(node), None) or [None] * len(node.outputs)
+    def _step(self, node: Any, grads: Any, needed: Any) -> Any:
+        """Run one node with the gradients of its outputs."""
         for slot, hooks in node.hooks.items():
             for hook in list(hooks.values()):
                 grads[slot] = _hooked(hook, grads[slot])
@@ -194,6 +197,8 @@ class Pass:
             slots[slot] = _joined(before, grad)
         elif self.graph:
             slots[slot] = STATE.call("add", (grad, before), {})
+        elif before.m_strides is not None or grad.m_strides is not None:
+            slots[slot] = _added(before, grad)
 
     def _at_leaf(self, leaf: Any, keeper: Any, grad: Any) -> None:
         """Put a leaf's whole gradient in place, or add it into the one kept from before: where that
@@ -233,6 +238,15 @@ def _alone(grad: Any) -> Any:
     """Return a gradient as its leaf keeps it."""
     made = grad.detach()
     made.m_rows = grad.m_rows
+    return made
+
+
+def _added(before: Any, grad: Any) -> Any:
+    """Add a gradient in place to one that arrived before it. Of views in another order Paddle makes
+    copies in order: of what is added for as long as that takes, of what it is added to for good."""
+    made = before if before.m_strides is None else new(before.m_shape, before.m_dtype, "contiguous")
+    if grad.m_strides is not None:
+        STATE.ledger.scratch([nbytes(grad.m_shape, grad.m_dtype)], "contiguous")
     return made
 
 

@@ -15,7 +15,7 @@ from ..values import known
 from .inferred import inferred
 
 
-def op(name: Any, *args: Any, **kwargs: Any) -> Any:
+def op(name: str, *args: Any, **kwargs: Any) -> Any:
     """Run an operator by its name."""
     return STATE.call(name, args, kwargs)
 
@@ -184,7 +184,7 @@ def full_(x: Any, shape: Any, value: Any, dtype: Any, place: Any = None, *_: Any
     return x
 
 
-def spaced(name: Any) -> Any:
+def spaced(name: str) -> Any:
     """Return `linspace` or `logspace`: as many numbers as the third argument says."""
 
     def call(start: Any, stop: Any, number: Any, *rest: Any, **__: Any) -> Any:

@@ -56,7 +56,7 @@ OF_ONE_TYPE = frozenset({
 """Operators whose kernels refuse floats of 32 and of 64 bits together, which no shapes tell."""
 
 
-def inferred(name: Any, args: Any, kwargs: Any) -> Any:
+def inferred(name: str, args: Any, kwargs: Any) -> Any:
     """Run an operator by what Paddle infers of it."""
     into = kwargs.pop("out", None) if "out" in kwargs else None
     if name in NUMBERS and name not in AS_TENSORS:
@@ -86,14 +86,17 @@ def inferred(name: Any, args: Any, kwargs: Any) -> Any:
         if shorter is None:
             raise
         return inferred(name, shorter, kwargs)
+    written = _written(name, args, kwargs, tensors)
     result = Running(entry, tensors, name).go()
     settled_lengths.mark(name, sizes, tensors, result)
     _keep_rows(tensors, result)
     _compute(name, args, kwargs, tensors, result)
+    if written is not None and isinstance(result, STATE.tensor):
+        result.m_known = written
     return _into(into, result) if into is not None else result
 
 
-def _refuse_mixed(name: Any, tensors: Any) -> None:
+def _refuse_mixed(name: str, tensors: Any) -> None:
     """Raise ValueError, as Paddle's kernels do, where floats of 32 and of 64 bits come together."""
     kinds = {word(one.m_dtype) for one in tensors}
     if {"float32", "float64"} <= kinds:
@@ -160,7 +163,7 @@ def _key(value: Any) -> Any:
     return repr(value)
 
 
-def _entry(name: Any, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
+def _entry(name: str, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
     key = (
         name,
         sizes,
@@ -192,7 +195,7 @@ def _entry(name: Any, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
 class Running:
     """One run of an entry."""
 
-    def __init__(self, entry: Any, tensors: Any, name: Any) -> None:
+    def __init__(self, entry: Any, tensors: Any, name: str) -> None:
         self.entry = entry
         self.name = name
         self.env: dict[int, Any] = dict(enumerate(tensors))
@@ -413,14 +416,37 @@ def _before(tensor: Any) -> Any:
     return made
 
 
-def _compute(name: Any, args: Any, kwargs: Any, tensors: Any, result: Any) -> None:
+KEPT = frozenset({
+    "add_", "bitwise_and_", "bitwise_not_", "bitwise_or_", "clip_", "divide_", "fill_diagonal_",
+    "flatten_", "logical_and_", "logical_not_", "logical_or_", "multiply_", "reshape_", "scale_",
+    "squeeze_", "subtract_", "tril_", "triu_", "unsqueeze_",
+})  # fmt: skip
+"""Operators in place by which masks and tables are made."""
+
+
+def _written(name: str, args: Any, kwargs: Any, tensors: Any) -> Any:
+    """Return what an operator in place writes, as Paddle's own tensor; None where it hangs on what
+    is not known, or is large."""
+    if name not in KEPT or name[:-1] not in STATE.operators:
+        return None
+    if any(one.m_known is None or not known.small(one.m_shape) for one in tensors):
+        return None
+    found = known.computed(name[:-1], args, kwargs)
+    first = found[0] if isinstance(found, (list, tuple)) and found else found
+    return first if isinstance(first, STATE.real) else None
+
+
+def _compute(name: str, args: Any, kwargs: Any, tensors: Any, result: Any) -> None:
     """Compute on real data what is small and hangs on nothing unknown."""
     if name.endswith("_") or name.startswith(RANDOM):
         return
     made = [one for one in _flat(result) if isinstance(one, STATE.tensor)]
+    if name in known.FILLED and made and _is_filled(made[0], tensors):
+        made[0].m_known = known.filled(name, args, made[0])
+        return
     if not made or any(one.m_known is None for one in tensors):
         return
-    if any(not known.small(one.m_shape) for one in made):
+    if any(not known.small(one.m_shape, name) for one in made):
         return
     found = known.computed(name, args, kwargs)
     values = [one for one in _flat(found) if isinstance(one, STATE.real)]
@@ -431,6 +457,12 @@ def _compute(name: Any, args: Any, kwargs: Any, tensors: Any, result: Any) -> No
         if count(shape) == count(one.m_shape) or len(shape) == len(one.m_shape):
             one.m_shape = shape
             one.m_known = value
+
+
+def _is_filled(made: Any, tensors: Any) -> bool:
+    """Tell whether what is filled is larger than what is computed, or hangs on no data though its
+    shape is an unknown tensor's."""
+    return not known.small(made.m_shape) or any(one.m_known is None for one in tensors)
 
 
 def _flat(value: Any) -> Any:

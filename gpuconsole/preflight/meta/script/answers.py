@@ -47,7 +47,7 @@ def install(root: Any) -> None:
     """Answer for unknown data from now on; `root` is the folder of the script's own code."""
     call = dispatch.call
 
-    def watched(name: Any, args: Any, kwargs: Any) -> Any:
+    def watched(name: str, args: Any, kwargs: Any) -> Any:
         result = call(name, args, kwargs)
         if name in SIZES:
             return _sized(result, name, args[0])
@@ -92,7 +92,7 @@ def _draw_by_chances() -> None:
     numpy.random.multinomial = lambda n, pvals, size=None: draw(n, evenly(pvals), size)
 
 
-def _sized(result: Any, name: Any, tensor: Any) -> Any:
+def _sized(result: Any, name: str, tensor: Any) -> Any:
     """Give the sizes of a tensor their data, which is known also where the tensor's is not."""
     import numpy
 
@@ -103,7 +103,7 @@ def _sized(result: Any, name: Any, tensor: Any) -> Any:
     return result
 
 
-def _points(name: Any, args: Any) -> Any:
+def _points(name: str, args: Any) -> Any:
     """Return how many points a sum may have counted in a map, 0 where it counts none."""
     tensors = [one for one in args if isinstance(one, STATE.tensor)]
     if name == "sum" and tensors and count(tensors[0].m_shape) > known.MOST:
@@ -113,7 +113,7 @@ def _points(name: Any, args: Any) -> Any:
     return 0
 
 
-def _compares(name: Any, result: Any) -> Any:
+def _compares(name: str, result: Any) -> Any:
     """Tell whether two numbers were held against each other: of a mask some points are true."""
     return name == "equal" and math.prod(int(one) for one in result.m_shape) == 1
 
@@ -122,7 +122,7 @@ def _is_nothing(value: Any) -> Any:
     return isinstance(value, STATE.tensor) and value.__dict__.get("m_nothing", False)
 
 
-def value(tensor: Any, what: Any, root: Any) -> Any:
+def value(tensor: Any, what: str, root: Any) -> Any:
     """Return an array for a tensor of unknown data."""
     import numpy
 

@@ -16,6 +16,8 @@ from ..state import STATE
 
 MOST = 65536
 """Elements of the largest tensor that is computed with."""
+MOST_CONSTANT = 2**22
+"""The same for what is made of constants alone by operators that cost little: masks and tables."""
 MOST_ONES = 2**24
 """Elements of unknown numbers that stand in while a size is computed."""
 LARGEST_COPY = 2**28
@@ -31,12 +33,41 @@ class Copy:
         self.__array_interface__ = array.__array_interface__
 
 
-def small(shape: Any) -> bool:
-    """Tell whether a tensor of this shape may carry its data."""
-    return count(shape) <= MOST
+CHEAP = frozenset({
+    "abs", "add", "arange", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "concat",
+    "diag", "equal", "expand", "eye", "flatten", "flip", "greater_equal", "greater_than",
+    "less_equal", "less_than", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "masked_select", "maximum", "minimum", "multiply", "nonzero", "not_equal", "reshape", "roll",
+    "scale", "sign", "slice", "squeeze", "stack", "subtract", "tile", "transpose", "tril", "triu",
+    "unsqueeze", "where",
+})  # fmt: skip
+"""Operators of which masks and tables of positions are made."""
+FILLED = {"full": 1, "full_like": 1}
+"""Operators whose results hold one number throughout, which is this argument."""
 
 
-def array(tensor: Any, what: Any) -> Any:
+def small(shape: Any, name: str = "") -> bool:
+    """Tell whether a tensor of this shape may carry its data; `name` is the operator's that makes
+    it of constants alone."""
+    return count(shape) <= (MOST_CONSTANT if name in CHEAP else MOST)
+
+
+def filled(name: str, args: Any, made: Any) -> Any:
+    """Return data of which one number takes the memory of one element: of the result `made` of an
+    operator that fills it, None where that is too large or the number is not known."""
+    number = args[FILLED[name]]
+    if isinstance(number, STATE.tensor) or not 0 < count(made.m_shape) <= MOST_CONSTANT:
+        return None
+    shape = list(made.m_shape)
+    with STATE.scratch():
+        try:
+            one = STATE.operators["full"]([1], number, made.m_dtype, STATE.core.CPUPlace())
+            return STATE.operators["as_strided"](one, shape, [0] * len(shape), 0)
+        except Exception:
+            return None
+
+
+def array(tensor: Any, what: str) -> Any:
     """Return the data as an array, plausible where it is not known."""
     if tensor.m_known is not None:
         with STATE.scratch():
@@ -46,7 +77,7 @@ def array(tensor: Any, what: Any) -> Any:
     return plausible(tensor)
 
 
-def copied(tensor: Any, what: Any) -> Any:
+def copied(tensor: Any, what: str) -> Any:
     """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
     all that a view looks at, in its own memory (measured)."""
     found = array(tensor, what)
@@ -82,14 +113,14 @@ def plausible(tensor: Any) -> Any:
     return numpy.broadcast_to(one, tensor.m_shape)
 
 
-def number(tensor: Any, what: Any) -> Any:
+def number(tensor: Any, what: str) -> Any:
     """Return the only element."""
     return array(tensor, what).reshape(-1)[0].item() if count(tensor.m_shape) else 0
 
 
 def copy(tensor: Any) -> Any:
     """Return the data of a tensor to be put into another."""
-    if tensor.m_known is None:
+    if tensor.m_known is None or not small(tensor.m_shape):
         return None
     with STATE.scratch():
         return tensor.m_known.clone()
@@ -110,7 +141,7 @@ def of_array(values: Any) -> Any:
         return made
 
 
-def shapes(name: Any, args: Any, kwargs: Any) -> Any:
+def shapes(name: str, args: Any, kwargs: Any) -> Any:
     """Return the shapes of what an operator makes where the data that decides them is known.
 
     Other unknown numbers are taken to be ones, places to be the first; None where what decides
@@ -153,13 +184,29 @@ def tensors(value: Any, kind: Any = None) -> Any:
     return []
 
 
-def computed(name: Any, args: Any, kwargs: Any) -> Any:
+def computed(name: str, args: Any, kwargs: Any) -> Any:
     """Run Paddle's own operator on real data; None where that fails."""
     with STATE.scratch():
         try:
-            return STATE.operators[name](*_real(args), **_real(kwargs))
+            given = _real(args)
+            if name in BY_TENSORS:
+                given = [_single(one, args[-2]) if i < BY_TENSORS[name] else one
+                         for i, one in enumerate(given)]  # fmt: skip
+            return STATE.operators[name](*given, **_real(kwargs))
         except Exception:
             return None
+
+
+BY_TENSORS = {"arange": 3}
+"""Operators whose first so many arguments are numbers here and tensors there; their type is the
+last but one."""
+
+
+def _single(number: Any, dtype: Any) -> Any:
+    """Return a number as Paddle's own tensor, or what is one already."""
+    if isinstance(number, STATE.real):
+        return number
+    return STATE.operators["full"]([1], number, dtype, STATE.core.CPUPlace())
 
 
 def _real(value: Any) -> Any:

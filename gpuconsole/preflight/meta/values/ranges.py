@@ -27,7 +27,7 @@ PICKS = {"nonzero": 0, "masked_select": 1}
 NOTED = CHANCES | ALONG | TOGETHER | {"scale", "add", "subtract", "one_hot"}
 
 
-def note(name: Any, args: Any, result: Any) -> None:
+def note(name: str, args: Any, result: Any) -> None:
     """Note what is known of what an operator made."""
     if name not in NOTED or not isinstance(result, STATE.tensor):
         return
@@ -62,7 +62,7 @@ def is_chance(tensor: Any) -> bool:
     return "m_chance" in tensor.__dict__
 
 
-def picked(name: Any, args: Any) -> Fraction | None:
+def picked(name: str, args: Any) -> Fraction | None:
     """Return what share of all points an operator picks, None where that is not known."""
     place = PICKS.get(name)
     if place is None or place >= len(args):
@@ -79,7 +79,7 @@ def _hand_on(given: Any, result: Any, lost: Any) -> None:
             result.__dict__[name] = given.__dict__[name]
 
 
-def _sum(name: Any, args: Any, result: Any) -> None:
+def _sum(name: str, args: Any, result: Any) -> None:
     """Note the sum with a number, and what is left of 1."""
     x = args[0]
     if not isinstance(x, STATE.tensor) or x.m_known is not None:

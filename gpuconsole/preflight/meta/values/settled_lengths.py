@@ -17,13 +17,13 @@ from ..state import STATE
 RESHAPES = frozenset({"reshape", "reshape_"})
 
 
-def share(name: Any) -> Any:
+def share(name: str) -> Any:
     """Return what share of its largest length an operator's result has at this line of the script;
     None for all, where nothing has settled it."""
     return STATE.settled.get(_site(name), STATE.part)
 
 
-def mark(name: Any, sizes: Any, tensors: Any, result: Any) -> None:
+def mark(name: str, sizes: Any, tensors: Any, result: Any) -> None:
     """Note which results are only as long as they can be, and what is made of these alone."""
     if name in bounds.DECIDING and name in bounds.LARGEST and sizes is None:
         opened = _site(name)
@@ -38,7 +38,7 @@ def mark(name: Any, sizes: Any, tensors: Any, result: Any) -> None:
             one.__dict__["m_open"] = opened
 
 
-def cut(name: Any, args: Any, tensors: Any) -> Any:
+def cut(name: str, args: Any, tensors: Any) -> Any:
     """Return the arguments of an operator whose shapes collide, with a tensor that was as long as
     it can be cut to the length that fits; None where none does."""
     for one in tensors:
@@ -53,7 +53,7 @@ def cut(name: Any, args: Any, tensors: Any) -> Any:
     return None
 
 
-def _length(name: Any, tensor: Any, args: Any, tensors: Any) -> Any:
+def _length(name: str, tensor: Any, args: Any, tensors: Any) -> Any:
     """Return the length with which a tensor's shape fits, None where nothing tells it."""
     row = count(tensor.m_shape[1:])
     if name in RESHAPES:
@@ -70,5 +70,5 @@ def _length(name: Any, tensor: Any, args: Any, tensors: Any) -> Any:
     return min(others, default=None)
 
 
-def _site(name: Any) -> str:
+def _site(name: str) -> str:
     return f"{STATE.where()}{name}"
