@@ -22,6 +22,8 @@ LABEL_PREFIX = "gpuconsole."
 `job`, `attempt`, `user`, `name` (the task's), `journal` (the journal's id), `nonce`, `share` (what
 it takes of a device that it shares), `image` (the name of its image, as the engine gets the id),
 and for leases `lease` (the device's UUID), `since`."""
+KIND_LABEL = LABEL_PREFIX + "kind"
+"""On the container of a job: its task's kind, such as `training`, `service` or `session`."""
 
 MEASUREMENT, CALIBRATION = "measure-", "calibrate-"
 """How the ids begin of what leases devices and runs containers, and is no job."""

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from gpuconsole.core.containers import ContainerSpec
+from gpuconsole.core.containers import KIND_LABEL, ContainerSpec
 from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
+from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import GIB_IN_MIB
 from gpuconsole.preflight.memory.backends import Terms, terms
 
@@ -45,8 +46,11 @@ _EPOCH_OPTIONS = re.compile(r"--(?:num[-_])?epochs(?:=(\d+))?")
 _STEPS_PER_EPOCH = 60
 _DEFAULT_STEPS = 120
 _MAX_STEPS = 20_000
+_RATE_OPTIONS = ("--lr", "--learning-rate", "--learning_rate")
+_BEST_RATE = 0.01
+"""The learning rate with which a simulated script learns most."""
 _NOTEBOOK = f"--ServerApp.port={JUPYTER_PORT}"
-_SHELL_STEPS = 30 * 86400
+_ENDLESS_STEPS = 30 * 86400
 _SHELL_MIB = 600.0
 """What an idle session holds, before anything is started in it."""
 
@@ -65,6 +69,10 @@ class Plan:
     last_words: str = ""
     shell: bool = False
     """Whether it is a session, which writes what is typed there and nothing else."""
+    serves: bool = False
+    """Whether it is a replica of a service, which answers until it is stopped."""
+    rate_error: float = 0.0
+    """How many powers of ten its learning rate is off the best."""
 
     @property
     def duration_s(self) -> float:
@@ -81,7 +89,9 @@ class Plan:
     def loss(self, step: int) -> float:
         """Return the loss that the log shows for a step."""
         noise = random.Random(f"{self.label}:{step}").uniform(-0.04, 0.04)
-        return max(0.01, 0.18 + 2.12 * math.exp(-3.2 * step / self.steps) + noise)
+        left = 0.18 + 0.3 * self.rate_error
+        speed = 3.2 / (1.0 + 0.8 * self.rate_error)
+        return max(0.01, left + (2.3 - left) * math.exp(-speed * step / self.steps) + noise)
 
     def accuracy(self, step: int) -> float:
         """Return the accuracy that the log shows for a step: the better the less the loss."""
@@ -92,6 +102,8 @@ class Plan:
         if self.shell:
             return []
         lines = ["SIMULATED: nothing of this script is run"] if age_s >= 0.5 else []
+        if self.serves:
+            return lines[since:]
         if lines:
             lines += [
                 f"step={step}/{self.steps} loss={self.loss(step):.4f}"
@@ -111,14 +123,16 @@ def plan_for(
     """
     need = _need_mib(spec)
     if PROGRAM in spec.command or _NOTEBOOK in spec.command:
-        return Plan(label, _SHELL_STEPS, 1.0, _SHELL_MIB, 0, None, shell=True)
-    steps = _steps(spec.command)
+        return Plan(label, _ENDLESS_STEPS, 1.0, _SHELL_MIB, 0, None, shell=True)
+    serves = spec.labels.get(KIND_LABEL) == SERVICE
+    steps = _ENDLESS_STEPS if serves else _steps(spec.command)
     step_s = _STEP_S / max(0.1, speed)
     if fault:
         return Plan(label, steps, step_s, 0.0, 1, 0, fault)
     short = next((left for left in available_mib if need > left), None)
     if short is None:
-        return Plan(label, steps, step_s, need, 0, None)
+        error = _rate_error(spec.command)
+        return Plan(label, steps, step_s, need, 0, None, serves=serves, rate_error=error)
     return Plan(label, steps, step_s, short, 1, min(steps, 3), out_of_memory(need, short))
 
 
@@ -212,6 +226,16 @@ def _option(command: Sequence[str], pattern: re.Pattern[str]) -> int | None:
             value = match.group(1) or following
             return int(value) if value.isdecimal() and len(value) < 9 else None
     return None
+
+
+def _rate_error(command: Sequence[str]) -> float:
+    """Return how many powers of ten a learning rate is off the best; 0 where none is given."""
+    for word, following in zip(command, (*command[1:], ""), strict=True):
+        option, equals, value = word.partition("=")
+        if option in _RATE_OPTIONS:
+            rate = _number(value if equals else following)
+            return min(2.0, abs(math.log10(rate / _BEST_RATE))) if rate else 0.0
+    return 0.0
 
 
 def _human(size_mib: float) -> str:

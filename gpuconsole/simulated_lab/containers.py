@@ -101,11 +101,13 @@ class SimulatedContainer:
         if self.plan is None or self.started is None or self.ended is None:
             return None
         mark = int(self.id[:8], 16)
+        at_times = self.plan.shell or self.plan.serves
         return Load(
             start=self.started,
             end=self.ended,
-            mean=84.0 + mark % 9,
-            amplitude=3.0 + mark % 4,
+            # Who types and who asks leave the device idle now and then.
+            mean=(24.0 if at_times else 84.0) + mark % 9,
+            amplitude=(20.0 if at_times else 3.0) + mark % 4,
             period_s=18.0 + mark % 17,
             phase=mark % 6,
             memory_mib=self.plan.need_mib,
@@ -123,7 +125,7 @@ class SimulatedContainer:
         steps = 0
         if plan is not None and started is not None and ended is not None:
             steps = plan.step_at(min(now, ended) - started)
-        if plan is None or not steps:
+        if plan is None or not steps or plan.shell or plan.serves:
             return {}
         held = max(0.0, plan.need_mib - context_mib(self.spec)) * MIB
         said = {"steps": steps, "step_s": plan.step_s, "allocated": held, "reserved": held}

@@ -7,7 +7,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
+from gpuconsole.core.engines.terminals import SESSION
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.services import SERVICE, HealthCheck, Service
 from gpuconsole.simulated_lab.container_script import NEED_ENV, NEED_PER_SAMPLE_ENV
 
 RIVALS = ("chen", "wang")
@@ -19,6 +21,14 @@ class Submits(Protocol):
 
     async def submit(self, task: Task, *, force: bool = False) -> Job:
         """Preflight a task and queue it."""
+        ...
+
+    async def serve(self, task: Task, *, force: bool = False) -> tuple[Job, ...]:
+        """Preflight a service and queue its replicas."""
+        ...
+
+    async def open_session(self, task: Task, memory_mib: float | None = None) -> Job:
+        """Queue a session."""
         ...
 
 
@@ -72,6 +82,18 @@ def demo_tasks() -> tuple[Task, ...]:
     )
 
 
+def demo_service() -> Task:
+    """Return a service of two replicas that answers with digits; it goes to two hosts."""
+    task = _task("digits", "serve_mnist.py", "--port", "8040")
+    service = Service(8040, replicas=2, check=HealthCheck("http", path="/health"))
+    return replace(task, kind=SERVICE, service=service)
+
+
+def demo_shell() -> Task:
+    """Return a shell on a GPU of the host that trains."""
+    return Task("shell", kind=SESSION, labels={"pool": "train"}, retries=0, folder="")
+
+
 def rival_tasks(user: str) -> tuple[Task, ...]:
     """Return the tasks of another user, who wants the devices of the demo's own sweep too."""
     return _sweep(f"{user}-sweep", ("0.2", "0.02", "0.002", "0.0002"))
@@ -94,9 +116,16 @@ def _sweep(
 
 
 async def submit_demo_jobs(queue: Submits, rival: str = "") -> tuple[Job, ...]:
-    """Queue the demo's jobs, or those of a rival."""
-    tasks = rival_tasks(rival) if rival else demo_tasks()
-    return tuple([await queue.submit(task, force=True) for task in tasks])
+    """Queue the demo's jobs, its service and its session, or the jobs of a rival."""
+    if rival:
+        return tuple([await queue.submit(task, force=True) for task in rival_tasks(rival)])
+    first, *others = demo_tasks()
+    return (
+        await queue.submit(first, force=True),
+        *await queue.serve(demo_service(), force=True),
+        await queue.open_session(demo_shell()),
+        *[await queue.submit(task, force=True) for task in others],
+    )
 
 
 def _task(name: str, script: str, *args: str) -> Task:

@@ -23,15 +23,18 @@ class SimulatedPort:
         return await self._answers.get()
 
     async def write(self, data: bytes) -> None:
-        """Take requests; one of an endless head ends the connection."""
+        """Take requests; one of HTTP/1.0 or of an endless head ends the connection."""
         self._asked += data
         while b"\r\n\r\n" in self._asked:
-            _, _, self._asked = self._asked.partition(b"\r\n\r\n")
+            asked, _, self._asked = self._asked.partition(b"\r\n\r\n")
             head = (
                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n"
                 f"Content-Length: {len(self._page)}\r\n\r\n"
             )
             self._answers.put_nowait(head.encode() + self._page)
+            if asked.split(b"\r\n", 1)[0].endswith(b" HTTP/1.0"):
+                await self.close()
+                return
         if len(self._asked) > HEAD_LIMIT:
             await self.close()
 

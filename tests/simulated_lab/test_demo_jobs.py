@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from gpuconsole.core.jobs import JobState
@@ -36,7 +37,8 @@ async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_pat
     lab = DemoOptions(speed=20.0)
     async with open_session(None, tmp_path / "state", demo=lab) as session:
         jobs = await submit_demo_jobs(session.queue)
-        assert len(jobs) == len(demo_tasks())
+        # Two replicas and a session come on top.
+        assert len(jobs) == len(demo_tasks()) + 3
         wanted = {
             "smoke-test": JobState.SUCCEEDED,
             "runs-out": JobState.OOM,
@@ -59,6 +61,46 @@ async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_pat
         estimate = session.job("encoder-base").estimate_mib
         assert estimate is not None
         assert 0 < held <= estimate
+
+
+async def test_the_demo_has_a_service_on_two_hosts_a_session_and_a_sweep_to_compare(
+    tmp_path: Path,
+) -> None:
+    async with open_session(None, tmp_path / "state", demo=DemoOptions(speed=20.0)) as session:
+        await submit_demo_jobs(session.queue)
+        replicas = [job for job in session.jobs() if job.task.sweep == "digits"]
+        assert len(replicas) == 2
+        await until(lambda: [session.job(job.id).state_word for job in replicas] == ["healthy"] * 2)
+        attempts = [session.job(job.id).attempt for job in replicas]
+        assert len({attempt.host for attempt in attempts if attempt is not None}) == 2
+        made = await session.forward("digits", 8040)
+        async with aiohttp.ClientSession() as http, http.get(made.url) as page:
+            assert "in the simulated lab" in await page.text()
+
+        shell = session.job("shell")
+        await until(lambda: session.job(shell.id).state is JobState.RUNNING)
+        terminal = await session.attach(shell.id)
+        said = await terminal.read()
+        assert said is not None
+        assert b"(simulated) $" in said.data
+        await terminal.close()
+
+        def ended() -> bool:
+            sweep = [job for job in session.jobs() if job.task.sweep == "sweep"]
+            return all(job.state is JobState.SUCCEEDED for job in sweep)
+
+        # Each rate has a curve of its own: one in the middle is best, and the extremes learn little.
+        await until(ended, "the whole sweep")
+        last = {
+            rate: (await session.curves(f"sweep[lr={rate}]")).curves["loss"].last
+            for rate in ("0.3", "0.01", "0.001")
+        }
+        losses = {rate: one.value for rate, one in last.items() if one is not None}
+        assert losses["0.01"] < 0.4
+        assert losses["0.01"] < losses["0.001"] < losses["0.3"]
+        # A service is never done.
+        assert all(session.job(job.id).state_word == "healthy" for job in replicas)
+        assert not any(session.job(job.id).health.restarts for job in replicas)
 
 
 async def test_three_users_compete_for_the_same_devices_in_the_demo(tmp_path: Path) -> None:

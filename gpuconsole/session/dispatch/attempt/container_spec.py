@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import (
+    KIND_LABEL,
     LABEL_PREFIX,
     ContainerSpec,
     HostAccount,
@@ -316,4 +317,7 @@ def labels_of(job: Job, attempt: Attempt, journal: str) -> dict[str, str]:
         "journal": journal,
         "nonce": nonce_of(attempt.container_name),
     }
-    return {LABEL_PREFIX + name: value for name, value in values.items()}
+    return {
+        **{LABEL_PREFIX + name: value for name, value in values.items()},
+        KIND_LABEL: job.task.kind,
+    }
