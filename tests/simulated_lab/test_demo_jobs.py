@@ -89,7 +89,7 @@ async def test_the_demo_has_a_service_on_two_hosts_a_session_and_a_sweep_to_comp
             sweep = [job for job in session.jobs() if job.task.sweep == "sweep"]
             return all(job.state is JobState.SUCCEEDED for job in sweep)
 
-        # Each rate has a curve of its own: one in the middle is best, and the extremes learn little.
+        # Each rate has a curve of its own: one in the middle is best.
         await until(ended, "the whole sweep")
         last = {
             rate: (await session.curves(f"sweep[lr={rate}]")).curves["loss"].last
