@@ -129,6 +129,9 @@ def test_nothing_told_says_so() -> None:
     assert "No history yet" in drawn(Series(0.0, 10.0))
     gap = Series(0.0, 10.0, [0.0], [None], [None], [None], [1.0])
     assert "No history yet" in drawn(gap)
+    whole = drawn(Series(0.0, 10.0), width=24, height=5)
+    assert " ".join(whole.split()) == "No history yet: it is kept while the console is open."
+    assert max(len(line) for line in whole.splitlines()) <= 24
 
 
 # -- topology ---------------------------------------------------------------------------------

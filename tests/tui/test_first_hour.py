@@ -129,6 +129,43 @@ async def test_where_there_is_room_a_device_shows_its_last_minutes() -> None:
         await console.until(lambda: ("GPU-a0", "temperature_c") in history.asked, "temperatures")
 
 
+@dataclass
+class Begun(FakeHistory):
+    """A lab of which there are figures for so many seconds."""
+
+    for_s: float = 0.0
+
+    def device(self, uuid: str, metric: str, span_s: float) -> Series:
+        times = [NOW - at for at in range(int(min(self.for_s, span_s)), 0, -1)]
+        values, holds = [50.0] * len(times), [1.0] * len(times)
+        return Series(NOW - span_s, NOW, times, values, values, values, holds)
+
+
+@pytest.mark.parametrize(
+    ("for_s", "title"), [(20, "last 30s"), (50, "last 1m"), (100, "last 2m"), (9000, "last 5m")]
+)
+async def test_the_past_of_a_device_goes_as_far_back_as_there_is_any(
+    for_s: int, title: str
+) -> None:
+    """A console that was opened a moment ago shows no column that stays empty for minutes."""
+    async with opened(FakeSession(history=Begun(for_s)), (200, 60)) as console:
+        await console.shows(title)
+        at = row(console, title).index(title)
+        cells = row(console, "▸")[at : at + 24]
+        filled = sum("\u2800" < letter <= "\u28ff" for letter in cells)
+        assert filled >= 12, cells
+
+
+async def test_without_any_past_there_is_no_column_for_it_until_there_is() -> None:
+    history = Begun()
+    async with opened(FakeSession(history=history), (200, 60)) as console:
+        await console.shows("memory", "owner")
+        assert "last 30s" not in console.text
+        history.for_s = 3
+        console.app.paint(force=True)
+        await console.shows("last 30s")
+
+
 # -- large terminals ------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from textual.widgets._toast import Toast
 from gpuconsole.core.events import Event
 from gpuconsole.core.jobs import JobState
 from gpuconsole.errors import ConsoleError
+from gpuconsole.tui.screens.tour import STEPS, begin
 from tests.tui.console import Driven, opened
 from tests.tui.fake import NOW, FakeSession, job
 
@@ -41,6 +42,21 @@ async def test_toasts_leave_the_header_free(size: tuple[int, int]) -> None:
         assert all(place.bottom <= size[1] - 1 for place in places())
         assert all(place.right >= size[0] - 3 for place in places())
         assert console.text.splitlines()[:3] == before
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_toast_covers_nothing_of_the_tour(size: tuple[int, int]) -> None:
+    async with opened(FakeSession(), size) as console:
+        begin(console.app)
+        for number in range(len(STEPS)):
+            await console.shows(f"{number + 1}/{len(STEPS)}")
+            console.app.notify("runs-out: oom. Out of memory on GPU 0.", markup=False)
+            (toast,) = await shown(console, 1)
+            box = console.app.screen.query_one("#tour")
+            await console.until(lambda toast=toast: toast.region.height, "laid out")
+            assert not box.region.intersection(toast.region), (box.region, toast.region)
+            assert toast.region.y >= 3
+            await console.press("enter")
 
 
 async def test_a_cause_has_one_toast_and_all_are_kept() -> None:

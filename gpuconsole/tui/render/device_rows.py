@@ -19,7 +19,7 @@ from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.units import format_mib
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Metric, is_free, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners
-from gpuconsole.tui.render.plots.sparkline import Sparks
+from gpuconsole.tui.render.plots.sparkline import SPANS_S, Sparks
 from gpuconsole.tui.render.text_cells import Align, Piece, bar, fit
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink
@@ -198,7 +198,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("model", 14, 0, _model),
     Column("memory", 8, 0, _memory, right=True),
     Column("load", 10, 0, _shown),
-    Column("last 5m", 12, 4, _past),
+    Column("past", 12, 4, _past),
     Column("C", 3, 2, _temperature, right=True),
     Column("W", 4, 3, _power, right=True),
     Column("owner", 8, 1, _owner, grow=True),
@@ -209,7 +209,8 @@ DETAILS: tuple[Column, ...] = (
 )
 """What never changes: on the host's own screen, where there is room."""
 GAP = 1
-_GROWTH = {"host": 6, "model": 8, "load": 8, "last 5m": 18, "FP16": 6}
+_GROWTH = {"host": 6, "model": 8, "load": 8, "past": 18, "FP16": 6}
+_LAST = dict(zip(SPANS_S, ("last 30s", "last 1m", "last 2m", "last 5m"), strict=True))
 _OF_METRIC = {"memory": "held", "temperature": "temp", "power": "power", "free": "free"}
 
 
@@ -222,7 +223,7 @@ def columns_for(
         replace(column, draw=partial(column.draw, shows)) if column.draw in (_shown, _past)
         else column
         for column in (COLUMNS if with_host else (*COLUMNS[1:4], *DETAILS, *COLUMNS[4:]))
-        if column.draw is not _past or shows.sparks is not None
+        if column.draw is not _past or (shows.sparks is not None and shows.sparks.span_s)
     ]  # fmt: skip
     while len(chosen) > 1 and _needed(chosen) > width:
         worst = max(chosen, key=lambda column: column.rank)
@@ -232,10 +233,12 @@ def columns_for(
     spare = max(0, width - _needed(chosen))
     extra = {name: min(spare // 4, most) for name, most in _GROWTH.items()}
     spare -= sum(extra[column.title] for column in chosen if column.title in extra)
-    title = _OF_METRIC.get(shows.metric.name, "load")
+    titles = {"load": _OF_METRIC.get(shows.metric.name, "load")}
+    if shows.sparks is not None and shows.sparks.span_s:
+        titles["past"] = _LAST[shows.sparks.span_s]
     return tuple(
         (
-            replace(column, title=title) if column.title == "load" else column,
+            replace(column, title=titles.get(column.title, column.title)),
             column.width + extra.get(column.title, 0) + (spare if column.grow else 0),
         )
         for column in chosen

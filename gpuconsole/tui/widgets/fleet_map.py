@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from textual import events
 from textual.geometry import Offset, Region, Size
@@ -14,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gpuconsole.core.filters import Filter
-from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.device_rows import Column, Shows, columns_for, heading
 from gpuconsole.tui.render.fleet_map.layout import (
@@ -100,6 +101,8 @@ class FleetMap(ScrollView, can_focus=True):
         old, self._picture = self._picture, picture
         self._seen = None
         before, self._shown = self._shown, self._choice.of(picture)
+        if self._sparks is not None and self._sparks.fit(self._answering(), picture.now):
+            self.restyle()
         changed = None if self._layout is None else changed_places(before, self._shown)
         if changed is None or old.owners is not picture.owners:
             self._renew(keep_layout=changed is not None)
@@ -110,6 +113,7 @@ class FleetMap(ScrollView, can_focus=True):
         """Draw the devices' last minutes from here, from now on."""
         if past != self._past:
             self._past, self._sparks = past, Sparks(past)
+            self._sparks.fit(self._answering(), self._picture.now)
             self.restyle()
 
     def narrow(self, filter_: Filter) -> None:
@@ -335,6 +339,11 @@ class FleetMap(ScrollView, can_focus=True):
         self._forget()
 
     # -- within -----------------------------------------------------------------------------
+
+    def _answering(self) -> list[str]:
+        """Return a device of each of the first hosts that send figures."""
+        hosts = (each for each in self._shown if each.host.state is HostState.UP and each.devices)
+        return [each.devices[0].uuid for each in islice(hosts, 4)]
 
     def _forget(self) -> None:
         """Forget all that was made in the ink, or for the metric, of before."""

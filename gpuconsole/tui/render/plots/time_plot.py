@@ -12,7 +12,7 @@ from rich.style import Style
 
 from gpuconsole.core.history import Column, Series, downsample
 from gpuconsole.core.units import format_duration
-from gpuconsole.tui.render.text_cells import Piece, fit
+from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
 from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]
@@ -47,8 +47,8 @@ def plot_lines(
     rows, room = max(1, height - 1), max(8, width - LABELS)
     if series.latest is None and series.peak is None:
         words = ink.say("No history yet: it is kept while the console is open.")
-        empty: Lines = [[(words, ink.muted)]]
-        return empty + [[] for _ in range(height - 1)]
+        empty: Lines = [[(part, ink.muted)] for part in wrapped(words, width)[:height]]
+        return empty + [[] for _ in range(height - len(empty))]
     levels = [_eighths(column, scale.top, rows) for column in downsample(series, room)]
     across = {_row_of(mark.value, scale.top, rows): mark for mark in reversed(marks)}
     lines = [
