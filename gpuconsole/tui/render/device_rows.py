@@ -198,7 +198,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("model", 14, 0, _model),
     Column("memory", 8, 0, _memory, right=True),
     Column("load", 10, 0, _shown),
-    Column("past", 12, 4, _past),
+    Column("last 5m", 12, 4, _past),
     Column("C", 3, 2, _temperature, right=True),
     Column("W", 4, 3, _power, right=True),
     Column("owner", 8, 1, _owner, grow=True),
@@ -209,7 +209,7 @@ DETAILS: tuple[Column, ...] = (
 )
 """What never changes: on the host's own screen, where there is room."""
 GAP = 1
-_GROWTH = {"host": 6, "model": 8, "load": 8, "past": 18, "FP16": 6}
+_GROWTH = {"host": 6, "model": 8, "load": 8, "last 5m": 18, "FP16": 6}
 _LAST = dict(zip(SPANS_S, ("last 30s", "last 1m", "last 2m", "last 5m"), strict=True))
 _OF_METRIC = {"memory": "held", "temperature": "temp", "power": "power", "free": "free"}
 
@@ -235,7 +235,7 @@ def columns_for(
     spare -= sum(extra[column.title] for column in chosen if column.title in extra)
     titles = {"load": _OF_METRIC.get(shows.metric.name, "load")}
     if shows.sparks is not None and shows.sparks.span_s:
-        titles["past"] = _LAST[shows.sparks.span_s]
+        titles["last 5m"] = _LAST[shows.sparks.span_s]
     return tuple(
         (
             replace(column, title=titles.get(column.title, column.title)),
