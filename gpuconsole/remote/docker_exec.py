@@ -40,11 +40,11 @@ def made(
     mark: str,
 ) -> Made:
     """Make a command ready, with a mark in its environment; nothing runs yet."""
-    found = client.exec_create(
+    created = client.exec_create(
         container, list(words), stdin=typing, tty=terminal, user=user, detach_keys=LEAVE,
         environment={MARK: mark},
     )  # fmt: skip
-    return Made(str(found["Id"]), str(client.api_version))
+    return Made(str(created["Id"]), str(client.api_version))
 
 
 class DockerCommand:

@@ -104,7 +104,7 @@ NAMESAKES = frozenset({"median", "fft_r2c"})
 """Calls of the table with kernels that do not appear in a program and have the names of the
 calls."""
 BY_AXIS = frozenset({"argsort"})
-"""Kernels whose needs depend on the axis, which `meta/inference/kernels.py` knows."""
+"""Kernels with needs that depend on the axis, which `meta/inference/kernels.py` knows."""
 
 
 def operators() -> dict[str, dict[str, str]]:

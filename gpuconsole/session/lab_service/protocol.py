@@ -118,7 +118,7 @@ MOST_JOBS = 10_000
 MOST_IN_ACT = 1_000
 """Jobs of one act: as many as a sweep may have. More would hold up everybody's pictures."""
 NO_DEVICE = -1
-"""Stands for no device at all in an `Operation`."""
+"""No device, in an `Operation`."""
 OFFERS = ("operation", "device", "inside", "records")
 """Operations on hosts and looks at their images; measuring on a device; connections into
 containers. A console asks no service

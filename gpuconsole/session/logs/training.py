@@ -115,9 +115,9 @@ class TrainingLogs:
         that nothing is added to it any more. OSError when it cannot be read."""
         async with self._turn:
             if whole:
-                kept = await asyncio.to_thread(self._kept, path)
-                if kept is not None:
-                    return kept
+                stored = await asyncio.to_thread(self._kept, path)
+                if stored is not None:
+                    return stored
             log = self._log(_Key(job_id, attempt, rank), path)
             while await asyncio.to_thread(log.read_on):
                 pass

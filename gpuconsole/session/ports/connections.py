@@ -29,7 +29,7 @@ class Connection:
 
 
 class Pauses:
-    """Tells when a connection is between two requests: the far end has spoken last, or nobody."""
+    """Tells when a connection is between two requests: the far end has spoken last, or neither has."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

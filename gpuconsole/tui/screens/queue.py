@@ -43,7 +43,7 @@ from gpuconsole.tui.widgets.row_list import Rows
 LARGE = 160
 """From so many columns on there is more of the chosen job than its reasons."""
 LEAST_LOWER, MOST_LOWER, STEP = 12, 32, 4
-"""Lines of what stands below the list, which takes what the list leaves, in steps: a job more or
+"""Lines of what is below the list, which takes what the list leaves, in steps: a job more or
 less does not move it."""
 WHY_S = 2.0
 """So long an answer is good for: every beat asks for each row in sight."""
