@@ -29,7 +29,7 @@ class Connection:
 
 
 class Pauses:
-    """Tells when a connection is between two requests: the far end has spoken last, or neither has."""
+    """Tells when a connection is between two requests: the far end has spoken last, or none has."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
