@@ -14,7 +14,7 @@ SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:
 
-.PHONY: demo test test-lowest nightly check lint types layers real reliability bench bench-preflight docs site clean
+.PHONY: demo test test-lowest nightly mutants check lint types layers real reliability bench bench-preflight docs site clean
 
 demo: $(VENV)/.runtime          ## open the simulated lab (no GPU, SSH or Docker needed)
 	@echo "opening the console on a simulated lab" >&2
@@ -32,6 +32,10 @@ test-lowest:                    ## the same with the lowest versions that pyproj
 
 nightly: $(VENV)/.dev           ## the same with many more random inputs
 	GPUCONSOLE_EXAMPLES=many $(BIN)/python -m pytest --ignore=tests/real -n auto $(ARGS)
+
+mutants: $(VENV)/.dev            ## change rules one at a time: do the tests notice? (a random sample, hours for all)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "mutmut>=3.8,<4"
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 check: lint types layers house site  ## lint, types, imports, the shape of the tree, and the documentation
 

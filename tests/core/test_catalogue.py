@@ -130,3 +130,19 @@ def test_every_row_has_a_source_and_finds_itself() -> None:
     for spec in CATALOGUE.specs:
         assert spec.source, spec.model
         assert spec.memory_gib is None or spec.memory_gib > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "share"),
+    [
+        ("NVIDIA A30 MIG 2g.12gb", 2 / 4),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb", 1 / 4),
+        ("NVIDIA A100-SXM4-40GB MIG 3g.20gb", 3 / 7),
+    ],
+)
+def test_a_slice_has_its_share_of_the_whole(model: str, share: float) -> None:
+    whole, part = (CATALOGUE.lookup(name) for name in (model.partition(" MIG")[0], model))
+    assert whole is not None
+    assert part is not None
+    assert part.model == whole.model
+    assert part.fp32_tflops == pytest.approx((whole.fp32_tflops or 0) * share, abs=0.06)

@@ -222,3 +222,12 @@ def test_periods_are_those_of_the_calendar() -> None:
     assert period_start("month", NOW) == at("2030-01-01T00:00")
     assert period_end("month", NOW) == at("2030-02-01T00:00")
     assert period_end("month", at("2030-02-28T10:00")) == at("2030-03-01T00:00")
+
+
+def test_what_has_ended_in_a_period_adds_up() -> None:
+    use = Use()
+    for number in range(3):
+        use.begin(str(number), "ada", "grant", 2, NOW + number * HOUR)
+        use.end(str(number), NOW + (number + 0.5) * HOUR)
+    for kind, name in (("user", "ada"), ("account", "grant")):
+        assert use.device_hours(kind, name, "day", NOW + 3 * HOUR) == pytest.approx(3.0)
