@@ -98,19 +98,25 @@ class Plan:
     random in place of those that it would download."""
 
 
+def plans(path: Path = MANIFEST) -> dict[str, Plan]:
+    """Return the plans of all scripts that have one, by their ids."""
+    repositories = json.loads(path.read_text("utf-8"))["repositories"]
+    scripts = itertools.chain.from_iterable(one["scripts"] for one in repositories)
+    return {one["id"]: _plan(one["measure"]) for one in scripts if "measure" in one}
+
+
 def plan_of(identity: str, path: Path = MANIFEST) -> Plan | None:
     """Return the plan of a script; None where the manifest has none."""
-    for repository in json.loads(path.read_text("utf-8"))["repositories"]:
-        for one in repository["scripts"]:
-            if one["id"] == identity and "measure" in one:
-                plan = one["measure"]
-                argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
-                steps = plan.get("steps", STEPS)
-                epoch, first = plan.get("epoch", 0), plan.get("first", 0)
-                sizes, laid = tuple(plan["batches"]), tuple(plan.get("data", ()))
-                return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, first=first,
-                            times=plan.get("times", 1), data=laid)  # fmt: skip
-    return None
+    return plans(path).get(identity)
+
+
+def _plan(plan: Mapping[str, Any]) -> Plan:
+    argv, loop = tuple(plan.get("argv", ())), plan.get("loop", False)
+    steps = plan.get("steps", STEPS)
+    epoch, first = plan.get("epoch", 0), plan.get("first", 0)
+    sizes, laid = tuple(plan["batches"]), tuple(plan.get("data", ()))
+    return Plan(sizes, plan["how"], argv, loop, steps=steps, epoch=epoch, first=first,
+                times=plan.get("times", 1), data=laid)  # fmt: skip
 
 
 def measure(
@@ -364,10 +370,11 @@ def main() -> None:
 def asked(corpus: manifest.Manifest, options: argparse.Namespace) -> Iterator[tuple[Entry, Plan]]:
     """Yield the scripts to run, each with its plan."""
     only = frozenset(filter(None, options.only.split(",")))
+    known = plans()
     for entry in corpus.entries:
         held_out = entry.batch in corpus.held_out and not options.held_out
         apart = held_out or options.batch not in ("", entry.batch)
-        plan = plan_of(entry.id)
+        plan = known.get(entry.id)
         if options.refused:
             plan = replace(plan or Plan((FEW,), "call"), made_up=True)
         if (

@@ -100,6 +100,8 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert sum(one.has_truth for one in corpus.of("third-party-13")) >= 14
     assert sum(one.has_truth for one in corpus.of("suites-8")) >= 11
     assert corpus.held_out >= {"suites-9", "third-party-14"}
+    assert sum(one.has_truth for one in corpus.of("third-party-14")) >= 13
+    assert sum(one.has_truth for one in corpus.of("suites-9")) >= 5
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
@@ -984,6 +986,25 @@ def test_a_plan_says_which_size_trains_and_how_often_to_run(tmp_path: Path) -> N
     scripts = [{"id": "a", "measure": measure}]
     plans.write_text(json.dumps({"repositories": [{"scripts": scripts}]}))
     assert truth.plan_of("a", plans) == truth.Plan((2,), "call", first=1, times=5)
+
+
+def test_the_manifest_is_read_once_however_many_scripts_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Read once a script, it took a quarter of a minute before the first run."""
+    read: list[Path] = []
+    whole = Path.read_text
+
+    def counted(self: Path, encoding: str | None = None) -> str:
+        read.append(self)
+        return whole(self, encoding)
+
+    entries = tuple(entry(f"{i}.py", cannot_run="refused") for i in range(5))
+    monkeypatch.setattr(Path, "read_text", counted)
+    options = argparse.Namespace(only="", batch="", refused=True, held_out=False)
+    asked = list(truth.asked(manifest.Manifest(entries, frozenset()), options))
+    assert [one.id for one, _ in asked] == [one.id for one in entries]
+    assert read.count(manifest.MANIFEST) == 1
 
 
 def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
