@@ -6,7 +6,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .autograd import engine, mixed_precision, py_layer, second_order, to_static
 from .ledger import Block
@@ -16,6 +16,11 @@ from .state import STATE, Unsupported
 from .tensor import python_operators
 from .tensor.tensor import Tensor
 from .values import known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 LIBRARY = "paddle.base.libpaddle"
 
@@ -33,7 +38,9 @@ OWN = {
 class Finder(importlib.abc.MetaPathFinder):
     """Waits for Paddle's compiled library."""
 
-    def find_spec(self, name: Any, path: Any, target: Any = None) -> Any:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: object = None
+    ) -> ModuleSpec | None:
         """Return the library's own spec with a loader that replaces parts of it."""
         if name != LIBRARY:
             return None
@@ -50,11 +57,11 @@ class Loader(importlib.abc.Loader):
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def create_module(self, spec: Any) -> Any:
+    def create_module(self, spec: ModuleSpec) -> Any:
         """Load."""
         return self.inner.create_module(spec)
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Run, then replace."""
         self.inner.exec_module(module)
         replace(module)
@@ -111,12 +118,12 @@ def replace(library: Any) -> None:
             setattr(older, name, optimizers.legacy(name, getattr(older, name)))
 
 
-def gradients_of_parts(wanted: Any) -> None:
+def gradients_of_parts(wanted: object) -> None:
     """Note whether gradients are to be put together of smaller operators."""
     STATE.parts = bool(wanted)
 
 
-def followed(name: Any, args: Any, kwargs: Any) -> Any:
+def followed(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
     """Run an operator. An error that Paddle would not raise ends the run whatever the script would
     do about it: with data there is none."""
     try:
@@ -128,7 +135,7 @@ def followed(name: Any, args: Any, kwargs: Any) -> Any:
         raise Unsupported(f"this call of {name} ({words})") from error
 
 
-def operator(name: Any, own: Any) -> Any:
+def operator(name: str, own: Callable[..., object]) -> Callable[..., object]:
     """Return what stands for an operator: Paddle's own while a program is built."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -140,7 +147,7 @@ def operator(name: Any, own: Any) -> Any:
     return run
 
 
-def ready(paddle: Any, rules: Any, backend: Any = "gpu") -> None:
+def ready(paddle: ModuleType, rules: dict[str, dict[str, str]], backend: str = "gpu") -> None:
     """Finish once Paddle is imported; `rules` is the table of operators by kernel."""
     framework: Any = importlib.import_module("paddle.base.framework")
     STATE.leaves_alone = "is_leaf" in Tensor.__deepcopy__.__code__.co_names
@@ -174,6 +181,6 @@ def own_check() -> None:
     )
 
 
-def not_saved(*_: Any, **__: Any) -> None:
+def not_saved(*_: object, **__: object) -> None:
     """Leave out a program that would be made of a network and saved: files of a run are thrown
     away, and it takes no memory of tensors beside its parameters (measured)."""

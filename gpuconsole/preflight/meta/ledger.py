@@ -6,7 +6,10 @@ as Paddle's shared pointers would.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 KINDS = ("", "parameters", "gradients", "optimizer", "inputs", "waiting")
 """What blocks are, as the probe's document numbers it."""
@@ -17,7 +20,7 @@ class Block:
 
     __slots__ = ("__weakref__", "index", "ledger", "lent", "nbytes")
 
-    def __init__(self, ledger: Any, nbytes: Any, name: Any, inside: Any = False) -> None:
+    def __init__(self, ledger: Any, nbytes: int, name: object, inside: bool = False) -> None:
         self.ledger = ledger
         self.nbytes = nbytes
         self.lent = False
@@ -47,7 +50,7 @@ class Ledger:
         """The most that was held until the end of each cycle, and what was held then, in bytes."""
         self.calls = 0
 
-    def born(self, nbytes: Any, name: Any, inside: Any = False) -> Any:
+    def born(self, nbytes: int, name: str, inside: bool = False) -> int:
         """Record an allocation in bytes and return its number."""
         index = len(self.sizes)
         self.sizes.append(nbytes)
@@ -63,7 +66,7 @@ class Ledger:
             self.peak = self.live
         return index
 
-    def dead(self, block: Any) -> None:
+    def dead(self, block: Block) -> None:
         """Record a release."""
         self.events.append(~block.index)
         self.live -= block.nbytes
@@ -71,12 +74,12 @@ class Ledger:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.dropped.add(block.index)
 
-    def scratch(self, sizes: Any, name: Any) -> None:
+    def scratch(self, sizes: Sequence[int], name: object) -> None:
         """Record what a kernel takes for itself, in bytes, and gives back at its end."""
         made = [Block(self, size, name, inside=True) for size in sizes if size]
         del made
 
-    def tag(self, indices: Any, kind: Any) -> None:
+    def tag(self, indices: Sequence[int], kind: str) -> None:
         """Say of what kind some blocks are; the first word about a block stands."""
         for index in indices:
             if index is not None and not self.kinds[index]:

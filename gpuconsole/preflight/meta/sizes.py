@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paddle.base.core import DataType
 
 ITEM = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
@@ -17,7 +20,7 @@ DIFFERENTIABLE = FLOATS | {"complex64", "complex128"}
 _WORDS: dict[Any, str] = {}
 
 
-def word(dtype: Any) -> str:
+def word(dtype: DataType) -> str:
     """Return the name of a Paddle type: `float32`."""
     name = _WORDS.get(dtype)
     if name is None:
@@ -34,7 +37,7 @@ def count(shape: Any) -> int:
     return number
 
 
-def nbytes(shape: Any, dtype: Any) -> int:
+def nbytes(shape: tuple[int, ...], dtype: DataType) -> int:
     """Return the bytes of a tensor."""
     return count(shape) * ITEM.get(word(dtype), 4)
 

@@ -30,7 +30,7 @@ def rightly(error: Any) -> Any:
     return error
 
 
-def _no_stack(*_: Any) -> Any:
+def _no_stack(*_: object) -> list[object]:
     return []
 
 

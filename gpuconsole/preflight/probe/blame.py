@@ -11,10 +11,13 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import notes
 from .standins import devices_and_downloads, missing_files, missing_modules
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of the code that measures."""
@@ -27,7 +30,7 @@ MOST_SAID = 2
 LIMIT = "a limit of the measurement, not a fault of the script"
 
 
-def failure(error: Any, meta: Any, root: Any) -> Any:
+def failure(error: BaseException, meta: Any, root: PathLike[str] | str) -> tuple[str, ...]:
     """Return kind and words for an error that ended the script; the kind "script" is its fault."""
     words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
     words = words.replace("NeededError: ", "The script ")
@@ -50,7 +53,7 @@ def failure(error: Any, meta: Any, root: Any) -> Any:
     return kind, words + missing_modules.blamed(words) + because(_made_up())
 
 
-def doubted(words: Any, meta: Any) -> Any:
+def doubted(words: str, meta: Any) -> tuple[str, ...]:
     """Return kind and words for an end of the script: not its fault where something was taken for
     granted before."""
     doubts = [*notes.notes(), *(meta.script.answers.doubts() if meta is not None else ())]
@@ -63,7 +66,7 @@ def because(doubts: Any) -> str:
     return f" (it may come of this: {said})" if said else ""
 
 
-def _made_up() -> Any:
+def _made_up() -> list[object]:
     return [one for one in notes.notes() if one.startswith(missing_files.MADE_UP)]
 
 
@@ -80,7 +83,7 @@ def met(error: Any) -> Iterator[Any]:
             pending += [one.__cause__, one.__context__]
 
 
-def origin(error: Any, meta: Any, root: Any) -> str:
+def origin(error: BaseException, meta: Any, root: PathLike[str] | str) -> str:
     """Return where an error arose: "measuring" in the measuring's own code, where that does not say
     that Paddle raises it too, "library" in what that code called, else "script"."""
     tensor = meta.state.STATE.tensor if meta is not None else ()
@@ -106,7 +109,7 @@ def origin(error: Any, meta: Any, root: Any) -> str:
     return "script"
 
 
-def place(error: Any, root: Any) -> Any:
+def place(error: BaseException, root: str) -> Any:
     """Return file and line of the innermost frame that is the project's own."""
     root = os.path.abspath(root)
     found: Any = ("", 0)

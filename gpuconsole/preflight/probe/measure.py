@@ -13,9 +13,15 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .runs import budget, forking, linearity, read_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TextIO
+
+    from .documents import Request, Run
 
 VERSION = 1
 MODES = ("traced", "meta", "device")
@@ -58,7 +64,7 @@ def main() -> None:
     say(out, measured(request, out))
 
 
-def read(names: Any) -> Any:
+def read(names: Sequence[str]) -> Any:
     """Return the request: of a named file, else of standard input."""
     if not names:
         return json.load(sys.stdin)
@@ -66,13 +72,13 @@ def read(names: Any) -> Any:
         return json.load(file)
 
 
-def say(out: Any, message: Any) -> None:
+def say(out: TextIO, message: Mapping[str, object]) -> None:
     """Write one line."""
     out.write(json.dumps(message, separators=(",", ":")) + "\n")
     out.flush()
 
 
-def fault(kind: Any, message: Any, file: Any = "", line: Any = 0) -> Any:
+def fault(kind: Any, message: object, file: object = "", line: object = 0) -> dict[str, int | str]:
     """Return an error as the protocol has it."""
     return {"kind": kind, "message": message, "file": file, "line": line}
 
@@ -97,19 +103,19 @@ def measured(request: Any, out: Any) -> Any:
     return closed(request, further(request, answer, out))
 
 
-def peaks(request: Any, out: Any) -> Any:
+def peaks(request: Request, out: TextIO) -> Any:
     """Run the script on its device once for each batch size; return the runs, or an error."""
     runs = []
     sizes = request["batches"]
     for place, size in enumerate(sizes):
-        answer = run(dict(request, size=size), stages(out, size, place, len(sizes)))
+        answer = run({**request, "size": size}, stages(out, size, place, len(sizes)))
         if "error" in answer:
             return answer
         runs.append(answer["run"])
     return {"runs": runs}
 
 
-def batches(request: Any, sizes: Any, out: Any) -> Any:
+def batches(request: Any, sizes: list[int], out: Any) -> Any:
     """Run the script once for each of some batch sizes; return the runs, or an error.
 
     The first run tells the script's own batch size where nothing else did: loaders of other sizes
@@ -120,7 +126,7 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
         size = budget.afforded(request, wanted, runs)
         if size is None:
             break
-        asked = alike(dict(request, size=size), runs[0]) if runs else dict(request, size=size)
+        asked = alike({**request, "size": size}, runs[0]) if runs else {**request, "size": size}
         if request["mode"] == "meta" and not runs and len(sizes) > 1:
             asked["ahead"] = ahead(sizes[1])
         answer = with_fewer(asked, stages(out, size, place, len(sizes), sizes[-1]), runs)
@@ -131,11 +137,11 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
             return answer
         runs = sorted([*runs, answer["run"]], key=lambda one: one["batch"])
         if place == 0 and linearity.other_sizes(runs[0], request["batch"]):
-            own = dict(request["batch"], value=runs[0]["own_batch"])
-            return batches(dict(request, batch=own), sizes, out)
+            own = {**request["batch"], "value": runs[0]["own_batch"]}
+            return batches({**request, "batch": own}, sizes, out)
         if place == 1 and linearity.misplaced(runs[0], runs[1], request["batch"]):
             loaders = {"how": "loader", "value": runs[0]["trained_on"]}
-            return batches(dict(request, batch=loaders), sizes, out)
+            return batches({**request, "batch": loaders}, sizes, out)
         if place == 1:
             runs = pair(*runs)
             if len(runs) == 1:
@@ -143,13 +149,13 @@ def batches(request: Any, sizes: Any, out: Any) -> Any:
     return {"runs": runs}
 
 
-def with_fewer(request: Any, forward: Any, runs: Any) -> Any:
+def with_fewer(request: Any, forward: Any, runs: Sequence[Run]) -> Any:
     """Run the script; the second time with fewer samples where the memory is not enough."""
     answer = run(request, forward)
     fewer = budget.fewer(runs[0]["batch"]) if len(runs) == 1 else None
     if fewer is None or not lacks_room(answer) or request["mode"] != "traced":
         return answer
-    return run(dict(request, size=fewer), forward)
+    return run({**request, "size": fewer}, forward)
 
 
 def lacks_room(answer: Any) -> Any:
@@ -159,10 +165,10 @@ def lacks_room(answer: Any) -> Any:
 
 def alike(request: Any, first: Any) -> Any:
     """Return a request for a run that is like what the first told of itself."""
-    return dict(request, **forking.alike(first))
+    return {**request, **forking.alike(first)}
 
 
-def further(request: Any, answer: Any, out: Any) -> Any:
+def further(request: Request, answer: Any, out: TextIO) -> Any:
     """Follow what is not a line in the batch to the script's own batch, where that is soon done."""
     runs = answer.get("runs", ())
     own = request.get("own") or next((one["own_batch"] for one in runs if one["own_batch"]), None)
@@ -171,9 +177,9 @@ def further(request: Any, answer: Any, out: Any) -> Any:
     seconds = linearity.seconds_at(own, runs)
     if seconds > min(LONGEST_S, budget.left_s()) or budget.refusal(own, runs):
         return answer
-    asked = dict(request, size=own)
+    asked = {**request, "size": own}
     if request["batch"]["how"] == "loader":
-        asked["batch"] = dict(request["batch"], value=runs[0]["own_batch"])
+        asked["batch"] = {**request["batch"], "value": runs[0]["own_batch"]}
     more = run(asked, stages(out, own, 0, 1))
     # Where it does not go that far, the smaller runs bound it.
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
@@ -185,7 +191,7 @@ def at_its_own(request: Any, out: Any) -> Any:
     tells it in a run of the script as it is written."""
     batch = request["batch"]
     if batch["how"] == "loader" and not batch.get("value"):
-        asked = dict(request, size=None, ahead=ahead(forking.DOUBLE))
+        asked = {**request, "size": None, "ahead": ahead(forking.DOUBLE)}
         first = run(asked, stages(out, "of its own", 0, 2, "twice its own"))
         if "error" in first and first["error"]["kind"] not in OF_SIZE:
             return first
@@ -194,7 +200,7 @@ def at_its_own(request: Any, out: Any) -> Any:
             return {"runs": [linearity.fixed(first["run"])]}
         own = first["run"]["own_batch"] if "run" in first else None
         if own:
-            known = dict(request, size=2 * own, batch=dict(batch, value=own))
+            known = {**request, "size": 2 * own, "batch": {**batch, "value": own}}
             second = run(alike(known, first["run"]), stages(out, 2 * own, 1, 2))
             if "run" in second:
                 return {"runs": pair(first["run"], second["run"])}
@@ -214,11 +220,11 @@ def by_option(request: Any, whole: Any, out: Any) -> Any:
         return whole
     words = [*request["args"], first["options"][0], "{batch}"]
     batch = {"how": "argument", "args": words, "value": first["own_batch"]}
-    answer = batches(dict(request, batch=batch), request["batches"], out)
+    answer = batches({**request, "batch": batch}, request["batches"], out)
     return answer if "runs" in answer else whole
 
 
-def with_other_numbers(answer: Any, out: Any) -> Any:
+def with_other_numbers(answer: Any, out: TextIO) -> Any:
     """Run the script once more where it asked for numbers that only data gives, with others in
     their place: memory that changes with them is not known without the data."""
     first = answer["runs"][0] if "runs" in answer else {}
@@ -226,7 +232,7 @@ def with_other_numbers(answer: Any, out: Any) -> Any:
         return answer
     places = ", ".join(first["numbers_at"])
     for number in OTHER_NUMBERS:
-        asked = alike(dict(first["request"], number=number), first)
+        asked = alike({**first["request"], "number": number}, first)
         again = run(asked, stages(out, first["batch"], 0, 1))
         if "run" not in again:
             continue
@@ -257,7 +263,7 @@ PART = 4
 """Of such lengths one in so many, to see how low the peak may lie."""
 
 
-def with_shorter_lengths(answer: Any, out: Any) -> Any:
+def with_shorter_lengths(answer: Any, out: TextIO) -> Any:
     """Tell how low the peak may lie where lengths that only data gives were taken at their largest.
 
     It is the highest of sums that are lines in those lengths, so a line through two of its points
@@ -266,7 +272,7 @@ def with_shorter_lengths(answer: Any, out: Any) -> Any:
     first = answer["runs"][0] if "runs" in answer else {}
     if not forking.is_open(first):
         return answer
-    asked = alike(dict(first["request"], part=PART), first)
+    asked = alike({**first["request"], "part": PART}, first)
     again = run(asked, stages(out, first["batch"], 0, 1))
     if "run" not in again:
         return answer
@@ -293,7 +299,7 @@ def few_or_all(asked: Any, first: Any, out: Any) -> Any:
         return False
     runs = []
     for change in ({"counts": "few"}, {"number": 1, "counts": "all"}):
-        answer = run(dict(asked, **change), stages(out, first["batch"], 0, 1))
+        answer = run({**asked, **change}, stages(out, first["batch"], 0, 1))
         if "run" not in answer:
             return False
         runs.append(linearity.level(first, answer["run"]))
@@ -302,13 +308,15 @@ def few_or_all(asked: Any, first: Any, out: Any) -> Any:
     return linearity.unmoved(*few) and abs(high - low) <= SLIGHTLY * low
 
 
-def next_to_nothing(first: Any, number: Any, other: Any, out: Any) -> Any:
+def next_to_nothing(
+    first: Any, number: int, other: dict[str, int | list[int]], out: TextIO
+) -> float | None:
     """Return the bytes by which the largest number of unknown data changes a run, where that is
     next to nothing: a buffer of a few bytes for each, as a third run confirms; else None."""
     most, least = linearity.at_most(first, number, other), OTHER_NUMBERS[-1]
     if most is None or number == least:
         return None
-    asked = alike(dict(first["request"], number=least), first)
+    asked = alike({**first["request"], "number": least}, first)
     third = run(asked, stages(out, first["batch"], 0, 1))
     # What grows faster than the number would be more than these tell.
     if "run" not in third or linearity.at_most(first, least, third["run"]) is None:
@@ -329,12 +337,12 @@ def as_asked(request: Any, answer: Any, out: Any) -> Any:
     if runs[0]["events"] == runs[-1]["events"] and not split:
         return answer
     # It goes its own way: an epoch is another number of its batches.
-    own_way = dict(runs[-1]["request"], size=size, until=None, way=None)
+    own_way = {**runs[-1]["request"], "size": size, "until": None, "way": None}
     more = run(own_way, stages(out, size, 0, 1))
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
 
 
-def beside_its_own(request: Any, first: Any, size: Any, out: Any) -> Any:
+def beside_its_own(request: Any, first: Any, size: object, out: Any) -> Any:
     """Run a script at the size asked about whose double failed, or did not go as far: too few
     samples for that are no reason for a smaller batch."""
     own = first["own_batch"]
@@ -342,8 +350,8 @@ def beside_its_own(request: Any, first: Any, size: Any, out: Any) -> Any:
         return {"runs": [first]}
     # Without the mark of a run of one size alone.
     single = {name: value for name, value in first.items() if name != "fixed"}
-    batch = dict(request["batch"], value=own)
-    more = run(alike(dict(request, size=size, batch=batch), first), stages(out, size, 0, 1))
+    batch = {**request["batch"], "value": own}
+    more = run(alike({**request, "size": size, "batch": batch}, first), stages(out, size, 0, 1))
     if "run" not in more:
         return {"runs": [first]}
     runs = pair(*sorted([single, more["run"]], key=lambda one: one["batch"]))
@@ -377,29 +385,31 @@ def pair(small: Any, large: Any) -> Any:
     return [few, many]
 
 
-def as_written(request: Any, out: Any) -> Any:
+def as_written(request: Request, out: TextIO) -> Any:
     """Run the script with its own batch size, and with twice that where that is soon done."""
     batch = request["batch"]
     first = run(
-        dict(request, size=None, batch={"how": "fixed", "value": batch["value"]}),
+        {**request, "size": None, "batch": {"how": "fixed", "value": batch["value"]}},
         stages(out, "of its own", 0, 1),
     )
     if "error" in first:
         return first
     own, seconds = first["run"]["own_batch"], first["run"]["seconds"]
     if own and 2 * seconds <= min(LONGEST_S, budget.left_s()):
-        known = dict(batch, value=own) if batch["how"] == "loader" else batch
-        more = run(dict(request, size=2 * own, batch=known), stages(out, 2 * own, 1, 2))
+        known = {**batch, "value": own} if batch["how"] == "loader" else batch
+        more = run({**request, "size": 2 * own, "batch": known}, stages(out, 2 * own, 1, 2))
         if "run" in more:
             return {"runs": pair(first["run"], more["run"])}
     return {"runs": [linearity.fixed(first["run"])]}
 
 
-def stages(out: Any, size: Any, place: Any, count: Any, later: Any = None) -> Any:
+def stages(
+    out: TextIO, size: object, place: int, count: int, later: int | str | None = None
+) -> Any:
     """Return what tells how far one run of several is. With a share of 1 to 2 it is the run at a
     later size that follows from it, beyond that another at its own."""
 
-    def forward(share: Any, stage: Any) -> None:
+    def forward(share: float, stage: str) -> None:
         whole = min(0.97, (place + share) / count)
         shown = later if 1 < share < 2 else size
         say(out, {"progress": round(whole, 3), "stage": f"batch {shown}, {stage}"})
@@ -407,12 +417,12 @@ def stages(out: Any, size: Any, place: Any, count: Any, later: Any = None) -> An
     return forward
 
 
-def closed(request: Any, answer: Any) -> Any:
+def closed(request: Request, answer: Any) -> Any:
     """Return the message that ends the answer."""
     return {"document": document(request, answer["runs"])} if "runs" in answer else answer
 
 
-def document(request: Any, runs: Any) -> Any:
+def document(request: Request, runs: Sequence[Run]) -> Any:
     """Return the document of a finished measurement."""
     paddle = runs[0]["paddle"]
     for one in runs:
@@ -466,7 +476,7 @@ def run(request: Any, forward: Any) -> Any:
         changes += forking.changes(request, further, **forking.told_of(first))
         changes = forking.without_numbers(changes) if first["settled"] else changes
     for change, answer in zip(changes, answers):
-        asked = dict(request, **change)
+        asked = {**request, **change}
         answer.get("run", {}).update(request=asked)
         _AHEAD.append((asked, answer))
     return _AHEAD.pop(0)[1]
@@ -476,13 +486,13 @@ _AHEAD: list[Any] = []
 """Further requests with their answers, which the last run gave as well."""
 
 
-def ahead(size: Any) -> Any:
+def ahead(size: int | str) -> Any:
     """Return what follows a run from the same start: another size; if the script asks for numbers
     of unknown data, others in their place; if it took lengths at their largest, shorter ones."""
     return {"size": size, "number": OTHER_NUMBERS[0], "part": PART}
 
 
-def said(request: Any, forward: Any) -> Any:
+def said(request: Request, forward: Callable[[float, str], None]) -> Any:
     """Start a process that runs the script; return its answers, of which there is one at least."""
     start = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")
     child: Any = subprocess.Popen(
@@ -522,7 +532,7 @@ def said(request: Any, forward: Any) -> Any:
     return answers
 
 
-def listen(stream: Any, forward: Any, heard: Any) -> None:
+def listen(stream: Any, forward: Callable[[float, str], None], heard: dict[str, object]) -> None:
     """Follow what runs say to the end of the stream: progress, and the last message of each."""
     for line in stream:
         try:
@@ -537,10 +547,10 @@ def listen(stream: Any, forward: Any, heard: Any) -> None:
             heard[place] = message
 
 
-def with_output(error: Any, output: Any) -> Any:
+def with_output(error: dict[str, int | str], output: Any) -> Any:
     """Return an error with what was printed, and with the last line of it for its reason where it
     has no words of its own."""
-    whole = dict(error, output=output)
+    whole = {**error, "output": output}
     lines = output.split("\n")
     last = next((one.strip() for one in reversed(lines) if one.strip()), "")
     if whole.pop("wordless", False) and last:
@@ -548,7 +558,7 @@ def with_output(error: Any, output: Any) -> Any:
     return whole
 
 
-def ended(code: Any, mode: Any) -> Any:
+def ended(code: int, mode: str) -> Any:
     """Return kind and words for a process that ended without an answer."""
     if mode == "meta" and code < 0 and code != -9:
         # Without data Paddle's own inference of shapes breaks off, not the script.
@@ -573,7 +583,7 @@ def keep_tail(stream: Any, kept: Any) -> None:
             length -= len(kept.pop(0))
 
 
-def laid_out(request: Any) -> None:
+def laid_out(request: Request) -> None:
     """Give a run the project as it is, without what an earlier run left."""
     from .runs import project_copy
 
@@ -595,7 +605,7 @@ GIT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFI
 """Scripts ask git which version they are; their project may belong to another user here."""
 
 
-def environment(request: Any) -> Any:
+def environment(request: Request) -> dict[str, str]:
     """Return the child's environment: the task's own variables, one thread, no accelerator
     but where it is measured on one, nothing written beside code."""
     own = {**os.environ, **request.get("env", {})}

@@ -8,7 +8,7 @@ MOST = 20
 _NOTES: dict[Any, Any] = {}
 
 
-def note(sentence: Any, about: Any = None) -> None:
+def note(sentence: str, about: object = None) -> None:
     """Remember a sentence, once; it takes the place of an earlier one about the same."""
     if len(_NOTES) < MOST or about in _NOTES:
         _NOTES[about or sentence] = sentence

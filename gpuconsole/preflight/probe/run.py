@@ -8,9 +8,15 @@ import multiprocessing
 import os
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .runs import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from .documents import Request
 
 LONGEST_WHY = 200
 """Characters of an error that are told where the script broke off after its first steps."""
@@ -50,7 +56,7 @@ class Channel:
         self.out.write(json.dumps(message, separators=(",", ":")) + "\n")
         self.out.flush()
 
-    def end(self, message: Any) -> None:
+    def end(self, message: Mapping[str, dict[str, int | str]]) -> None:
         """Write the last line and leave at once, running nothing more of the script."""
         alike = self._alike(message)
         if "run" in message:
@@ -72,16 +78,16 @@ class Channel:
         run["settled"] = True
         return True
 
-    def progress(self, share: Any, stage: Any) -> None:
+    def progress(self, share: float, stage: str) -> None:
         """Tell how far the run is."""
         self.say({"progress": share, "stage": stage})
 
     def fail(
-        self, kind: Any, message: Any, file: Any = "", line: Any = 0, wordless: Any = False
+        self, kind: Any, message: object, file: Any = "", line: Any = 0, wordless: Any = False
     ) -> None:
         """End with an error; a wordless one has its reason in what the script printed last."""
         error = {"kind": kind, "message": message, "file": file, "line": line}
-        self.end({"error": dict(error, wordless=True) if wordless else error})
+        self.end({"error": {**error, "wordless": True} if wordless else error})
 
 
 def main() -> None:
@@ -168,7 +174,7 @@ def main() -> None:
     session.ended()
 
 
-def numbered(meta: Any, request: Any) -> None:
+def numbered(meta: Any, request: Request) -> None:
     """Set what numbers of unknown data are in this run."""
     meta.state.STATE.number = request.get("number", 1)
     meta.state.STATE.counts = request.get("counts", "")
@@ -176,13 +182,13 @@ def numbered(meta: Any, request: Any) -> None:
     meta.state.STATE.part = fractions.Fraction(1, part) if part else None
 
 
-def from_lines(meta: Any, number: Any, root: Any) -> Any:
+def from_lines(meta: Any, number: int, root: str) -> Any:
     """Return a number of a made-up line; a run that is given others divides from this here."""
     forking.reached()
     return meta.script.answers.made(number, root)
 
 
-def retried(error: Any) -> Any:
+def retried(error: BaseException) -> BaseException:
     """Return the error that a script met each time it tried again, until Python ended that; a data
     set may take another sample in place of one that cannot be read."""
     while isinstance(error, RecursionError) and error.__context__ is not None:
@@ -190,7 +196,7 @@ def retried(error: Any) -> Any:
     return error
 
 
-def tensors_without_data() -> Any:
+def tensors_without_data() -> ModuleType:
     """Install the tier `meta`, before Paddle is imported; return its package."""
     from .. import meta
     from ..meta import hook, state  # noqa: F401 - they are asked for by the package
@@ -200,7 +206,7 @@ def tensors_without_data() -> Any:
     return meta
 
 
-def start(script: Any, request: Any) -> None:
+def start(script: str, request: Request) -> None:
     """Run the script as `python script args` would, typed in the working folder."""
     import types
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import word
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..tensor.tensor import Tensor
 
 
 class Place:
@@ -29,13 +34,13 @@ class Place:
 class Tracer:
     """Paddle's tracer, but for where tensors lie."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, own: object) -> None:
         object.__setattr__(self, "own", own)
 
     def __getattr__(self, name: str) -> Any:
         return Place() if name == "_expected_place" else getattr(self.own, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self.own, name, value)
 
 
@@ -55,7 +60,7 @@ def tracer() -> Any:
     return None if own is None else Tracer(own)
 
 
-def grads_lists(parameters: Any) -> Any:
+def grads_lists(parameters: Any) -> tuple[list[Tensor], ...]:
     """Return the gradients of parameters by type: float16, bfloat16, float32."""
     found: dict[str, list[Any]] = {"float16": [], "bfloat16": [], "float32": []}
     for one in parameters:
@@ -78,6 +83,6 @@ def master_grads(parameters: Any) -> None:
             one.m_grad = STATE.call("cast", (one.m_grad, STATE.paddle.float32), {})
 
 
-def final_hook(hook: Any) -> None:
+def final_hook(hook: Callable[..., object]) -> None:
     """Call a function once at the end of the next backward pass."""
     STATE.final_hooks.append(hook)

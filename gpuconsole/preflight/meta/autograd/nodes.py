@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new
 from ..inference import infer, kernels, views
@@ -11,13 +11,19 @@ from ..ledger import Block
 from ..sizes import DIFFERENTIABLE, count, nbytes, word
 from ..state import STATE, Unsupported, rightly
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..inference.infer import Gradient, Spec, Step
+    from ..tensor.tensor import Tensor
+
 
 class Edge:
     """Where the gradient of an input goes: to another node's output, or to a leaf."""
 
     __slots__ = ("dtype", "keeper", "leaf", "node", "parameter", "shape", "slot")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.node = tensor.m_node
         self.slot = tensor.m_slot
         # As in Paddle a graph keeps no leaf alive that nothing else holds.
@@ -28,7 +34,7 @@ class Edge:
         self.parameter = tensor.m_node is None and tensor.persistable
 
     @property
-    def key(self) -> Any:
+    def key(self) -> int | tuple[int | str, ...]:
         """What tells this edge's end from others."""
         return id(self.node) if self.node is not None else ("leaf", id(self.leaf))
 
@@ -60,7 +66,7 @@ class Saved:
 class Node:
     """The backward step of one operator; `edges` has None for inputs without a gradient."""
 
-    def __init__(self, name: Any, edges: Any, outputs: Any) -> None:
+    def __init__(self, name: str, edges: Any, outputs: Any) -> None:
         self.label = name
         self.edges = edges
         self.outputs = [(one.m_shape, one.m_dtype) for one in outputs]
@@ -83,14 +89,14 @@ class Node:
         """Nodes behind this one."""
         return [one.node for one in self.edges if one is not None and one.node is not None]
 
-    def hook(self, slot: Any, function: Any) -> int:
+    def hook(self, slot: Any, function: Callable[..., object]) -> int:
         """Call a function with the gradient of an output, once it is whole."""
         mine = self.hooks.setdefault(slot, {})
         number = max(mine, default=-1) + 1
         mine[number] = function
         return number
 
-    def retain(self, tensor: Any) -> None:
+    def retain(self, tensor: Tensor) -> None:
         """Keep the gradient of an output in its tensor."""
         self.retained[tensor.m_slot] = weakref.ref(tensor.keeper())
 
@@ -111,7 +117,13 @@ class OperatorNode(Node):
     """The backward step of an operator that Paddle's representation knows the gradient of."""
 
     def __init__(
-        self, step: Any, gradient: Any, edges: Any, places: Any, outputs: Any, tensors: Any
+        self,
+        step: Any,
+        gradient: Gradient,
+        edges: object,
+        places: Sequence[tuple[int, ...]],
+        outputs: Sequence[Tensor],
+        tensors: Any,
     ) -> None:
         self.step = step
         self.gradient = gradient
@@ -129,7 +141,7 @@ class OperatorNode(Node):
         super().__init__(step.name, edges, outputs)
         self.keepers = keepers(tensors.get(number) for number in gradient.touched)
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    def run(self, grads: Any, graph: Any, wants: object) -> Any:
         """Run the gradient's operators."""
         if self.done:
             words = f"Trying to backward through {self.label} a second time: "
@@ -172,7 +184,7 @@ IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
 class _Runner:
     """One run of a gradient's operators."""
 
-    def __init__(self, node: Any, grads: Any, graph: Any, wants: Any) -> None:
+    def __init__(self, node: OperatorNode, grads: Any, graph: Any, wants: Any) -> None:
         self.node = node
         self.graph = graph
         self.wants = wants
@@ -230,7 +242,7 @@ class _Runner:
         if self.graph:
             self._hang(step)
 
-    def _lacking(self, step: Any) -> Any:
+    def _lacking(self, step: Step) -> Any:
         """Return the results of a second derivative of a product that cannot be made: each needs
         what has arrived for the other factor."""
         arrived = [any(number in self.env for number in row) for row in step.inputs]
@@ -292,18 +304,18 @@ class _Runner:
                     copies.append(Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True))
         return copies
 
-    def _copy(self, shape: Any, block: Any) -> Any:
+    def _copy(self, shape: tuple[int, ...], block: Block) -> Block:
         whole = block.nbytes if block is not None else 0
         return Block(STATE.ledger, min(whole, 4 * count(shape)), "contiguous", inside=True)
 
-    def _shapes(self, step: Any) -> Any:
+    def _shapes(self, step: Step) -> list[Spec]:
         entry_specs = self.node.specs
         return [
             entry_specs[number] for numbers in step.inputs for number in numbers
             if number is not None
         ]  # fmt: skip
 
-    def _alias(self, step: Any, wanted: Any) -> Any:
+    def _alias(self, step: Any, wanted: list[int]) -> dict[int, Tensor]:
         """Return results that lie in memory that exists: views and gradients made in place."""
         grads = [n for numbers in step.inputs for n in numbers if n in self.env]
         first_out = next((n for n in step.outputs[0] if n is not None), None)
@@ -354,20 +366,20 @@ def _bytes(spec: Any) -> int:
     return nbytes(spec.shape, spec.dtype)
 
 
-def in_block(block: Any, spec: Any) -> Any:
+def in_block(block: object, spec: Any) -> Any:
     """Return a tensor of a shape and type that lies in some memory."""
     made = STATE.tensor.__new__(STATE.tensor)
     made.m_shape, made.m_dtype, made.m_block = spec.shape, spec.dtype, block
     return made
 
 
-def _shared(tensor: Any, spec: Any, strides: Any) -> Any:
+def _shared(tensor: Tensor, spec: object, strides: tuple[int, ...] | None) -> Any:
     made = in_block(tensor.m_block, spec)
     made.m_strides = strides
     return made
 
 
-def _last_uses(steps: Any, wanted: Any) -> Any:
+def _last_uses(steps: Sequence[Step], wanted: object) -> dict[int, int]:
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
         for numbers in step.inputs:
@@ -380,7 +392,7 @@ def _last_uses(steps: Any, wanted: Any) -> Any:
 class PlainNode(Node):
     """A backward step whose gradients are new tensors of given shapes."""
 
-    def __init__(self, name: Any, inputs: Any, outputs: Any, saved: Any = ()) -> None:
+    def __init__(self, name: str, inputs: Any, outputs: Any, saved: Any = ()) -> None:
         self.saved = [Saved(one) for one in saved]
         super().__init__(name, [edge_of(one) for one in inputs], outputs)
         self.keepers = keepers(saved)
@@ -423,7 +435,7 @@ class RowsNode(PlainNode):
         return [made]
 
 
-def in_order(tensors: Any) -> Any:
+def in_order(tensors: Sequence[Tensor]) -> list[Block]:
     """Return the copies that a kernel makes of tensors whose elements are out of order."""
     return [
         Block(STATE.ledger, one.nbytes, "contiguous", inside=True)
@@ -432,7 +444,7 @@ def in_order(tensors: Any) -> Any:
     ]
 
 
-def edge_of(tensor: Any) -> Any:
+def edge_of(tensor: Any) -> Edge | None:
     """Return the edge to a tensor, None where no gradient is needed."""
     return None if tensor.stop_gradient else Edge(tensor)
 
@@ -442,7 +454,7 @@ def needed(tensors: Any) -> bool:
     return STATE.has_grad() and any(not one.stop_gradient for one in tensors)
 
 
-def differentiable(tensor: Any) -> bool:
+def differentiable(tensor: Tensor) -> bool:
     """Tell whether a tensor can have a gradient."""
     return word(tensor.m_dtype) in DIFFERENTIABLE
 

@@ -26,7 +26,7 @@ class PyLayer:
         return cls.__name__
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: object, **kwargs: object) -> Any:
         """Run forward without a graph and hang the backward behind its outputs."""
         context = cls._backward_function()
         before = STATE.core._has_grad()
@@ -49,7 +49,7 @@ def _tensors(value: Any) -> Any:
     return []
 
 
-def _hang(cls: Any, context: Any, inputs: Any, made: Any) -> Any:
+def _hang(cls: type, context: Any, inputs: Any, made: Any) -> Any:
     single = not isinstance(made, (list, tuple))
     outputs = [made] if single else list(made)
     frozen = {id(one) for one in context.non_differentiable or ()}
@@ -67,7 +67,7 @@ def _hang(cls: Any, context: Any, inputs: Any, made: Any) -> Any:
 class PyNode(Node):
     """The backward step of a `PyLayer`."""
 
-    def __init__(self, cls: Any, context: Any, inputs: Any, outputs: Any) -> None:
+    def __init__(self, cls: type, context: Any, inputs: Any, outputs: object) -> None:
         self.cls = cls
         self.context = context
         self.dtypes = [(one.m_shape, one.m_dtype) for one in inputs]

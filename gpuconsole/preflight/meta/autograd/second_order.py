@@ -6,15 +6,18 @@ and what lives until its end.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new
 from ..inference import infer
 from ..state import STATE
 from .nodes import SECOND, Node, Saved, edge_of, in_block, keepers
 
+if TYPE_CHECKING:
+    from ..inference.infer import Step
 
-def _op(name: Any, *args: Any) -> Any:
+
+def _op(name: str, *args: object) -> Any:
     return STATE.call(name, args, {})
 
 
@@ -29,14 +32,14 @@ def _as_large(made: Any, like: Any) -> Any:
     return _op("reshape", _op("sum", made, axes, None, False), list(wanted))
 
 
-def _added(first: Any, second: Any) -> Any:
+def _added(first: object, second: object) -> Any:
     """Add the two terms of a product's derivative, of which one may be missing."""
     if first is None or second is None:
         return second if first is None else first
     return _op("add", first, second)
 
 
-def multiply(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+def multiply(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Second derivative of a product of elements."""
     (x, y, grad), (for_x, for_y) = operands, arrived
     made: list[Any] = [None, None, None]
@@ -50,7 +53,7 @@ def multiply(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
     return made
 
 
-def matmul(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+def matmul(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Second derivative of a product of matrices."""
     (x, y, grad), (for_x, for_y) = operands, arrived
     attributes = infer.attributes(step)
@@ -69,7 +72,7 @@ def matmul(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
     return made
 
 
-def silu(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+def silu(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Second derivative of `x * sigmoid(x)`."""
     (x, out, grad), (for_x,) = operands, arrived
     made: list[Any] = [None, None, None]
@@ -92,7 +95,7 @@ def silu(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
     return made
 
 
-def tanh(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
+def tanh(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Third derivative of `tanh`: that of its second one by its output, the gradient and what
     arrived there."""
     (out, grad, onward), (for_grad, for_onward) = operands, arrived
@@ -125,7 +128,7 @@ def tanh(step: Any, operands: Any, arrived: Any, wants: Any) -> Any:
     return made
 
 
-def _tanh_by_output(twice: Any, both: Any, operands: Any, for_onward: Any) -> Any:
+def _tanh_by_output(twice: Any, both: object, operands: Any, for_onward: Any) -> Any:
     out, _, onward = operands
     if both is None:
         return _op("multiply", _op("multiply", twice, onward), for_onward)
@@ -150,7 +153,7 @@ FILLED = frozenset({"tanh_double_grad"})
 class CompositeNode(Node):
     """The derivative of a gradient's operator, made of other operators."""
 
-    def __init__(self, step: Any, operands: Any, outputs: Any) -> None:
+    def __init__(self, step: Step, operands: Any, outputs: Any) -> None:
         self.step = step
         self.count = len(outputs)
         self.slots = [place for place, one in enumerate(outputs) if one is not None]

@@ -12,9 +12,16 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ..operators.rnn import RecurrentNode
+    from ..tensor.tensor import Keeper, Tensor
+    from .nodes import Node, OperatorNode, PlainNode
 
 
 class Program:
@@ -32,7 +39,12 @@ class Running:
         self.made: dict[Any, Any] = {one: [] for one in self.left}
         """Leaves that each has a gradient for, as `(leaf, keeper, gradient)`."""
 
-    def take(self, node: Any, start: Any, grad: Any) -> None:
+    def take(
+        self,
+        node: OperatorNode | PlainNode | RecurrentNode | None,
+        start: Program | None,
+        grad: Tensor,
+    ) -> None:
         """A gradient comes from the program `start`, or from none, to a node."""
         into = node.program if node is not None else None
         if into is not start and into in self.given and grad is not None:
@@ -40,14 +52,14 @@ class Running:
                 grad.m_block.lent = True
             self.given[into].append(grad)
 
-    def keep(self, node: Any, leaf: Any, keeper: Any, grad: Any) -> bool:
+    def keep(self, node: Node, leaf: object, keeper: Keeper | None, grad: Tensor) -> bool:
         """Keep a leaf's gradient until the node's program is through; false where it has none."""
         if node.program not in self.made:
             return False
         self.made[node.program].append((leaf, keeper, grad))
         return True
 
-    def ran(self, node: Any) -> Any:
+    def ran(self, node: OperatorNode | PlainNode | RecurrentNode) -> Any:
         """A node has run; return what its program gives to leaves if it was the last."""
         if node.program not in self.left:
             return []
@@ -58,7 +70,7 @@ class Running:
         return self.made.pop(node.program)
 
 
-def install(paddle: Any) -> None:
+def install(paddle: ModuleType) -> None:
     """Run what a decorator would turn into a program as the Python that it is."""
     paddle.jit.enable_to_static(False)
     translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")

@@ -7,9 +7,12 @@ row is held against real runs on random data by `tests/real/meta/test_meta_bound
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Largest = Callable[[Any, Any], int]
 """Of the operands' shapes (None where there is none) and the attributes to the largest extent;
@@ -28,7 +31,13 @@ DECIDING = {
 where that is known, so are the shapes, whatever the other arguments hold."""
 
 
-def largest(name: str, place: int, shapes: Any, attributes: Any, part: Any = (0, 1)) -> int | None:
+def largest(
+    name: str,
+    place: int,
+    shapes: Sequence[tuple[int, ...] | None],
+    attributes: Mapping[str, object],
+    part: tuple[int, ...] = (0, 1),
+) -> int | None:
     """Return the largest that an open extent of an operator's result can be; None without bound.
 
     `place` is the result's; `shapes` are those of the operands; of a result that is a list `part`
@@ -43,17 +52,17 @@ def largest(name: str, place: int, shapes: Any, attributes: Any, part: Any = (0,
     return found if found >= 0 else None
 
 
-def _all(shapes: Any, _: Any) -> int:
+def _all(shapes: Sequence[tuple[int, ...]], _: Mapping[str, list[bool]]) -> int:
     return count(shapes[0])
 
 
-def _joined(shapes: Any, _: Any) -> int:
+def _joined(shapes: Sequence[tuple[int, ...]], _: Mapping[str, list[bool]]) -> int:
     import numpy
 
     return count(numpy.broadcast_shapes(shapes[0], shapes[1]))
 
 
-def _rows(shapes: Any, _: Any) -> int:
+def _rows(shapes: Sequence[tuple[int, ...]], _: Mapping[str, float | list[bool]]) -> int:
     return int(shapes[0][0])
 
 
@@ -71,7 +80,7 @@ def _proposals(shapes: Any, attributes: Any) -> int:
     return int(images * each)
 
 
-def _levels(place: int, shapes: Any, part: int, parts: int) -> int:
+def _levels(place: int, shapes: Sequence[tuple[int, ...]], part: int, parts: int) -> int:
     """boxes: [N, 4], of so many images [images]: what is made of all levels together has N rows,
     whichever level a box is of."""
     boxes = int(shapes[0][0])
@@ -90,7 +99,7 @@ def _boxes(shapes: Any, attributes: Any) -> int:
     return int(images * (min(each, most) if most > 0 else each))
 
 
-def _repeated(_: Any, attributes: Any) -> int:
+def _repeated(_: Sequence[tuple[int, ...]], attributes: Any) -> int:
     return int(attributes.get("output_size", -1))
 
 
@@ -103,7 +112,7 @@ def _sampled(place: int) -> Largest:
     return most
 
 
-def _renumbered(shapes: Any, _: Any) -> int:
+def _renumbered(shapes: Sequence[tuple[int, ...] | None], _: Mapping[str, list[bool]]) -> int:
     return count(shapes[0]) + count(shapes[1])
 
 

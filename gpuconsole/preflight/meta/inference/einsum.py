@@ -7,14 +7,19 @@ with 3.3.1.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new, twin
 from ..sizes import nbytes
 from . import infer
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def cached(step: Any, inputs: Any, slot: Any, place: Any) -> Any:
+    from .infer import Step
+
+
+def cached(step: Step, inputs: Any, slot: int, place: int) -> Any:
     """Return what the kernel keeps of an operand: `slot` 1 is its matrix, others have no memory."""
     operands = inputs[0]
     if slot != 1 or place >= len(operands):
@@ -32,7 +37,7 @@ def _split(equation: Any) -> Any:
     return left.split(","), right
 
 
-def _axes(terms: Any, right: Any, place: Any) -> Any:
+def _axes(terms: Sequence[str], right: Any, place: int) -> Any:
     """Return an operand's axes by use: batch (in the first operand's order), own, summed."""
     mine = terms[place]
     others = "".join(term for at, term in enumerate(terms) if at != place)
@@ -42,7 +47,7 @@ def _axes(terms: Any, right: Any, place: Any) -> Any:
     return batch, own, summed
 
 
-def in_place(equation: Any, place: Any, rank: Any) -> Any:
+def in_place(equation: object, place: int, rank: int) -> Any:
     """Tell whether an operand's axes are in the kernel's order."""
     terms, right = _split(equation)
     if len(terms) < 2 or place >= len(terms):
@@ -53,7 +58,7 @@ def in_place(equation: Any, place: Any, rank: Any) -> Any:
     return list(terms[place]) == batch + (summed + own if place else own + summed)
 
 
-def turned(equation: Any) -> Any:
+def turned(equation: object) -> Any:
     """Tell whether a product has its axes in another order than is asked for."""
     terms, right = _split(equation)
     if len(terms) != 2:
@@ -62,7 +67,7 @@ def turned(equation: Any) -> Any:
     return list(right) != batch + own + _axes(terms, right, 1)[1]
 
 
-def temporary(equation: Any, out: Any) -> Any:
+def temporary(equation: object, out: int) -> Any:
     """Return what the kernel takes for a moment, in bytes; `out` is its result's size."""
     return [out] if turned(equation) else []
 

@@ -8,11 +8,17 @@ saved. Entries are kept by name, shapes, types and attributes.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import DIFFERENTIABLE, HALVES, word
 from ..state import STATE, Unsupported
 from . import bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from paddle.base.core import DataType
+    from paddle.pir import Operation, Value
 
 CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
 """Operators that stand for attributes where they are not what was called."""
@@ -24,7 +30,7 @@ class Spec:
 
     __slots__ = ("dtype", "rows", "shape")
 
-    def __init__(self, shape: Any, dtype: Any, rows: Any = False) -> None:
+    def __init__(self, shape: Any, dtype: DataType, rows: bool = False) -> None:
         self.shape = shape
         self.dtype = dtype
         self.rows = rows
@@ -36,7 +42,13 @@ class Step:
 
     __slots__ = ("attrs", "grads", "inputs", "name", "names", "op", "outputs", "specs", "unneeded")
 
-    def __init__(self, name: Any, inputs: Any, outputs: Any, specs: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[list[None] | list[int | None] | list[int]],
+        outputs: list[list[int | None] | list[int]],
+        specs: list[list[Spec | None] | list[Spec] | list[object]],
+    ) -> None:
         self.name = name
         self.inputs = inputs
         """A list of operands, each a list of numbers (of one, but for lists of tensors)."""
@@ -84,7 +96,13 @@ class Gradient:
         """The number that stands for the gradient of each output slot."""
 
 
-def build(function: Any, args: Any, kwargs: Any, specs: Any, sizes: Any = None) -> Entry:
+def build(
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    specs: Sequence[Spec],
+    sizes: Any = None,
+) -> Entry:
     """Build a call in a scratch program; `args` have places (see `Place`) for tensors.
 
     `sizes` are the shapes of the results where they hang on data, or which share of the largest
@@ -121,11 +139,11 @@ class Place:
 
     __slots__ = ("number",)
 
-    def __init__(self, number: Any) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
 
 
-def _filled(args: Any, values: Any) -> Any:
+def _filled(args: Any, values: Sequence[Value]) -> Any:
     if isinstance(args, Place):
         return values[args.number]
     if isinstance(args, dict):
@@ -137,7 +155,7 @@ def _filled(args: Any, values: Any) -> Any:
     return args
 
 
-def _half(specs: Any) -> Any:
+def _half(specs: Sequence[Spec]) -> DataType | None:
     """Return the half precision among types, for which CPU kernels are often not registered.
 
     In the scratch program float64 stands for it: every kernel has that, and nothing else uses it.
@@ -148,7 +166,7 @@ def _half(specs: Any) -> Any:
     return next((one.dtype for one, name in zip(specs, words) if name in HALVES), None)
 
 
-def _doubled(entry: Any, value: Any) -> Any:
+def _doubled(entry: Entry, value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _doubled(entry, one) for key, one in value.items()}
     if isinstance(value, list):
@@ -158,7 +176,7 @@ def _doubled(entry: Any, value: Any) -> Any:
     return STATE.paddle.float64 if value == entry.half else value
 
 
-def _data(entry: Any, name: Any, spec: Any) -> Any:
+def _data(entry: Entry, name: str, spec: Any) -> Value:
     core = STATE.core
     dtype = STATE.paddle.float64 if spec.dtype == entry.half else spec.dtype
     value = STATE.operators["data"](name, list(spec.shape), dtype, core.Place())
@@ -166,20 +184,20 @@ def _data(entry: Any, name: Any, spec: Any) -> Any:
     return value
 
 
-def _number(entry: Any, value: Any, spec: Any) -> Any:
+def _number(entry: Entry, value: Value, spec: object) -> Any:
     number = len(entry.specs)
     entry.specs.append(spec)
     entry.values[value.hash()] = [number]
     return number
 
 
-def _leaves(out: Any) -> Any:
+def _leaves(out: Sequence[Value] | Value | Sequence[list[Value] | Value]) -> list[Value]:
     if isinstance(out, (list, tuple)):
         return [leaf for one in out for leaf in _leaves(one)]
     return [out] if hasattr(out, "hash") and hasattr(out, "get_defining_op") else []
 
 
-def _structure(entry: Any, out: Any) -> Any:
+def _structure(entry: Entry, out: list[Value] | Value | tuple[list[Value] | Value, ...]) -> Any:
     if isinstance(out, (list, tuple)):
         return [_structure(entry, one) for one in out]
     if out is None or not hasattr(out, "get_defining_op"):
@@ -188,7 +206,7 @@ def _structure(entry: Any, out: Any) -> Any:
     return Place(numbers[0]) if numbers and numbers[0] is not None else None
 
 
-def _step(entry: Any, op: Any, returned: Any) -> Any:
+def _step(entry: Any, op: Any, returned: set[int]) -> Any:
     """Read one operator of the program; None for what has no memory of its own."""
     name = op.name().split(".", 1)[-1]
     if name == "data":
@@ -226,7 +244,7 @@ def _step(entry: Any, op: Any, returned: Any) -> Any:
     return step
 
 
-def named(step: Any) -> Any:
+def named(step: Step) -> Any:
     """Return the names of a step's inputs and outputs."""
     if not step.names[0] and not step.names[1]:
         try:
@@ -251,12 +269,18 @@ TRUTHS = frozenset({"all", "any", "equal_all"})
 """Operators that make booleans, where Paddle infers the type of what they are given."""
 
 
-def _absent(op: Any, place: Any) -> bool:
+def _absent(op: Operation, place: int) -> bool:
     """Tell whether a kernel leaves a result out: without training nothing is dropped."""
     return place == 1 and op.name() == "pd_op.dropout" and bool(op.attrs().get("is_test"))
 
 
-def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
+def _results(
+    entry: Entry,
+    value: Value,
+    op: Operation,
+    inputs: Sequence[list[None] | list[int | None] | list[int]],
+    place: int,
+) -> Any:
     if not value.initialized() or _absent(op, place):
         entry.values[value.hash()] = [None]
         return [None], [None]
@@ -289,7 +313,14 @@ def _results(entry: Any, value: Any, op: Any, inputs: Any, place: Any) -> Any:
     return [_number(entry, value, spec)], [spec]
 
 
-def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any, part: Any = (0, 1)) -> Any:
+def _closed(
+    entry: Entry,
+    shape: Any,
+    op: Operation,
+    inputs: Sequence[list[None] | list[int | None] | list[int]],
+    place: int,
+    part: tuple[int, ...] = (0, 1),
+) -> Any:
     """Return a shape without open extents: what only data could tell is taken at its largest."""
     shape, name = tuple(shape), op.name().split(".", 1)[-1]
     if not any(extent < 0 for extent in shape):
@@ -312,7 +343,7 @@ def _closed(entry: Any, shape: Any, op: Any, inputs: Any, place: Any, part: Any 
     return tuple(extent if extent >= 0 else most for extent in shape)
 
 
-def gradient(entry: Any, step: Any, stops: Any) -> Any:
+def gradient(entry: Entry, step: Any, stops: tuple[tuple[bool, ...], ...]) -> Any:
     """Return the gradient of a step for a pattern of inputs that need none; None if it has none."""
     found = step.grads.get(stops, False)
     if found is False:
@@ -321,7 +352,7 @@ def gradient(entry: Any, step: Any, stops: Any) -> Any:
     return found
 
 
-def whole(entry: Any, step: Any) -> Any:
+def whole(entry: Entry, step: Step) -> Any:
     """Return the gradient of a step for all inputs that can have one."""
     stops = tuple(
         tuple(
@@ -333,7 +364,9 @@ def whole(entry: Any, step: Any) -> Any:
     return gradient(entry, step, stops)
 
 
-def _differentiated(entry: Any, step: Any, stops: Any) -> Any:
+def _differentiated(
+    entry: Entry, step: Step, stops: tuple[tuple[bool, ...], ...]
+) -> Gradient | None:
     paddle, core, op = STATE.paddle, STATE.core, step.op
     if not core.has_vjp(op):
         return None
@@ -376,14 +409,14 @@ def _differentiated(entry: Any, step: Any, stops: Any) -> Any:
     return made
 
 
-def _members(value: Any) -> Any:
+def _members(value: Value) -> list[Value]:
     define = value.get_defining_op() if value.initialized() else None
     if define is not None and define.name() == "builtin.combine":
         return list(define.operands_source())
     return [value]
 
 
-def _parts(value: Any) -> Any:
+def _parts(value: Value) -> list[Value]:
     """Return the tensors of a result; those of a list come from the operator that splits it."""
     kind = value.type() if value.initialized() else None
     if kind is None or not hasattr(kind, "as_vec_type") or kind.as_vec_type() is None:
@@ -394,7 +427,7 @@ def _parts(value: Any) -> Any:
     return list(STATE.operators["builtin_split"](value))
 
 
-def _needed(made: Any, step: Any) -> None:
+def _needed(made: Gradient, step: Step) -> None:
     """Find which values of the forward pass the gradient reads."""
     forward = {number for numbers in step.inputs for number in numbers if number is not None}
     forward |= {number for numbers in step.outputs for number in numbers if number is not None}

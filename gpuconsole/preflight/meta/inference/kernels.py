@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import FLOATS, count, crossed, nbytes, word
 from ..state import STATE
 from . import einsum, infer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .infer import Spec, Step
 
 BROADCAST = frozenset({
     "add_grad", "subtract_grad", "multiply_grad", "divide_grad", "maximum_grad", "minimum_grad",
@@ -28,14 +33,14 @@ CONVERTED = frozenset({"sum", "mean", "all", "any", "equal_all"})
 add up."""
 
 
-def rule(name: Any) -> Any:
+def rule(name: str) -> dict[str, str]:
     """Return what the table of operators says of a kernel."""
     plain = name[:-5] if name.endswith("_grad") else name
     found = STATE.rules.get(plain.rstrip("_"), {})
     return {**found, **SAMPLED} if plain == "grid_sample" else found
 
 
-def placed(step: Any, specs: Any) -> str:
+def placed(step: Step, specs: Sequence[Spec]) -> str:
     """Return how the first input's gradient is made: new, inplace or saved."""
     if _general(step, specs):
         return "new"
@@ -47,7 +52,7 @@ def placed(step: Any, specs: Any) -> str:
     return "new"
 
 
-def _general(step: Any, specs: Any) -> bool:
+def _general(step: Step, specs: Sequence[Spec]) -> bool:
     """Tell whether a CPU kernel reduces gradients of broadcast inputs the general way: both are
     made new, each with a copy of its size."""
     if STATE.backend != "cpu" or step.name not in BROADCAST or len(specs) < 2:
@@ -55,7 +60,7 @@ def _general(step: Any, specs: Any) -> bool:
     return crossed(specs[0].shape, specs[1].shape)
 
 
-def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any:
+def needs(step: Any, specs: list[Spec], *, backward: bool = False, made: int = 0) -> Any:
     """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
 
     `made` are the bytes of the results that are counted already.
@@ -82,7 +87,7 @@ def needs(step: Any, specs: Any, *, backward: Any = False, made: Any = 0) -> Any
     return turned + [_amount(one, step, specs, backward) for one in text.split(",") if one]
 
 
-def _converted(step: Any, specs: Any) -> Any:
+def _converted(step: Any, specs: Sequence[Spec]) -> list[int]:
     """Return the copies, in another type, of what is reduced (measured with 3.3.1)."""
     x, out = specs[0], step.specs[0][0]
     if out is None:
@@ -95,7 +100,7 @@ def _converted(step: Any, specs: Any) -> Any:
     return []
 
 
-def _summed(step: Any, specs: Any, backward: Any, made: Any) -> Any:
+def _summed(step: Any, specs: list[Spec], backward: object, made: Any) -> Any:
     equation = infer.attributes(step)["equation"]
     if backward:
         return [max(0, einsum.work(equation, specs) - made)]
@@ -103,7 +108,7 @@ def _summed(step: Any, specs: Any, backward: Any, made: Any) -> Any:
     return einsum.temporary(equation, nbytes(out.shape, out.dtype))
 
 
-def _turned(step: Any, specs: Any, backward: Any) -> Any:
+def _turned(step: Any, specs: list[Spec], backward: object) -> Any:
     """Return the copies of a kernel that works along another axis than the last."""
     axis, rank = infer.attributes(step).get("axis", -1), len(specs[0].shape)
     made = [one for row in step.specs for one in row if one is not None]
@@ -117,7 +122,7 @@ def _turned(step: Any, specs: Any, backward: Any) -> Any:
     return [nbytes(one.shape, one.dtype) for one in turned]
 
 
-def _unfolded(step: Any, specs: Any, backward: Any) -> Any:
+def _unfolded(step: Any, specs: list[Spec], backward: object) -> Any:
     x, weight = specs[0], specs[1]
     out = specs[2] if backward else step.specs[0][0]
     last = _channels_last(step)
@@ -129,7 +134,7 @@ def _unfolded(step: Any, specs: Any, backward: Any) -> Any:
     return [*turned, 4 * count(list(weight.shape)[1:]) * count(inner)]
 
 
-def _channels_last(step: Any) -> bool:
+def _channels_last(step: Step) -> bool:
     return infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
 
 
@@ -145,7 +150,7 @@ def _channels_first(step: Any, specs: Any, backward: Any) -> Any:
     return [*made, max(0, made[0] - later)] if grads[0].shape == x.shape else made
 
 
-def _spread(step: Any, specs: Any, turned: Any) -> Any:
+def _spread(step: Step, specs: Sequence[Spec], turned: int) -> list[int]:
     """Return what a transposed convolution multiplies into on a CPU, a sample at a time; pictures
     with their channels last are copied so many times on the way."""
     x, weight = specs[0], specs[1]
@@ -155,7 +160,7 @@ def _spread(step: Any, specs: Any, turned: Any) -> Any:
     return [columns, turned * nbytes(x.shape, x.dtype)] if last else [columns]
 
 
-def _amount(text: Any, step: Any, specs: Any, backward: Any) -> int:
+def _amount(text: Any, step: Any, specs: list[Spec], backward: object) -> int:
     """Return bytes written as `8 per out`."""
     rate, _, what = text.split()
     if what == "call":

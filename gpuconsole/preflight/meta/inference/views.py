@@ -5,10 +5,13 @@ Strides are in elements; None stands for a contiguous tensor.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import count
 from . import infer
+
+if TYPE_CHECKING:
+    from .infer import Step
 
 SHAPED = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "view_shape", "view_dtype",
                     "reshape_grad", "flatten_grad", "squeeze_grad", "unsqueeze_grad",
@@ -21,7 +24,7 @@ PICKED = frozenset({"transpose", "slice", "strided_slice", "unbind", "diagonal",
 VIEWS = SHAPED | PICKED
 
 
-def contiguous(shape: Any) -> Any:
+def contiguous(shape: Any) -> tuple[int, ...]:
     """Return the strides of a contiguous tensor."""
     strides = []
     step = 1
@@ -31,7 +34,7 @@ def contiguous(shape: Any) -> Any:
     return tuple(reversed(strides))
 
 
-def plain(shape: Any, strides: Any) -> Any:
+def plain(shape: Any, strides: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return strides, None where they are those of a contiguous tensor."""
     if strides is None:
         return None
@@ -44,7 +47,9 @@ def plain(shape: Any, strides: Any) -> Any:
     return None
 
 
-def reshaped(shape: Any, strides: Any, wanted: Any) -> Any:
+def reshaped(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None, wanted: tuple[int, ...]
+) -> Any:
     """Return (whether a view can be made, its strides) for another shape of the same elements."""
     if strides is None or count(shape) == 0:
         return True, None
@@ -116,7 +121,7 @@ def picked(step: Any, x: Any, shape: Any) -> Any:
     return plain(shape, tuple(found))
 
 
-def _integers(step: Any, operand: Any) -> Any:
+def _integers(step: Step, operand: int) -> Any:
     """Return the numbers that an operand stands for, where it is an attribute of the call."""
     define = step.op.operands_source()[operand].get_defining_op()
     return define.attrs().get("value", ()) if define is not None else ()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..inference.infer import Place
 from ..sizes import FLOATS, HALVES, word
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tensor.tensor import Tensor
 
 LISTED = {
     "matmul": "matmul_v2", "linear": "linear_v2", "sum": "reduce_sum", "mean": "reduce_mean",
@@ -34,7 +39,7 @@ def active() -> bool:
     return bool(tracer is not None and tracer._amp_level.value > 0)
 
 
-def cast(name: Any, tensors: Any, places: Any) -> Any:
+def cast(name: object, tensors: Sequence[Tensor], places: Sequence[object]) -> Any:
     """Return the tensors with those cast that mixed precision computes in another type."""
     words = [word(one.m_dtype) for one in tensors]
     wanted = _wanted(name, words)
@@ -51,7 +56,7 @@ def cast(name: Any, tensors: Any, places: Any) -> Any:
     return made
 
 
-def _wanted(name: Any, words: Any) -> Any:
+def _wanted(name: Any, words: Sequence[str]) -> str | None:
     floats = [one for one in words if one in FLOATS]
     if not floats or name in EXEMPT or name.endswith("_grad"):
         return None

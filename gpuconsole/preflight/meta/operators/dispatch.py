@@ -6,16 +6,19 @@ their own (`composed`, `optimizers`, `rnn`); all others are run by `inferred`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..state import STATE
 from . import composed, optimizers, rnn
 from .inferred import inferred
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SPECIAL = {**composed.FUNCTIONS, **optimizers.FUNCTIONS, "rnn": rnn.rnn}
 
 
-def call(name: Any, args: Any, kwargs: Any) -> Any:
+def call(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
     """Run an operator."""
     STATE.ledger.calls += 1
     if STATE.ledger.calls >= STATE.pause:

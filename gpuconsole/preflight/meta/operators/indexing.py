@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new
 from ..autograd import nodes
@@ -10,8 +10,15 @@ from ..sizes import count, nbytes, word
 from ..state import STATE, rightly
 from ..values import known, ranges
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def get(x: Any, index: Any) -> Any:
+    from numpy import ndarray
+
+    from ..tensor.tensor import Tensor
+
+
+def get(x: Any, index: tuple[object, ...]) -> Any:
     """Return what a subscript gives."""
     parts = _parts(x, index)
     if len(parts) == 1 and _is_mask(parts[0]) and len(_shape(parts[0])) == len(x.m_shape):
@@ -24,7 +31,7 @@ def get(x: Any, index: Any) -> Any:
     return _looked_up(made, [one for one in parts if not isinstance(one, int)])
 
 
-def put(x: Any, index: Any, value: Any) -> Any:
+def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | float) -> Any:
     """Write where a subscript points."""
     parts = _parts(x, index)
     old = x.m_known
@@ -48,14 +55,14 @@ def put(x: Any, index: Any, value: Any) -> Any:
     return x
 
 
-def _written(value: Any) -> Any:
+def _written(value: Tensor) -> Any:
     """Return a value as the kernel that writes it has it: in order."""
     if value.m_strides is None:
         return value
     return new(value.m_shape, value.m_dtype, "contiguous")
 
 
-def _work(x: Any, parts: Any, value: Any) -> None:
+def _work(x: Tensor, parts: Any, value: Tensor | float) -> None:
     """Count what a CPU takes to write: the value at the size of what is written (measured)."""
     given = isinstance(value, STATE.tensor)
     item = nbytes((), x.m_dtype)
@@ -72,7 +79,7 @@ def _work(x: Any, parts: Any, value: Any) -> None:
     STATE.ledger.scratch(scratch, "set_value")
 
 
-def _region(x: Any, parts: Any) -> int:
+def _region(x: Tensor, parts: Any) -> int:
     """Return how many elements numbers, slices and new axes point at."""
     extents, axis = [], 0
     for part in parts:
@@ -82,14 +89,16 @@ def _region(x: Any, parts: Any) -> int:
     return count((*extents, *x.m_shape[axis:]))
 
 
-def _before(x: Any) -> Any:
+def _before(x: Tensor) -> Any:
     made = x.detach()
     made.m_node, made.m_slot = x.m_node, x.m_slot
     made.stop_gradient, made.persistable = x.stop_gradient, x.persistable
     return made
 
 
-def _put_known(x: Any, old: Any, index: Any, value: Any) -> None:
+def _put_known(
+    x: Tensor, old: Any, index: tuple[Tensor | int | slice, ...], value: Tensor | float
+) -> None:
     """Write into data that is known where what is written and where are known too."""
     parts = index if isinstance(index, tuple) else (index,)
     unknown = [one for one in (*parts, value)
@@ -105,11 +114,11 @@ def _put_known(x: Any, old: Any, index: Any, value: Any) -> None:
     x.m_known = known.of_array(array)
 
 
-def _array(value: Any) -> Any:
+def _array(value: Tensor | float | slice) -> ndarray | float | slice:
     return value.m_known.numpy() if isinstance(value, STATE.tensor) else value
 
 
-def _parts(x: Any, index: Any) -> Any:
+def _parts(x: Tensor, index: tuple[object, ...]) -> list[object]:
     """Return a subscript's parts with an ellipsis written out and numbers as numbers."""
     parts = list(index) if isinstance(index, tuple) else [index]
     parts = [_plain(one) for one in parts]
@@ -122,7 +131,7 @@ def _parts(x: Any, index: Any) -> Any:
     return parts
 
 
-def _axes(part: Any) -> int:
+def _axes(part: object) -> int:
     if part is None or isinstance(part, bool):
         return 0
     return len(_shape(part)) if _is_mask(part) else 1
@@ -147,7 +156,7 @@ def _plain(part: Any) -> Any:
     return part
 
 
-def _advanced(part: Any) -> bool:
+def _advanced(part: object) -> bool:
     return hasattr(part, "dtype") and hasattr(part, "shape")
 
 
@@ -155,15 +164,15 @@ def _is_mask(part: Any) -> bool:
     return _advanced(part) and str(part.dtype).rsplit(".", 1)[-1].lower() == "bool"
 
 
-def _shape(part: Any) -> Any:
+def _shape(part: Tensor | ndarray) -> tuple[int, ...]:
     return part.m_shape if isinstance(part, STATE.tensor) else tuple(part.shape)
 
 
-def _tensor(part: Any) -> Any:
+def _tensor(part: Tensor | ndarray) -> Any:
     return part if isinstance(part, STATE.tensor) else STATE.paddle.to_tensor(part)
 
 
-def _basic(x: Any, parts: Any) -> Any:
+def _basic(x: Tensor, parts: Sequence[object]) -> Tensor:
     """Apply numbers, slices and new axes: a view, or the tensor itself where they leave it."""
     axes, starts, ends, steps, gone, fresh = [], [], [], [], [], []
     axis = place = 0
@@ -206,14 +215,14 @@ def _basic(x: Any, parts: Any) -> Any:
     return made
 
 
-def _alias(x: Any) -> Any:
+def _alias(x: Tensor) -> Any:
     made = x.detach()
     if nodes.needed([x]):
         nodes.PlainNode("slice", [x], [made])
     return made
 
 
-def _looked_up(x: Any, parts: Any) -> Any:
+def _looked_up(x: Tensor, parts: Sequence[Tensor | slice | ndarray]) -> Any:
     """Look up by tensors: a copy whose gradient is as large as what was looked into."""
     shape: list[Any] = []
     joined: Any = ()
@@ -240,7 +249,7 @@ def _looked_up(x: Any, parts: Any) -> Any:
     return made
 
 
-def _spots(parts: Any) -> Any:
+def _spots(parts: Sequence[Tensor | slice | ndarray]) -> list[int]:
     """Return the places that masks are turned into, a column for each of their axes."""
     made = []
     for one in parts:
@@ -250,7 +259,7 @@ def _spots(parts: Any) -> Any:
     return made
 
 
-def _known(x: Any, parts: Any, made: Any) -> None:
+def _known(x: Tensor, parts: Sequence[Tensor | slice | ndarray], made: Tensor) -> None:
     """Look up in data that is known."""
     if x.m_known is None or any(
         isinstance(one, STATE.tensor) and one.m_known is None for one in parts
@@ -273,7 +282,7 @@ def _picked(mask: Any) -> int:
     return int(mask.sum())
 
 
-def _broadcast(left: Any, right: Any) -> Any:
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     import numpy
 
     return tuple(numpy.broadcast_shapes(left, right))

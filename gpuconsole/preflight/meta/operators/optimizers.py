@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new
 from ..sizes import count, nbytes
 from ..state import STATE, Unsupported
 from ..tensor.construct import as_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..tensor.tensor import Tensor
 
 RESULTS = {"adam_": 7, "adamw_": 7, "merged_adam_": 7, "fused_adam_": 7, "merged_momentum_": 3,
            "momentum_": 3, "lars_momentum_": 3, "adagrad_": 3, "average_accumulates_": 6,
@@ -46,7 +51,7 @@ def update(name: Any) -> Any:
     return run
 
 
-def _tensors(value: Any) -> Any:
+def _tensors(value: Any) -> list[Tensor]:
     if isinstance(value, STATE.tensor):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -54,12 +59,12 @@ def _tensors(value: Any) -> Any:
     return []
 
 
-def unscale(*args: Any) -> None:
+def unscale(*args: object) -> None:
     """`check_finite_and_unscale` of the older operators: gradients change where they lie."""
     STATE.choice("gradients are taken to be finite")
 
 
-def accuracy(*args: Any) -> Any:
+def accuracy(*args: object) -> tuple[Tensor, ...]:
     """`accuracy` of the older operators: three numbers."""
     paddle = STATE.paddle
     kinds = (paddle.float32, paddle.int32, paddle.int32)
@@ -90,22 +95,22 @@ ATTRIBUTES: dict[Any, Any] = {"argsort": {"axis": -1, "descending": False, "stab
 where it is not given."""
 
 
-def attributed(name: Any) -> Any:
+def attributed(name: str) -> Callable[..., object]:
     """Return what stands for an older operator whose attributes are names and values in turn."""
 
-    def run(tensor: Any, *given: Any) -> Any:
+    def run(tensor: Tensor, *given: Any) -> Any:
         found = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
         return STATE.call(name, (tensor, *(found[one] for one in ATTRIBUTES[name])), {})
 
     return run
 
 
-def activation(name: Any, *given: Any) -> Any:
+def activation(name: str, *given: object) -> Callable[..., object]:
     """Return what stands for an older operator of one tensor; its attributes change no shape."""
     return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
 
 
-def legacy(name: Any, own: Any) -> Any:
+def legacy(name: str, own: Callable[..., object]) -> Callable[..., object]:
     """Return what stands for one of the older operators."""
     known: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
         **{one: attributed(one) for one in ATTRIBUTES},

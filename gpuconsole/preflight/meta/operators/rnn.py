@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..allocation import new, twin
 from ..autograd import nodes
 from ..ledger import Block
 from ..sizes import ITEM, word
 from ..state import STATE, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tensor.tensor import Tensor
 
 
 class Cell(NamedTuple):
@@ -45,7 +50,7 @@ class Room(NamedTuple):
     """Needed for a moment by a net that is evaluated."""
 
 
-def room(cell: Any, x: Any, hidden: Any, layers: Any, sides: Any, masked: Any) -> Room:
+def room(cell: Cell, x: Any, hidden: int, layers: int, sides: int, masked: bool) -> Room:
     """Return what the kernel keeps and needs, in bytes; x: [time, batch, features]."""
     item = ITEM[word(x.m_dtype)]
     steps, batch = x.m_shape[:2]
@@ -73,7 +78,14 @@ def room(cell: Any, x: Any, hidden: Any, layers: Any, sides: Any, masked: Any) -
 class RecurrentNode(nodes.PlainNode):
     """The backward step of a recurrent net."""
 
-    def __init__(self, inputs: Any, outputs: Any, saved: Any, blocks: Any, work: Any) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[object],
+        outputs: object,
+        saved: object,
+        blocks: Sequence[Block],
+        work: int,
+    ) -> None:
         super().__init__("rnn", inputs, outputs, saved=saved)
         self.blocks = blocks
         self.work = work
@@ -97,9 +109,22 @@ class RecurrentNode(nodes.PlainNode):
         self.blocks = ()
 
 
-def rnn(x: Any, starts: Any, weights: Any, lengths: Any, dropout_state: Any, dropout: Any = 0.0,
-        both: Any = False, width: Any = 10, hidden: Any = 100, layers: Any = 1,
-        mode: Any = "RNN_TANH", seed: Any = 0, is_test: Any = False, *_: Any) -> Any:  # fmt: skip
+def rnn(
+    x: Tensor,
+    starts: tuple[Tensor, ...],
+    weights: Sequence[object],
+    lengths: object,
+    dropout_state: Tensor,
+    dropout: float = 0.0,
+    both: bool = False,
+    width: int = 10,
+    hidden: int = 100,
+    layers: int = 1,
+    mode: str = "RNN_TANH",
+    seed: int = 0,
+    is_test: bool = False,
+    *_: object,
+) -> Any:
     """Run over a sequence; x: [time, batch, features]. Gives output, dropout state and states."""
     cell, sides = CELLS[mode], 2 if both else 1
     space = room(cell, x, hidden, layers, sides, lengths is not None)

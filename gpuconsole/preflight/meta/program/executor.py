@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ledger import Block
 from ..sizes import nbytes
@@ -19,6 +19,18 @@ from ..state import STATE, Unsupported, rightly
 from ..values import known
 from . import plan as program_plan
 from .order import flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+    from numpy import ndarray
+    from paddle.base.core import DataType
+    from paddle.pir import Value
+    from paddle.static import Executor, Program
+
+    from ..inference.infer import Spec
+    from ..tensor.tensor import Tensor
 
 OF_TODAY = "FLAGS_enable_pir_api"
 """The variable that asks for programs of the older kind, which Paddle reads once."""
@@ -50,15 +62,24 @@ SAVED: list[bool] = []
 """Whether something would have been saved."""
 
 
-def scope_of(own: Any) -> Scope:
+def scope_of(own: object) -> Scope:
     """Return what stands for a scope of Paddle's, by default the one that is used now."""
     own = own if own is not None else STATE.paddle.static.global_scope()
     return SCOPES.setdefault(id(own), Scope(own))
 
 
-def run(executor: Any, program: Any = None, feed: Any = None, fetch_list: Any = None,
-        feed_var_name: Any = "feed", fetch_var_name: Any = "fetch", scope: Any = None,
-        return_numpy: Any = True, *_: Any, **__: Any) -> Any:  # fmt: skip
+def run(
+    executor: Executor,
+    program: Any = None,
+    feed: Any = None,
+    fetch_list: Sequence[Value] | None = None,
+    feed_var_name: str = "feed",
+    fetch_var_name: str = "fetch",
+    scope: object = None,
+    return_numpy: bool = True,
+    *_: Any,
+    **__: Any,
+) -> Any:
     """Stand for `Executor.run`."""
     static, pir = STATE.paddle.static, importlib.import_module("paddle.pir")
     if isinstance(program, static.CompiledProgram):
@@ -92,7 +113,7 @@ def _one(feed: Any) -> dict[str, Any]:
     return dict(feed or {})
 
 
-def _hashes(program: Any, fetched: Any) -> list[Any]:
+def _hashes(program: Program, fetched: Sequence[Value]) -> list[Any]:
     """Return the hashes of the values that a program fetches by itself, then of those to be fetched
     beside them."""
     own = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
@@ -111,7 +132,7 @@ def _hashes(program: Any, fetched: Any) -> list[Any]:
 class Run:
     """One run of a program."""
 
-    def __init__(self, scope: Scope, program: Any, feed: Any, wanted: Any) -> None:
+    def __init__(self, scope: Scope, program: Program, feed: Any, wanted: Sequence[int]) -> None:
         self.scope = scope
         self.feed = feed
         shapes = {name: given(one) for name, one in feed.items()}
@@ -129,7 +150,7 @@ class Run:
         self.plan = found[0]
         self.blocks: dict[int, Any] = {}
 
-    def go(self, return_numpy: Any) -> Any:
+    def go(self, return_numpy: bool) -> Any:
         """Run the operators and return what is fetched."""
         plan, blocks = self.plan, self.blocks
         self._feed()
@@ -168,7 +189,7 @@ class Run:
         for name in plan.fed.keys() - plan.keeps:
             fed.pop(name)
 
-    def _lasting(self, name: Any, number: Any) -> Block:
+    def _lasting(self, name: str, number: int) -> Block:
         """Return the memory of a parameter or state."""
         block = self.scope.lasting.get(name)
         if block is None:
@@ -178,7 +199,7 @@ class Run:
         STATE.ledger.tag([block.index], kind)
         return block
 
-    def _found(self, name: Any, number: Any) -> Block:
+    def _found(self, name: str, number: int) -> Block:
         """Take over what Paddle itself has put into its scope, such as what it has loaded."""
         own = OWN["find_var"](self.scope.own, name)
         if own is None or not own.get_tensor()._is_initialized():
@@ -186,7 +207,7 @@ class Run:
         spec = self.plan.specs[number]
         return Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "load")
 
-    def _operator(self, place: Any) -> None:
+    def _operator(self, place: int) -> None:
         plan, blocks, ledger = self.plan, self.blocks, STATE.ledger
         ledger.calls += 1
         if ledger.calls >= STATE.pause:
@@ -203,7 +224,7 @@ class Run:
                 ledger.tag([blocks[number].index], "gradients")
         ledger.scratch(plan.needs[place], one.name)
 
-    def _fetch(self, number: Any) -> None:
+    def _fetch(self, number: int) -> None:
         """Copy what is fetched, on a CPU; a device's goes to its host."""
         if STATE.backend != "cpu":
             return
@@ -216,7 +237,7 @@ class Run:
                 del before
                 fetched[place] = Block(STATE.ledger, size, "fetch")
 
-    def _results(self, return_numpy: Any) -> Any:
+    def _results(self, return_numpy: bool) -> list[ndarray]:
         """Return what is fetched as a script gets it."""
         tensors = []
         for number in self.plan.fetched:
@@ -230,7 +251,7 @@ class Run:
         return [known.copied(one, "numpy") if return_numpy else _own(one) for one in tensors]
 
 
-def _own(tensor: Any) -> Any:
+def _own(tensor: Tensor) -> Any:
     """Return a result as Paddle's own tensor, which shares its memory."""
     if nbytes(tensor.m_shape, tensor.m_dtype) > LARGEST_OWN:
         raise Unsupported("a large result of a program that is not made an array")
@@ -239,7 +260,7 @@ def _own(tensor: Any) -> Any:
     return made
 
 
-def given(one: Any) -> Any:
+def given(one: ndarray) -> Any:
     """Return the shape of something that is fed."""
     import numpy
 
@@ -249,7 +270,7 @@ def given(one: Any) -> Any:
     return tuple(shape)
 
 
-def _check(program: Any, feed: Any) -> None:
+def _check(program: Program, feed: Any) -> None:
     """Let Paddle check the types and shapes of what is fed."""
     executor: Any = importlib.import_module("paddle.base.executor")
     for op in program.global_block().ops:
@@ -265,7 +286,7 @@ def _check(program: Any, feed: Any) -> None:
             raise rightly(error) from None
 
 
-def install(paddle: Any) -> None:
+def install(paddle: ModuleType) -> None:
     """Stand in for what runs, saves and loads programs."""
     static = paddle.static
     executor = static.Executor
@@ -299,7 +320,7 @@ OWN: dict[str, Any] = {}
 class Variable:
     """A variable of a scope, as scripts set and look at it."""
 
-    def __init__(self, spec: Any) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.tensor = STATE.tensor.__new__(STATE.tensor)
         self.tensor.m_shape, self.tensor.m_dtype = tuple(spec.shape), spec.dtype
 
@@ -307,7 +328,7 @@ class Variable:
         """Return what holds its data, which is not known."""
         return self
 
-    def set(self, *_: Any) -> None:
+    def set(self, *_: object) -> None:
         """Take data: it is as large as before."""
 
     def shape(self) -> Any:
@@ -319,19 +340,19 @@ class Variable:
     def _is_initialized(self) -> bool:
         return True
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DataType | None = None, copy: object = None) -> Any:
         import numpy
 
         return numpy.array(known.array(self.tensor, "numpy"), dtype)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> None:
         if name.startswith("__"):
             raise AttributeError(name)
         raise Unsupported(f"`{name}` of a variable in a program's scope")
 
 
-def _looked_up(method: str) -> Any:
-    def look(own: Any, name: Any) -> Any:
+def _looked_up(method: str) -> Callable[..., object]:
+    def look(own: object, name: str) -> Any:
         mine = SCOPES.get(id(own))
         if mine is not None and name in mine.specs:
             return Variable(mine.specs[name])
@@ -340,8 +361,8 @@ def _looked_up(method: str) -> Any:
     return look
 
 
-def _refused(words: str) -> Any:
-    def refuse(*_: Any, **__: Any) -> Any:
+def _refused(words: str) -> Callable[..., object]:
+    def refuse(*_: object, **__: object) -> None:
         raise Unsupported(words)
 
     return refuse
@@ -372,10 +393,10 @@ def _saved_program(program: object, *_: object, **__: object) -> None:
     copies.clear()
 
 
-def _into_scope(own: Any) -> Any:
+def _into_scope(own: Callable[..., object]) -> Callable[..., object]:
     """Return what loads parameters: those that a program has stay as large as they are."""
 
-    def load(program: Any, model_path: Any, *args: Any, **kwargs: Any) -> Any:
+    def load(program: Program, model_path: object, *args: object, **kwargs: object) -> Any:
         if any(os.path.exists(f"{model_path}{end}") for end in ("", ".pdparams")):
             return None
         return own(program, model_path, *args, **kwargs)
@@ -383,8 +404,8 @@ def _into_scope(own: Any) -> Any:
     return load
 
 
-def _loaded(own: Any) -> Any:
-    def load(*args: Any, **kwargs: Any) -> Any:
+def _loaded(own: Callable[..., object]) -> Callable[..., object]:
+    def load(*args: object, **kwargs: object) -> Any:
         if SAVED:
             raise Unsupported("a program loads what this run has only pretended to save")
         return own(*args, **kwargs)

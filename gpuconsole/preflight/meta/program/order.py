@@ -10,7 +10,12 @@ thread, on a device all waits its turn in one queue.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from paddle.base.core import DataType
 
 SHAPELESS = frozenset({"reshape", "squeeze", "unsqueeze"})
 """Operators in place whose shapes are not compared."""
@@ -23,14 +28,14 @@ class Value:
 
     __slots__ = ("dtype", "lasting", "shape")
 
-    def __init__(self, shape: Any, dtype: Any, lasting: Any = False) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DataType, lasting: bool = False) -> None:
         self.shape = shape
         self.dtype = dtype
         self.lasting = lasting
         """Whether it outlives the run: parameters, states."""
 
 
-def flat(row: Any) -> Iterator[Any]:
+def flat(row: Sequence[int | tuple[int, ...] | None]) -> Iterator[Any]:
     """Yield the numbers of operands or results."""
     for one in row:
         if isinstance(one, tuple):
@@ -44,7 +49,9 @@ class Operator:
 
     __slots__ = ("form", "inputs", "name", "outputs", "unneeded", "within")
 
-    def __init__(self, name: Any, inputs: Any, outputs: Any) -> None:
+    def __init__(
+        self, name: Any, inputs: Sequence[int | tuple[int, ...] | None], outputs: Any
+    ) -> None:
         self.name = name
         self.inputs = inputs
         """Numbers by operand: a tuple of them for a list of tensors, None for what is not given."""
@@ -57,7 +64,9 @@ class Operator:
         """The same of the operator's form in place, where there is one."""
 
 
-def placed(operators: Any, values: Any, kept: Any) -> list[dict[Any, Any]]:
+def placed(
+    operators: Sequence[Operator], values: Sequence[Value], kept: set[int]
+) -> list[dict[Any, Any]]:
     """Return for each operator which results (numbers) lie in which inputs (numbers).
 
     `kept` are numbers that are never written over: what is fed and what is fetched.
@@ -77,7 +86,7 @@ def placed(operators: Any, values: Any, kept: Any) -> list[dict[Any, Any]]:
     return found
 
 
-def _pairs(one: Any, slots: Any) -> dict[Any, Any]:
+def _pairs(one: Operator, slots: Mapping[int, int]) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for result, operand in slots.items():
         if result < len(one.outputs) and operand < len(one.inputs):
@@ -85,7 +94,7 @@ def _pairs(one: Any, slots: Any) -> dict[Any, Any]:
     return found
 
 
-def _readers(operators: Any) -> dict[Any, int]:
+def _readers(operators: Sequence[Operator]) -> dict[Any, int]:
     readers: dict[Any, int] = {}
     for one in operators:
         for number in flat(one.inputs):
@@ -93,7 +102,7 @@ def _readers(operators: Any) -> dict[Any, int]:
     return readers
 
 
-def _ends(operators: Any, values: Any, kept: Any) -> dict[Any, int]:
+def _ends(operators: Sequence[Operator], values: Sequence[Value], kept: set[int]) -> dict[Any, int]:
     """Return the last operator that has to do with each variable that may be written over."""
     ends: dict[Any, int] = {}
     for place, one in enumerate(operators):
@@ -103,7 +112,14 @@ def _ends(operators: Any, values: Any, kept: Any) -> dict[Any, int]:
     return ends
 
 
-def _fits(one: Any, place: Any, values: Any, ends: Any, readers: Any, below: Any) -> bool:
+def _fits(
+    one: Operator,
+    place: int,
+    values: Sequence[Value],
+    ends: Mapping[int, int],
+    readers: Mapping[int, int],
+    below: Mapping[int, int],
+) -> bool:
     """Tell whether an operator takes its form in place here."""
     if not one.form:
         return False
@@ -120,7 +136,7 @@ def _fits(one: Any, place: Any, values: Any, ends: Any, readers: Any, below: Any
     return True
 
 
-def _read_later(number: Any, readers: Any, below: Any) -> bool:
+def _read_later(number: int, readers: Mapping[int, int], below: Mapping[int, int]) -> bool:
     """Tell whether anything in the same memory is still to be read."""
     while not readers.get(number, 0):
         if number not in below:
@@ -129,7 +145,7 @@ def _read_later(number: Any, readers: Any, below: Any) -> bool:
     return True
 
 
-def alike(name: Any, x: Any, out: Any) -> bool:
+def alike(name: object, x: Value, out: Value) -> bool:
     """Tell whether a result may lie in an input, by type and number of elements."""
     if x.dtype != out.dtype:
         return False
@@ -140,19 +156,24 @@ def alike(name: Any, x: Any, out: Any) -> bool:
     return _count(x.shape) == _count(out.shape)
 
 
-def _leads(shape: Any) -> bool:
+def _leads(shape: tuple[int, ...]) -> bool:
     """Tell whether only the first of several extents may be open."""
     return all(extent != -1 or (not place and len(shape) > 1) for place, extent in enumerate(shape))
 
 
-def _count(shape: Any) -> int:
+def _count(shape: tuple[int, ...]) -> int:
     number = 1
     for extent in shape:
         number *= extent
     return number
 
 
-def releases(operators: Any, order: Any, values: Any, kept: Any) -> list[list[Any]]:
+def releases(
+    operators: Sequence[Operator],
+    order: Sequence[int],
+    values: Sequence[Value],
+    kept: tuple[object, ...],
+) -> list[list[Any]]:
     """Return for each place of an order the numbers of the variables that are let go after it."""
     last: dict[Any, int] = {}
     for turn, place in enumerate(order):
@@ -169,7 +190,11 @@ def releases(operators: Any, order: Any, values: Any, kept: Any) -> list[list[An
     return found
 
 
-def as_ready(operators: Any, inside: Any, fed: Any) -> list[int]:
+def as_ready(
+    operators: Sequence[Operator],
+    inside: Sequence[dict[str, object] | dict[int, int]],
+    fed: set[int],
+) -> list[int]:
     """Return the order in which threads run operators as they become ready.
 
     `inside` are the results of `placed`; `fed` the numbers of what is fed: what hangs on none of it
@@ -196,7 +221,7 @@ def as_ready(operators: Any, inside: Any, fed: Any) -> list[int]:
     return order
 
 
-def _hanging(operators: Any, fed: Any) -> set[int]:
+def _hanging(operators: Sequence[Operator], fed: set[int]) -> set[int]:
     """Return the operators that hang on what is fed."""
     known = set(fed)
     found = set()

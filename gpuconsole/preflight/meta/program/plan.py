@@ -6,7 +6,7 @@ an executor for each.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..inference import infer, kernels
 from ..inference.infer import Spec, Step
@@ -17,6 +17,12 @@ from ..state import STATE, Unsupported
 from . import order
 from . import shapes as program_shapes
 from .order import Operator, Value, flat
+
+if TYPE_CHECKING:
+    from paddle.pir import Operation
+    from paddle.static import Program
+
+    from ..operators.rnn import Room
 
 CONSTANTS = frozenset({"full_int_array", "full"})
 SIZES = frozenset({"shape", "shape64"})
@@ -59,7 +65,7 @@ class Plan:
 class Reader:
     """Reads a program into a plan."""
 
-    def __init__(self, program: Any, shapes: Any, fetched: Any) -> None:
+    def __init__(self, program: Program, shapes: dict[str, tuple[int, ...]], fetched: Any) -> None:
         self.program = program
         self.shapes = shapes
         """By name: shape of what is fed."""
@@ -90,7 +96,7 @@ class Reader:
         plan.releases = order.releases(plan.operators, plan.order, plan.values, ())
         return plan
 
-    def _number(self, spec: Any, shape: Any, *, lasting: Any = False) -> int:
+    def _number(self, spec: Spec, shape: Any, *, lasting: bool = False) -> int:
         plan = self.plan
         plan.values.append(Value(tuple(shape), spec.dtype, lasting))
         plan.specs.append(spec)
@@ -119,7 +125,7 @@ class Reader:
     def _of(self, value: Any) -> Any:
         return self.numbers.get(value.hash()) if value.initialized() else None
 
-    def _variable(self, op: Any, kind: Any, value: Any) -> None:
+    def _variable(self, op: Operation, kind: str, value: Any) -> None:
         """Note a variable of the scope: a parameter, a state, or what is fed."""
         plan, attributes = self.plan, op.attrs()
         name = attributes["parameter_name" if kind == "parameter" else "name"]
@@ -173,7 +179,9 @@ class Reader:
             return tuple(self.plan.specs[one] for one in operand)
         return [self.plan.specs[operand]]
 
-    def _note(self, op: Any, operands: Any, given: Any, number: Any) -> None:
+    def _note(
+        self, op: Operation, operands: list[int | tuple[int, ...] | None], given: Any, number: int
+    ) -> None:
         """Note what an operator gives where it hangs on sizes and constants alone."""
         name, spec = op.name().split(".", 1)[-1], self.plan.specs[number]
         if count(spec.shape) > MOST or name.startswith(RANDOM):
@@ -197,7 +205,7 @@ class Reader:
         return MISSING if any(one is MISSING for one in found) else found
 
 
-def numbers(values: Any, spec: Any) -> Any:
+def numbers(values: list[int], spec: Spec) -> Any:
     """Return an array of whole numbers of a spec's type."""
     import numpy
 
@@ -208,7 +216,7 @@ def _is_list(value: Any) -> bool:
     return value.initialized() and bool(value.is_combine())
 
 
-def _row(op: Any, place: Any, value: Any) -> Any:
+def _row(op: Operation, place: int, value: Any) -> Any:
     """Return the specs of a result as the program has them."""
     if not value.initialized() or infer._absent(op, place):
         return [None]
@@ -219,14 +227,14 @@ def _row(op: Any, place: Any, value: Any) -> Any:
     return [Spec(tuple(value.shape), value.dtype, value.is_selected_row_type())]
 
 
-def _pairs(op: Any) -> dict[int, int]:
+def _pairs(op: Operation) -> dict[int, int]:
     """Return which results of an operator lie in which operands."""
     if not op.name().endswith("_"):
         return {}
     return dict(STATE.core.pir.get_op_inplace_info(op))
 
 
-def _form(name: Any, op: Any, given: Any) -> dict[int, int]:
+def _form(name: Any, op: Operation, given: Any) -> dict[int, int]:
     """Return which results of an operator's form in place lie in which operands; none without one.
 
     On a CPU the gradients of sums have none.
@@ -240,7 +248,7 @@ def _form(name: Any, op: Any, given: Any) -> dict[int, int]:
     return FORMS[name]
 
 
-def _asked_form(name: Any, op: Any, given: Any) -> dict[int, int]:
+def _asked_form(name: object, op: Operation, given: Any) -> dict[int, int]:
     """Build the form in place once, and ask Paddle about it."""
     with STATE.building():
         program = STATE.paddle.static.Program()
@@ -269,7 +277,7 @@ class Sequence(NamedTuple):
         return nbytes(self.m_shape, self.m_dtype)
 
 
-def _room(op: Any, given: Any) -> Any:
+def _room(op: Operation, given: Any) -> Room:
     """Return what the kernel of a recurrent net keeps and needs."""
     names, attributes = op.get_input_names(), op.attrs()
     x = given[0][0]
@@ -281,7 +289,9 @@ def _room(op: Any, given: Any) -> Any:
                           attributes["num_layers"], sides, masked)  # fmt: skip
 
 
-def _kept(op: Any, given: Any, made: Any) -> Any:
+def _kept(
+    op: Operation, given: list[list[Spec | None] | tuple[Spec, ...]], made: list[list[Spec]]
+) -> Any:
     """Return the results of a recurrent net with what its kernel keeps, which no inference of
     shapes tells; nothing in an evaluation."""
     if op.attrs()["is_test"]:
@@ -294,7 +304,9 @@ def _kept(op: Any, given: Any, made: Any) -> Any:
     ]
 
 
-def _needs(op: Any, name: Any, given: Any, made: Any) -> Any:
+def _needs(
+    op: Operation, name: Any, given: Any, made: list[list[Spec | None] | list[Spec]]
+) -> list[int]:
     """Return what a CPU kernel takes for itself while it runs, in bytes."""
     if STATE.backend != "cpu" or name in CONSTANTS:
         return []

@@ -11,13 +11,20 @@ from __future__ import annotations
 import functools
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..inference import bounds, infer
 from ..inference.infer import Spec
 from ..sizes import count
 from ..state import STATE, Unsupported
 from ..values import known as known_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy import ndarray
+    from paddle.pir import Operation, Value
+    from paddle.static import Program
 
 HEADER = "paddle/phi/api/include/api.h"
 """The file of Paddle's that names the arguments of its operators, in their order."""
@@ -30,7 +37,12 @@ BUILT: set[str] = set()
 FOUND: dict[Any, Any] = {}
 
 
-def results(op: Any, inputs: Any, rows: Any, known: Any) -> Any:
+def results(
+    op: Operation,
+    inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
+    rows: Sequence[list[Spec | None] | list[Spec]],
+    known: Sequence[ndarray | None],
+) -> Any:
     """Return the specs of an operator's results, a list for each: None for what it does not make.
 
     `inputs` are the specs of its operands, a list for each; `rows` its results as the program has
@@ -51,18 +63,18 @@ def results(op: Any, inputs: Any, rows: Any, known: Any) -> Any:
     return FOUND[key]
 
 
-def _open(rows: Any) -> bool:
+def _open(rows: Sequence[list[None] | list[Spec | None] | list[Spec]]) -> bool:
     return any(extent < 0 for row in rows for one in row if one for extent in one.shape)
 
 
-def _names(op: Any) -> Any:
+def _names(op: Operation) -> Any:
     try:
         return op.get_input_names(), op.get_output_names()
     except Exception:
         return None
 
 
-def _as_gradient(name: Any, row: Any, names: Any, inputs: Any) -> Any:
+def _as_gradient(name: str, row: Any, names: Sequence[str], inputs: Any) -> Any:
     """Return a result as large as the operand that it is the gradient of, None where it is none."""
     if not _open([row]):
         return row
@@ -77,11 +89,16 @@ def _as_gradient(name: Any, row: Any, names: Any, inputs: Any) -> Any:
     return [made and Spec(one.shape, made.dtype) for made, one in zip(row, source)]
 
 
-def _attributes(op: Any) -> dict[str, Any]:
+def _attributes(op: Operation) -> dict[str, Any]:
     return {name: one for name, one in op.attrs().items() if name not in NO_ATTRIBUTES}
 
 
-def _asked(op: Any, inputs: Any, rows: Any, known: Any) -> Any:
+def _asked(
+    op: Operation,
+    inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
+    rows: Any,
+    known: Sequence[ndarray | None],
+) -> list[list[Spec]]:
     """Return the results of an operator that is built once more, with the shapes that come."""
     shapes: Any = None
     for single in (False, True):
@@ -101,7 +118,9 @@ def _asked(op: Any, inputs: Any, rows: Any, known: Any) -> Any:
             for place, (made, shape) in enumerate(zip(rows, shapes))]  # fmt: skip
 
 
-def _again(op: Any, inputs: Any, known: Any, single: Any = False) -> Any:
+def _again(
+    op: Operation, inputs: Any, known: Any, single: bool = False
+) -> tuple[Operation | Program, ...]:
     """Return a scratch program and the operator in it, None where it cannot be built. `single`:
     whether a list of one number is given as that number."""
     with STATE.building():
@@ -111,7 +130,7 @@ def _again(op: Any, inputs: Any, known: Any, single: Any = False) -> Any:
             return program, _built(op, values)
 
 
-def _operand(row: Any, array: Any, single: Any = False) -> Any:
+def _operand(row: Any, array: ndarray, single: bool = False) -> list[Value] | Value | None:
     """Return what stands for an operand in the scratch program."""
     if array is not None and array.size:
         make, place = STATE.operators, STATE.core.CPUPlace()
@@ -124,7 +143,7 @@ def _operand(row: Any, array: Any, single: Any = False) -> Any:
     return made if isinstance(row, tuple) else made[0]
 
 
-def computed(op: Any, inputs: Any, arrays: Any) -> Any:
+def computed(op: Operation, inputs: Any, arrays: Sequence[ndarray | list[ndarray]]) -> Any:
     """Return what an operator computes of known arrays, None where it cannot be told."""
     name = op.name().split(".", 1)[-1]
     if name not in BUILT:
@@ -144,7 +163,7 @@ def computed(op: Any, inputs: Any, arrays: Any) -> Any:
     return None
 
 
-def _real(array: Any, plain: Any) -> Any:
+def _real(array: ndarray | list[ndarray], plain: bool) -> Any:
     """Return Paddle's own tensor of an array, or of each of a list; where it is to be `plain`, a
     list of whole numbers as that."""
     if array is None or isinstance(array, list):
@@ -154,7 +173,7 @@ def _real(array: Any, plain: Any) -> Any:
     return known_values.of_array(array)
 
 
-def _arguments(op: Any, values: Any) -> Any:
+def _arguments(op: Operation, values: Sequence[object]) -> list[object]:
     """Return attributes with the operands among them, at their places."""
     attributes, own = _attributes(op), iter(values)
     arguments = [attributes.get(one) for one in op.get_attr_names()]
@@ -163,14 +182,14 @@ def _arguments(op: Any, values: Any) -> Any:
     return arguments
 
 
-def _data(spec: Any) -> Any:
+def _data(spec: Spec) -> Value:
     shape = [int(one) for one in spec.shape]
     value = STATE.operators["data"](f"v{id(spec)}", shape, spec.dtype, STATE.core.Place())
     value.stop_gradient = False
     return value
 
 
-def _built(op: Any, values: Any) -> Any:
+def _built(op: Operation, values: Sequence[list[Value] | Value | None]) -> Operation:
     """Return the operator, built once more; None where it comes out as another."""
     name = op.name().split(".", 1)[-1]
     function = STATE.operators.get(name)
@@ -187,7 +206,7 @@ def _built(op: Any, values: Any) -> Any:
     return made
 
 
-def _reads(op: Any, values: Any) -> bool:
+def _reads(op: Operation, values: Sequence[list[Value] | Value | None]) -> bool:
     """Tell whether an operator reads just these values, in this order."""
     found = op.operands_source()
     return len(found) == len(values) and all(
@@ -197,7 +216,7 @@ def _reads(op: Any, values: Any) -> bool:
     )  # fmt: skip
 
 
-def _places(op: Any) -> Any:
+def _places(op: Operation) -> list[int] | range:
     """Return where an operator's operands stand among its arguments: in front, unless Paddle's own
     header says otherwise."""
     operands, attributes = op.get_input_names(), op.get_attr_names()
@@ -235,7 +254,7 @@ def parsed(text: str) -> dict[str, list[str]]:
     return found
 
 
-def _maker(out: Any, name: Any) -> Any:
+def _maker(out: Sequence[Value] | Value | Sequence[list[Value] | Value], name: str) -> Operation:
     """Return the operator of a name that made a result."""
     for value in infer._leaves(out):
         define = value.get_defining_op()
@@ -246,7 +265,7 @@ def _maker(out: Any, name: Any) -> Any:
     return None
 
 
-def _shapes(value: Any) -> Any:
+def _shapes(value: Value) -> Any:
     if not value.initialized():
         return None
     kind = value.type()
@@ -256,7 +275,13 @@ def _shapes(value: Any) -> Any:
     return [tuple(value.shape)]
 
 
-def _closed(op: Any, made: Any, shapes: Any, inputs: Any, place: Any) -> Any:
+def _closed(
+    op: Operation,
+    made: Sequence[Spec],
+    shapes: Sequence[tuple[int, ...]],
+    inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
+    place: int,
+) -> list[Spec]:
     """Return the specs of one result; what only data could tell is taken at its largest."""
     name = op.name().split(".", 1)[-1]
     found: list[Any] = []
@@ -273,7 +298,9 @@ def _closed(op: Any, made: Any, shapes: Any, inputs: Any, place: Any) -> Any:
     return found
 
 
-def _largest(op: Any, name: Any, shape: Any, inputs: Any, place: Any, part: Any) -> Any:
+def _largest(
+    op: Operation, name: str, shape: tuple[int, ...], inputs: Any, place: int, part: tuple[int, ...]
+) -> tuple[int, ...]:
     first = [row[0].shape if row and row[0] is not None else None for row in inputs]
     most = bounds.largest(name, place, first, op.attrs(), part)
     if most is None:
@@ -282,6 +309,6 @@ def _largest(op: Any, name: Any, shape: Any, inputs: Any, place: Any, part: Any)
     return tuple(extent if extent >= 0 else most for extent in shape)
 
 
-def nothing(spec: Any) -> bool:
+def nothing(spec: Spec) -> bool:
     """Tell whether a spec has no elements."""
     return spec is None or not count(spec.shape)

@@ -86,8 +86,8 @@ def _draw_by_chances() -> None:
         return numpy.full(made.shape, 1 / made.size)
 
     choose, draw = numpy.random.choice, numpy.random.multinomial
-    numpy.random.choice = lambda a, size=None, replace=True, p=None: (  # type: ignore[assignment]
-        choose(a, size, replace, evenly(p))
+    numpy.random.choice = lambda a, size=None, replace=True, p=None: choose(
+        a, size, replace, evenly(p)
     )
     numpy.random.multinomial = lambda n, pvals, size=None: draw(n, evenly(pvals), size)
 

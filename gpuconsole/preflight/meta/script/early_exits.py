@@ -18,7 +18,7 @@ MOST = 100
 _TESTS: dict[Any, int] = {}
 
 
-def stays(file: Any, line: Any) -> Any:
+def stays(file: str, line: int) -> Any:
     """Return which answer to a test at a line of a script stays in its loop, None for any other
     test."""
     answer = _answers(file).get(line)
@@ -28,7 +28,7 @@ def stays(file: Any, line: Any) -> Any:
     return answer
 
 
-def here(inside: Any) -> Any:
+def here(inside: str) -> Any:
     """Return `stays` for the line that is running of the code below a folder."""
     frame: Any = sys._getframe(1)
     while frame is not None:
@@ -40,7 +40,7 @@ def here(inside: Any) -> Any:
 
 
 @functools.cache
-def _answers(file: Any) -> dict[int, bool]:
+def _answers(file: str) -> dict[int, bool]:
     try:
         with open(file, encoding="utf-8") as text:
             tree = ast.parse(text.read())

@@ -83,7 +83,7 @@ class Onward:
         """Cycles since then."""
         self.held: list[Any] = []
 
-    def cycle(self, peak: Any, held: Any) -> None:
+    def cycle(self, peak: Any, held: object) -> None:
         """A cycle has ended: the most that was held until then, and what is held now, in bytes."""
         # Small rises are not taken over, so that many of them count together.
         if rises(peak, self.peak):
@@ -94,7 +94,7 @@ class Onward:
         self.left += self.leaving and not self.passing
         self.held.append(held)
 
-    def cuts(self, batches: Any, seen: Any = 0) -> bool:
+    def cuts(self, batches: Any, seen: object = 0) -> bool:
         """Tell whether an epoch that trains may end at its next batch, after so many of it and so
         many cycles of the run."""
         if batches < 1:
@@ -110,7 +110,7 @@ class Onward:
         self.way.append(("cut", seen))
         return True
 
-    def leaves(self, seen: Any, epochs: Any) -> bool:
+    def leaves(self, seen: object, epochs: object) -> bool:
         """Tell whether the loops of this training are to be left after some cycles of the run;
         `epochs` where there are any to cut."""
         if self.leaving:
@@ -126,7 +126,7 @@ class Onward:
         self.passing = True
         return True
 
-    def passes(self, seen: Any, most: Any) -> bool:
+    def passes(self, seen: object, most: Any) -> bool:
         """Tell whether further epochs of a training that is left are passed, after some cycles of
         the run: as long as those of all trainings take no more than `most` work."""
         if not self.passing:
@@ -170,7 +170,7 @@ class Onward:
         after = self.leaving and not self.passing
         return bool(self.work() - self.began > (AFTER if after else 2 * LONGEST))
 
-    def _as_told(self, what: Any, seen: Any) -> bool:
+    def _as_told(self, what: object, seen: Any) -> bool:
         # An epoch that was cut there may have ended by itself here.
         while self.told and self.told[0][1] < seen:
             del self.told[0]
@@ -180,7 +180,7 @@ class Onward:
             return True
         return False
 
-    def _enough(self, epochs: Any) -> bool:
+    def _enough(self, epochs: object) -> bool:
         if self.cycles > MOST or self.work() - self.began > LONGEST:
             return True
         if self._cheap:

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...probe.runs import linearity
 from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
@@ -18,6 +18,14 @@ from ..ledger import Block
 from ..state import REFUSED, STATE, Unsupported
 from .answers import MOST_PLACES, chosen
 from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from paddle.io import DataLoader
+    from paddle.optimizer import Optimizer
+
+    from ...probe.documents import Request
 
 SOON_S, LAST_S = 60.0, 90.0
 """When a run is to end after its answer, at the next operator, and when it ends in any case: far
@@ -44,14 +52,14 @@ UNFOLLOWED = "What comes after its step {} was not followed: {}."
 class Recorder:
     """Puts what the session notes into the ledger."""
 
-    def __init__(self, _: Any = None) -> None:
+    def __init__(self, _: object = None) -> None:
         self.count = 0
         self.readers: dict[Any, Any] = {}
 
     def start(self) -> None:
         """Begin: nothing to do, events are recorded from the import on."""
 
-    def mark(self, what: Any, key: Any = 0) -> Any:
+    def mark(self, what: Any, key: object = 0) -> Any:
         """Note a moment and return its number."""
         self.count += 1
         ledger = STATE.ledger
@@ -66,7 +74,7 @@ class Recorder:
             self.readers.pop(key, None)
         return self.count
 
-    def tag(self, addresses: Any, kind: Any) -> None:
+    def tag(self, addresses: Any, kind: str) -> None:
         """Say of what kind the blocks at some addresses are."""
         STATE.ledger.tag([one - 1 for one in addresses if one], kind)
 
@@ -84,7 +92,7 @@ class Session(hooks.Session):
 
     sparing = True
 
-    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
+    def __init__(self, paddle: ModuleType, request: Request, channel: Any) -> None:
         super().__init__(paddle, request, channel)
         self.record = Recorder()
         self.onward: Any = None
@@ -144,7 +152,7 @@ class Session(hooks.Session):
         whole = self.request.get("whole")
         return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled)
 
-    def asked(self, reader: Any) -> Any:
+    def asked(self, reader: object) -> Any:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
         self.asked_for += 1
         goes_on = super().asked(reader)
@@ -153,7 +161,7 @@ class Session(hooks.Session):
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
 
-    def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
+    def leaves_used(self, loader: DataLoader, batch: object, batches: Any, ready: Any) -> None:
         """Count what the first epochs of a loader leave to Python's collector, but for the last
         used batch, which stays by itself. Later ones leave as much, up to a bound."""
         self.used_seen += 1
@@ -179,13 +187,13 @@ class Session(hooks.Session):
         counted = sum(one.nbytes for one in self.used_blocks)
         return [counted, max(0, most - 1 - self.used) * self.used_most]
 
-    def optimizer_made(self, optimizer: Any) -> None:
+    def optimizer_made(self, optimizer: Optimizer) -> None:
         """An optimizer is made: loops that begin from now on may train with it."""
         super().optimizer_made(optimizer)
         watched_loops.WATCH.made += 1
         optimizer.__dict__[SERIAL] = watched_loops.WATCH.made
 
-    def step_begins(self, optimizer: Any) -> None:
+    def step_begins(self, optimizer: Optimizer) -> None:
         """An optimizer steps; one that has not done so trains something else from here on."""
         if not self.paddle.in_dynamic_mode():
             super().step_begins(optimizer)
@@ -281,7 +289,7 @@ class Session(hooks.Session):
         sizes = [batch_size.size_of(one) for one in self.unread]
         return max(sizes) if sizes else None if not self.awaited else 0
 
-    def called(self, training: Any, bare: Any = False) -> None:
+    def called(self, training: Any, bare: object = False) -> None:
         """A layer outside any other was run: a network that is evaluated is noted."""
         evaluates = not bare and not (training and self.paddle.is_grad_enabled())
         if evaluates and self.cycles.all_steps:
@@ -359,14 +367,14 @@ class Session(hooks.Session):
         trained = {reader for epoch in self.walked for reader in epoch}
         return bool(self.shapes.keys() - self.early - trained - set(self.cycles.training))
 
-    def broke(self, why: Any) -> None:
+    def broke(self, why: str) -> None:
         """The script broke off: what was seen before may be enough."""
         self.by_itself = True
         if self.onward is not None:
             self.finish()
         super().broke(why)
 
-    def finish(self, until: Any = None) -> None:
+    def finish(self, until: object = None) -> None:
         """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one
         the script itself has ended, within the cycle after the last."""
         if self.onward is not None:
@@ -375,7 +383,7 @@ class Session(hooks.Session):
             self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
         self.channel.end({"run": self.answer()})
 
-    def finish_late(self, until: Any) -> None:
+    def finish_late(self, until: object) -> None:
         """Leave after the answer, or say another where the later part of the run is unlike it."""
         self.fail_where_it_grows()
         steps = self.cycles.seen
@@ -427,7 +435,7 @@ class Session(hooks.Session):
         """Note what trains by `paddle.Model.fit`, which has a word of its own to end its epochs."""
         fit, fitted = self.paddle.Model.fit, self.fitted
 
-        def fits(model: Any, *args: Any, **kwargs: Any) -> Any:
+        def fits(model: Any, *args: object, **kwargs: object) -> Any:
             model.stop_training = False
             fitted.add(model)
             return fit(model, *args, **kwargs)
@@ -438,7 +446,7 @@ class Session(hooks.Session):
         """Note whether the script saves what it trains."""
         save = self.paddle.save
 
-        def saved(*args: Any, **kwargs: Any) -> Any:
+        def saved(*args: object, **kwargs: object) -> Any:
             self.saved = self.saved or bool(self.cycles.all_steps)
             return save(*args, **kwargs)
 

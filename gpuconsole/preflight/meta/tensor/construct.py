@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import allocate
 from ..sizes import nbytes
 from ..state import STATE, Unsupported
 from ..values import known
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy import ndarray
+    from paddle.base.core import DataType
+    from paddle.base.core import Place as PaddlePlace
+
+    from .tensor import Tensor
+
 _POSITIONS = ("value", "place", "persistable", "zero_copy", "name", "stop_gradient")
 
 
-def initialise(tensor: Any, args: Any, kwargs: Any) -> None:
+def initialise(
+    tensor: Tensor, args: tuple[object, ...], kwargs: Mapping[str, ndarray | bool | PaddlePlace]
+) -> None:
     """Fill in a new tensor as Paddle's own constructor would."""
     named = dict(kwargs)
     if args and _is_type(args[0]):
@@ -35,11 +46,11 @@ def initialise(tensor: Any, args: Any, kwargs: Any) -> None:
         _by_array(tensor, value)
 
 
-def _is_type(value: Any) -> bool:
+def _is_type(value: object) -> bool:
     return isinstance(value, (STATE.core.VarDesc.VarType, STATE.core.DataType))
 
 
-def _by_type(tensor: Any, args: Any, named: Any) -> None:
+def _by_type(tensor: Tensor, args: Any, named: Any) -> None:
     """A tensor of a shape and type that holds no memory yet."""
     given = dict(zip(("dtype", "dims", "name", "type", "persistable"), args)) | named
     tensor.m_dtype = as_dtype(given["dtype"])
@@ -48,7 +59,7 @@ def _by_type(tensor: Any, args: Any, named: Any) -> None:
     tensor.persistable = bool(given.get("persistable") or False)
 
 
-def as_dtype(dtype: Any) -> Any:
+def as_dtype(dtype: object) -> DataType:
     """Return a type as tensors have it."""
     if isinstance(dtype, STATE.core.DataType):
         return dtype
@@ -57,7 +68,7 @@ def as_dtype(dtype: Any) -> Any:
     return vartype_to_datatype[dtype]
 
 
-def _by_array(tensor: Any, value: Any) -> None:
+def _by_array(tensor: Tensor, value: ndarray) -> None:
     import numpy
 
     if hasattr(value, "m_block"):

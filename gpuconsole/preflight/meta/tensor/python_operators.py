@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import FLOATS, word
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy import generic, ndarray
+    from paddle.base.core import DataType
+
+    from .tensor import Tensor
 
 BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "div": "divide",
@@ -22,7 +30,7 @@ ALONE = frozenset({"floordiv"})
 """Operators for which a number becomes a tensor of one element."""
 
 
-def _operand(x: Any, other: Any, kind: Any) -> Any:
+def _operand(x: Tensor, other: generic | ndarray | float, kind: object) -> Any:
     """Return the other operand as a tensor: a number fills one of the shape of the first."""
     import numpy
 
@@ -37,15 +45,15 @@ def _operand(x: Any, other: Any, kind: Any) -> Any:
     return STATE.call("full", (shape, _python(other), dtype, STATE.core.CPUPlace()), {})
 
 
-def _type_for(x: Any, array: Any) -> Any:
+def _type_for(x: Tensor, array: ndarray) -> DataType:
     return x.m_dtype if array.dtype.kind == "f" and word(x.m_dtype) in FLOATS else None
 
 
-def _python(value: Any) -> Any:
+def _python(value: generic | float) -> float:
     return value.item() if hasattr(value, "item") else value
 
 
-def _promoted(kind: Any, x: Any, other: Any) -> Any:
+def _promoted(kind: object, x: Any, other: ndarray | float) -> Any:
     """Return the tensor with the type that Paddle gives it before it meets a number."""
     name = word(x.m_dtype)
     whole = name not in FLOATS and not name.startswith("complex")
@@ -59,7 +67,7 @@ def _promoted(kind: Any, x: Any, other: Any) -> Any:
     return x
 
 
-def _by_scale(kind: Any, x: Any, number: Any, reflected: Any) -> Any:
+def _by_scale(kind: object, x: Tensor, number: float, reflected: bool) -> Any:
     """Compute with a number as Paddle does; None where it does otherwise."""
     if isinstance(number, bool) or word(x.m_dtype) == "bool":
         return None
@@ -76,11 +84,11 @@ def _by_scale(kind: Any, x: Any, number: Any, reflected: Any) -> Any:
     return None
 
 
-def binary(kind: Any, reflected: Any) -> Any:
+def binary(kind: Any, reflected: bool) -> Callable[..., object]:
     """Return the method for an operator."""
     operator = BINARY[kind]
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: object, other: object) -> Any:
         if other is None or isinstance(other, (str, dict)):
             if kind in ("eq", "ne"):
                 return kind == "ne"
@@ -102,13 +110,13 @@ def binary(kind: Any, reflected: Any) -> Any:
     return method
 
 
-def _scalar(value: Any) -> bool:
+def _scalar(value: generic | ndarray | float) -> bool:
     import numpy
 
     return isinstance(value, (int, float, numpy.number, numpy.bool_))
 
 
-def _run(operator: Any, kind: Any, x: Any, y: Any, reflected: Any) -> Any:
+def _run(operator: str, kind: object, x: Any, y: Tensor, reflected: bool) -> Any:
     if reflected:
         x, y = y, x
     if kind in ("truediv", "div") and word(x.m_dtype) == word(y.m_dtype):
@@ -121,7 +129,7 @@ def _run(operator: Any, kind: Any, x: Any, y: Any, reflected: Any) -> Any:
     return STATE.call(operator, (x, y), {})
 
 
-def _alike(kind: Any, x: Any, y: Any) -> Any:
+def _alike(kind: object, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Give two tensors of different types, one of them a single number, the type that counts."""
     if x.m_dtype == y.m_dtype:
         return x, y
@@ -139,16 +147,16 @@ def _alike(kind: Any, x: Any, y: Any) -> Any:
     return x, y
 
 
-def negative(self: Any) -> Any:
+def negative(self: object) -> Any:
     """Return the negative."""
     return STATE.call("scale", (self, -1.0, 0.0, True), {})
 
 
-def in_place(kind: Any) -> Any:
+def in_place(kind: object) -> Any:
     """Return the method for `x += y`: Python rebinds the name to a new tensor."""
     plain = binary(kind, False)
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: object, other: object) -> Any:
         return plain(self, other)
 
     return method

@@ -6,7 +6,7 @@ that Paddle writes in Python are put onto this class by Paddle itself.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import allocate, twin
 from ..inference.views import contiguous as row_major
@@ -14,6 +14,12 @@ from ..sizes import ITEM, count, nbytes, word
 from ..state import STATE, Unsupported, rightly
 from ..values import known
 from .construct import initialise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy import ndarray
+    from paddle.base.core import DataType
 
 
 class Keeper:
@@ -58,7 +64,7 @@ class Tensor:
     stop_gradient: Any
     persistable: Any
 
-    def __new__(cls, *_: Any, **__: Any) -> Any:
+    def __new__(cls, *_: object, **__: object) -> Any:
         made = object.__new__(cls)
         made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
         made.m_keeper = made.m_hooks = made.m_place = None
@@ -70,7 +76,7 @@ class Tensor:
         made.stop_gradient = True
         return made
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         initialise(self, args, kwargs)
 
     # -- what it is
@@ -109,7 +115,7 @@ class Tensor:
         """Return the strides."""
         return self.strides
 
-    def stride(self, axis: Any = None) -> Any:
+    def stride(self, axis: int | None = None) -> Any:
         """Return all strides or one axis's."""
         return self.strides if axis is None else self.strides[axis]
 
@@ -141,7 +147,7 @@ class Tensor:
         return self.m_name
 
     @name.setter
-    def name(self, value: Any) -> None:
+    def name(self, value: str) -> None:
         self.m_name = value
 
     @property
@@ -231,26 +237,28 @@ class Tensor:
     def _bump_inplace_version(self) -> None:
         self.m_version += 1
 
-    def _reset_grad_inplace_version(self, *_: Any) -> None:
+    def _reset_grad_inplace_version(self, *_: object) -> None:
         return
 
-    def _getitem_dygraph(self, index: Any) -> Any:
+    def _getitem_dygraph(self, index: tuple[object, ...]) -> Any:
         return STATE.subscript.get(self, index)
 
-    def _setitem_dygraph(self, index: Any, value: Any) -> Any:
+    def _setitem_dygraph(
+        self, index: tuple[Tensor | int | slice, ...], value: Tensor | float
+    ) -> Any:
         return STATE.subscript.put(self, index, value)
 
     # -- values
 
-    def numpy(self, *_: Any) -> Any:
+    def numpy(self, *_: object) -> Any:
         """Return an array: its data where that is known, else plausible."""
         return known.copied(self, "numpy")
 
-    def _getitem_from_offset(self, *args: Any) -> Any:
+    def _getitem_from_offset(self, *args: object) -> Any:
         array = known.array(self, "item")
         return array.item(*args) if args else array.reshape(-1)[0]
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: object) -> Any:
         """Return one element as a number."""
         array = known.array(self, "item")
         number = array.item(*args) if args else array.reshape(-1)[0].item()
@@ -278,7 +286,7 @@ class Tensor:
         known.looked_at(self)
         return float(known.number(self, "float"))
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DataType | None = None, copy: object = None) -> Any:
         array = known.copied(self, "numpy")
         return array if dtype is None else array.astype(dtype)
 
@@ -312,7 +320,7 @@ class Tensor:
 
     _share_underline_tensor_to = _unsafe_share_buffer_to = _share_buffer_to
 
-    def _share_data_with(self, other: Any) -> Any:
+    def _share_data_with(self, other: Tensor) -> Any:
         other._share_buffer_to(self)
         return self
 
@@ -353,14 +361,14 @@ class Tensor:
             allocate(self, "set_tensor")
         self.m_known = known.copy(other)
 
-    def set(self, array: Any, *_: Any) -> None:
+    def set(self, array: ndarray, *_: object) -> None:
         """Take an array's data over."""
         self.m_shape = tuple(array.shape)
         self.m_strides = None
         allocate(self, "set")
         self.m_known = None
 
-    def copy_(self, other: Any, *_: Any) -> Any:
+    def copy_(self, other: Any, *_: object) -> Any:
         """Copy another tensor's data into this block."""
         if self.m_block is None:
             self.m_shape, self.m_dtype = other.m_shape, other.m_dtype
@@ -368,7 +376,7 @@ class Tensor:
         self.m_known = known.copy(other)
         return self
 
-    def _copy_to(self, place: Any, *_: Any) -> Any:
+    def _copy_to(self, place: object, *_: object) -> Any:
         made = twin(self)
         allocate(made, "copy_to")
         made.m_known = self.m_known
@@ -434,12 +442,12 @@ class Tensor:
         made.m_known = self.m_known
         return made
 
-    def _tensor_use_gpudnn(self, *_: Any) -> Any:
+    def _tensor_use_gpudnn(self, *_: object) -> Tensor:
         return self
 
     _use_gpudnn = _tensor_use_gpudnn
 
-    def _tensor_uva(self, *_: Any) -> None:
+    def _tensor_uva(self, *_: object) -> None:
         return
 
     # -- gradients
@@ -482,13 +490,13 @@ class Tensor:
     def _set_grad_ivar(self, value: Any) -> None:
         self.m_grad = value
 
-    def _set_grad_type(self, *_: Any) -> None:
+    def _set_grad_type(self, *_: object) -> None:
         return
 
     def _zero_grads(self) -> None:
         return
 
-    def clear_gradient(self, set_to_zero: Any = True) -> None:
+    def clear_gradient(self, set_to_zero: bool = True) -> None:
         """Zero the gradient, which keeps its memory, or let it go; rows always go."""
         if self.m_grad is not None and (not set_to_zero or self.m_grad.m_rows):
             self.m_grad = None
@@ -502,18 +510,18 @@ class Tensor:
     def _copy_gradient_from(self, other: Any) -> None:
         self.m_grad = other
 
-    def _register_grad_hook(self, hook: Any) -> int:
+    def _register_grad_hook(self, hook: Callable[..., object]) -> int:
         if self.m_node is not None:
             return int(self.m_node.hook(self.m_slot, hook))
         self.m_hooks = self.m_hooks if self.m_hooks is not None else {}
         self.m_hooks[len(self.m_hooks)] = hook
         return len(self.m_hooks) - 1
 
-    def _remove_grad_hook(self, number: Any) -> bool:
+    def _remove_grad_hook(self, number: int) -> bool:
         hooks = self.m_node.hooks.get(self.m_slot) if self.m_node is not None else self.m_hooks
         return bool(hooks and hooks.pop(number, None) is not None)
 
-    def _register_backward_hook(self, hook: Any) -> None:
+    def _register_backward_hook(self, hook: Callable[..., object]) -> None:
         self.m_hooks = self.m_hooks if self.m_hooks is not None else {}
         self.m_hooks["after", len(self.m_hooks)] = hook
 
@@ -529,7 +537,7 @@ class Tensor:
     def _get_tensor_from_selected_rows(self) -> Any:
         return self
 
-    def get_map_tensor(self, *_: Any) -> Any:
+    def get_map_tensor(self, *_: object) -> None:
         """Texts are not followed."""
         raise Unsupported("tensors of texts")
 

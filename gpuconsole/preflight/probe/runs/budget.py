@@ -6,9 +6,14 @@ import math
 import os
 import resource
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import linearity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..documents import Request, Run
 
 ROOM = 0.8
 """Share of the memory that is free which a run may be expected to take."""
@@ -34,7 +39,7 @@ def left_s() -> float:
     return _ENDS[0] - time.monotonic() if _ENDS else math.inf
 
 
-def afforded(request: Any, size: Any, runs: Any) -> Any:
+def afforded(request: Request, size: int, runs: Sequence[Run]) -> int | None:
     """Return the batch size of the next run: as wanted, a smaller one where that would take too
     long or too much; None where the runs before it tell enough, or a third cannot be."""
     if request["mode"] != "traced" or not runs:
@@ -54,7 +59,7 @@ def fewer(batch: Any) -> Any:
     return batch // 2 or None
 
 
-def unchecked(runs: Any, why: Any) -> None:
+def unchecked(runs: Sequence[Run], why: str) -> None:
     """Say that two runs tell a line which no third confirms."""
     runs[-1]["flags"] = sorted({*runs[-1]["flags"], "bound"})
     runs[0]["notes"].append(UNCHECKED.format(runs[0]["batch"], runs[-1]["batch"], why))
@@ -69,7 +74,7 @@ def refusal(size: Any, runs: Any) -> str:
     return NO_ROOM if linearity.peak(last) * grows > room_bytes() else ""
 
 
-def room_bytes() -> Any:
+def room_bytes() -> float:
     """Return the bytes that tensors of a run may be expected to take."""
     free = [_limit(), _available(), *_of_group()]
     return max(0.0, ROOM * min(free) - START_MIB * 2**20)
@@ -87,7 +92,7 @@ def _available() -> float:
     return math.inf
 
 
-def _of_group() -> Any:
+def _of_group() -> list[float]:
     """Return what the container may still take, where it has a limit."""
     for most, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -100,7 +105,7 @@ def _of_group() -> Any:
     return []
 
 
-def _read(path: Any) -> str:
+def _read(path: str) -> str:
     if not os.path.isfile(path):
         return ""
     with open(path, encoding="ascii", errors="replace") as file:

@@ -18,9 +18,15 @@ import mmap
 import os
 import signal
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import linearity, project_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..documents import Request, Run
+    from ..run import Channel
 
 DOUBLE = "double"
 """The next size is twice the script's own, which the first run tells."""
@@ -43,13 +49,13 @@ class Seen:
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 32 + 8 + 8 * MOST_SEEN)
 
-    def put(self, run: Any) -> None:
+    def put(self, run: Run) -> None:
         """Leave a run's events and the sizes of its blocks; of one that is too long nothing."""
         sizes = array.array("q", run["sizes"] if len(run["sizes"]) <= MOST_SEEN else [])
         self._memory[:40] = _events(run) + len(sizes).to_bytes(8, "little")
         self._memory[40 : 40 + 8 * len(sizes)] = sizes.tobytes()
 
-    def grown(self, run: Any, grows: Any) -> bool:
+    def grown(self, run: Run, grows: float) -> bool:
         """Tell whether a run did the same as that one, each block being as large or `grows` times
         as large."""
         count = int.from_bytes(self._memory[32:40], "little")
@@ -59,11 +65,11 @@ class Seen:
         return all(after in (before, before * grows) for before, after in zip(sizes, run["sizes"]))
 
 
-def _events(run: Any) -> bytes:
+def _events(run: Run) -> bytes:
     return hashlib.sha256(array.array("q", [*run["events"], -1, *run["cycles"]]).tobytes()).digest()
 
 
-def install(request: Any, channel: Any, numbered: Any) -> None:
+def install(request: Request, channel: object, numbered: Callable[[Request], object]) -> None:
     """Divide where the batch size is asked for, if the request has further runs. `numbered` sets
     what numbers of unknown data are."""
     if request.get("ahead"):
@@ -93,7 +99,7 @@ def reached() -> None:
 class Start:
     """What each run from here on begins with: the request of the first, and what was there."""
 
-    def __init__(self, request: Any, channel: Any, numbered: Any, kept: Any) -> None:
+    def __init__(self, request: Any, channel: Channel, numbered: Any, kept: Any) -> None:
         self.first = dict(request)
         self._request, self._numbered, self._kept = request, numbered, kept
         self._channel = channel
@@ -107,7 +113,7 @@ class Start:
         self._numbered(self._request)
         self._channel.place += 1
 
-    def copy(self, change: Any, grows: Any = None) -> Any:
+    def copy(self, change: Any, grows: float | None = None) -> Any:
         """Let a copy do the next run; return what it told, None in the copy. One that is to be as
         the first but for blocks that grow, and is not, has told nothing and has no place."""
         self.begin(change)
@@ -119,11 +125,11 @@ class Start:
         return told
 
 
-def _go_on(start: Start, ahead: Any, told: Any) -> None:
+def _go_on(start: Start, ahead: dict[str, int], told: Any) -> None:
     """Do what follows from the first run; return where one is to be done here."""
     runs = changes(start.first, ahead, **told)
     if runs and told["numbers"] and told["plain"]:
-        second = dict(runs[0], number=ahead["number"])
+        second = {**runs[0], "number": ahead["number"]}
         together = start.copy(second, second["size"] / (start.first["size"] or told["own"]))
         if together is None:
             return
@@ -149,7 +155,7 @@ def told_of(run: Any) -> Any:
     }
 
 
-def alike(run: Any) -> Any:
+def alike(run: Run) -> Any:
     """Return what makes a run like another: that it goes as far, where that told of more than its
     first steps (`until`, 0 for these alone) and which loops it ended (`way`), how that made its
     batches (`whole`, `drawn`), and the sizes of those that train (`trains`)."""
@@ -158,17 +164,23 @@ def alike(run: Any) -> Any:
 
 
 def changes(
-    request: Any, ahead: Any, own: Any, numbers: Any, lengths: Any, like: Any, **_: Any
+    request: Any,
+    ahead: Any,
+    own: Any,
+    numbers: bool,
+    lengths: bool,
+    like: dict[str, int | list[int | None] | None],
+    **_: Any,
 ) -> Any:
     """Return how the requests of further runs differ from that of the first, by what that told."""
     first = {"size": request["size"], "batch": request["batch"], **like}
-    second = dict(first, size=ahead["size"])
+    second = {**first, "size": ahead["size"]}
     if ahead["size"] == DOUBLE:
         if not own:
             return []
-        second = dict(first, size=2 * own, batch=dict(request["batch"], value=own))
-    others = [dict(first, number=ahead["number"])] if numbers else []
-    shorter = [dict(first, part=ahead["part"])] if lengths else []
+        second = {**first, "size": 2 * own, "batch": {**request["batch"], "value": own}}
+    others = [{**first, "number": ahead["number"]}] if numbers else []
+    shorter = [{**first, "part": ahead["part"]}] if lengths else []
     return [second, *others, *shorter]
 
 
@@ -177,7 +189,7 @@ def without_numbers(runs: Any) -> Any:
     return [one for one in runs if "number" not in one]
 
 
-def _copied(channel: Any) -> Any:
+def _copied(channel: Channel) -> Any:
     """Let a copy of this process run; return what it told once it has ended, None in the copy."""
     there, here = os.pipe()
     copy = os.fork()

@@ -116,17 +116,17 @@ def upto(run: Any, cycles: Any) -> Any:
     """Return a run as it was when so many of its cycles had ended."""
     events = run["events"][: run["cycles"][cycles - 1] if cycles else 0]
     born = sum(event >= 0 for event in events)
-    return dict(
-        run,
-        events=events,
-        cycles=run["cycles"][:cycles],
-        sizes=run["sizes"][:born],
-        name=run["name"][:born],
-        kind=run["kind"][:born],
-        inside=[block for block in run["inside"] if block < born],
-        cycles_seen=cycles,
-        until=None,
-    )
+    return {
+        **run,
+        "events": events,
+        "cycles": run["cycles"][:cycles],
+        "sizes": run["sizes"][:born],
+        "name": run["name"][:born],
+        "kind": run["kind"][:born],
+        "inside": [block for block in run["inside"] if block < born],
+        "cycles_seen": cycles,
+        "until": None,
+    }
 
 
 MOST_NUMBER = 2**20
@@ -164,4 +164,4 @@ def unmoved(small: Any, large: Any) -> Any:
 
 def fixed(run: Any) -> Any:
     """Return a run as one of the script's own batch size alone; 0 where that has no number."""
-    return dict(run, batch=run["own_batch"] or 0, fixed=True)
+    return {**run, "batch": run["own_batch"] or 0, "fixed": True}

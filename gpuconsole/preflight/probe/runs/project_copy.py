@@ -14,7 +14,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 COPIED_BYTES = 2**20
 """The largest file that is copied."""
@@ -28,7 +31,7 @@ APART = {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", 
 """Folders of tools: linked as they are."""
 
 
-def lay(source: Any, root: Any, files: Any = None, linked: Any = True) -> None:
+def lay(source: object, root: str, files: Any = None, linked: bool = True) -> None:
     """Lay the project out below `root`: all of `source`, or these of its files.
 
     What is there already stays: folders that are mounted into it. `linked` tells whether links may
@@ -40,7 +43,7 @@ def lay(source: Any, root: Any, files: Any = None, linked: Any = True) -> None:
         laying.place(name, is_folder)
 
 
-def _entries(source: Any) -> Iterator[Any]:
+def _entries(source: object) -> Iterator[Any]:
     """Yield what a folder holds by its name below it, top down, level by level, and whether it is
     a folder to be made: one whose entries are within the limit."""
     waiting = [("", _inside(source, MOST_ENTRIES) or [])]
@@ -71,14 +74,14 @@ def _inside(folder: Any, most: Any) -> Any:
 class Laying:
     """Lays a project out, entry by entry."""
 
-    def __init__(self, source: Any, root: Any, linked: Any) -> None:
+    def __init__(self, source: Any, root: str, linked: Any) -> None:
         self.source = source
         self.root = root
         self.linked = linked
         self.left = ALL_COPIED_BYTES if linked else ALL_ALONE_BYTES
         self.largest = COPIED_BYTES if linked else ALL_ALONE_BYTES
 
-    def place(self, name: Any, is_folder: Any) -> None:
+    def place(self, name: Any, is_folder: object) -> None:
         """Make a folder, copy a small file, link whatever else."""
         source, target = os.path.join(self.source, name), os.path.join(self.root, name)
         if os.path.lexists(target) or os.path.islink(os.path.dirname(target)):
@@ -114,7 +117,7 @@ class Laying:
             os.symlink(os.path.relpath(inside, os.path.dirname(target)), target)
 
 
-def cleared(root: Any, mounted: Any) -> None:
+def cleared(root: str, mounted: Any) -> None:
     """Throw away what a run left, but for these names."""
     for entry in list(os.scandir(root)):
         if entry.name in mounted:
@@ -131,7 +134,7 @@ def home_of(environment: Any) -> Any:
     return [home] if os.path.isdir(home) else []
 
 
-def below(root: Any) -> Any:
+def below(root: PathLike[str]) -> Any:
     """Return the paths of what lies below a folder, links not followed; None where that is more
     than any run leaves there."""
     found: set[Any] = set()
@@ -142,7 +145,7 @@ def below(root: Any) -> Any:
     return found
 
 
-def without_new(root: Any, before: Any) -> None:
+def without_new(root: PathLike[str], before: set[str]) -> None:
     """Throw away what is below a folder and was not before."""
     now = below(root)
     for path in sorted(now - before) if now is not None and before is not None else ():
@@ -152,11 +155,11 @@ def without_new(root: Any, before: Any) -> None:
             os.unlink(path)
 
 
-def guard_links(source: Any) -> None:
+def guard_links(source: str) -> None:
     """From now on replace a link into the project when Python opens it for writing."""
     prefix = os.path.join(source, "")
 
-    def heard(event: Any, args: Any) -> None:
+    def heard(event: object, args: Any) -> None:
         if event != "open" or not isinstance(args[0], (str, bytes)) or not isinstance(args[2], int):
             return
         # What has to be new is never opened through a link.
@@ -166,7 +169,7 @@ def guard_links(source: Any) -> None:
     sys.addaudithook(heard)
 
 
-def _own(path: Any, prefix: Any, flags: Any) -> None:
+def _own(path: str | PathLike[str], prefix: Any, flags: Any) -> None:
     """Make a link into the project a file of its own: empty, or a copy where it is added to."""
     if not os.path.islink(path):
         return

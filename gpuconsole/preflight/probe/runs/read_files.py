@@ -11,9 +11,14 @@ import hashlib
 import os
 import stat
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import project_copy
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from ..documents import Request
 
 MOST = 4000
 """Files, and folders that were listed; of a large data set the first ones."""
@@ -25,7 +30,7 @@ APART = {*project_copy.APART, "site-packages", "dist-packages"}
 class Reads:
     """What is read from now on."""
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: Request) -> None:
         self.root = os.path.join(os.path.abspath(request["root"]), "")
         self.source = os.path.join(request.get("source") or self.root, "")
         self.others = [
@@ -35,7 +40,7 @@ class Reads:
         self.folders: dict[Any, Any] = {}
         self.done = False
 
-    def heard(self, event: Any, args: Any) -> None:
+    def heard(self, event: object, args: Any) -> None:
         """Something is about to be opened or listed."""
         if self.done or event not in ("open", "os.listdir", "os.scandir"):
             return
@@ -48,13 +53,13 @@ class Reads:
         elif not isinstance(args[2], int) or not args[2] & (os.O_WRONLY | os.O_TRUNC):
             self.note(self.files, path)
 
-    def note(self, found: Any, path: Any) -> None:
+    def note(self, found: dict[str, None], path: Any) -> None:
         """Remember a path by its name in the project."""
         name = self.name_of(os.path.abspath(os.fsdecode(path)))
         if name is not None and len(found) < MOST:
             found[name] = None
 
-    def name_of(self, path: Any) -> Any:
+    def name_of(self, path: str | PathLike[str]) -> Any:
         """Return a path as it is named in the project, in full below other folders that modules
         are found in; None for any other."""
         for folder in (self.root, self.source, *self.others):
@@ -76,7 +81,7 @@ class Reads:
         return {"files": files, "folders": list(self.folders)}
 
 
-def _told(path: Any) -> Any:
+def _told(path: str) -> list[int | str] | None:
     """Return size and digest of a file; None where there is none that can be read."""
     try:
         status = os.stat(path)

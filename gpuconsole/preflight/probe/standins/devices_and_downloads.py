@@ -6,10 +6,16 @@ import os
 import sys
 import types
 import urllib.parse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import exception_handlers, made_up_content, paddle_datasets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from paddle.base.core import Place as PaddlePlace
 
 NO_FILE = "gpuconsole-no-weights.pdparams"
 POINTER = b"version https://git-lfs.github.com/spec/"
@@ -25,7 +31,7 @@ CARD = types.SimpleNamespace(
 """What scripts are told of the card that they ask for."""
 
 
-def wants_network(error: Any) -> Any:
+def wants_network(error: Any) -> bool:
     """Tell whether an error comes from something that would have been downloaded, if only because
     it was raised while another that does was handled."""
     raised: list[Any] = []
@@ -38,7 +44,7 @@ def wants_network(error: Any) -> Any:
     return any(sign in words for sign in signs)
 
 
-def install(paddle: Any, on_device: Any = False) -> None:
+def install(paddle: ModuleType, on_device: bool = False) -> None:
     """Replace what would reach for the network, and for a device where there is none to use."""
     if not on_device:
         _on_the_cpu(paddle)
@@ -51,7 +57,7 @@ def _on_the_cpu(paddle: Any) -> None:
     set_device("cpu")
     chosen = ["gpu:0"]
 
-    def on_cpu(device: Any = "cpu", *_: Any, **__: Any) -> Any:
+    def on_cpu(device: object = "cpu", *_: object, **__: object) -> Any:
         chosen[0] = "gpu:0" if _is_card(device) else str(device)
         return set_device("cpu")
 
@@ -82,7 +88,7 @@ def _on_the_cpu(paddle: Any) -> None:
     paddle.set_flags = _of_any_build(paddle.set_flags)
 
 
-def _by_name(names: Any, instead_of: Any) -> None:
+def _by_name(names: tuple[str, ...], instead_of: Callable[..., object]) -> None:
     """Replace functions wherever Paddle's modules hold them."""
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("paddle"):
@@ -91,17 +97,17 @@ def _by_name(names: Any, instead_of: Any) -> None:
                     setattr(module, name, instead_of(vars(module)[name]))
 
 
-def _placed(own: Any) -> Any:
+def _placed(own: Callable[..., object]) -> Callable[..., object]:
     """Return a function that takes the CPU for the place of a card."""
     return lambda place: own("cpu" if _is_card(place) else place)
 
 
-def _is_card(device: Any) -> Any:
+def _is_card(device: PaddlePlace) -> bool:
     """Tell whether the name of a device is that of a card."""
     return isinstance(device, str) and device.lower().startswith(("gpu", "cuda", "dcu"))
 
 
-def _of_any_build(set_flags: Any) -> Any:
+def _of_any_build(set_flags: Callable[..., object]) -> Callable[..., object]:
     """Return a function that sets flags, and passes over those that only builds for cards have."""
 
     def set_known(flags: Any) -> None:
@@ -114,11 +120,11 @@ def _of_any_build(set_flags: Any) -> Any:
     return set_known
 
 
-def _to_scripts(old: Any, answer: Any) -> Any:
+def _to_scripts(old: Callable[..., object], answer: Any) -> Callable[..., object]:
     """Return a function that tells scripts of a card, as their job will have one; Paddle itself is
     told what there is."""
 
-    def asked(*args: Any, **kwargs: Any) -> Any:
+    def asked(*args: object, **kwargs: object) -> Any:
         asking = sys._getframe(1).f_globals.get("__name__", "")
         own = asking.partition(".")[0] == "paddle"
         return old(*args, **kwargs) if own else answer()
@@ -126,7 +132,7 @@ def _to_scripts(old: Any, answer: Any) -> Any:
     return asked
 
 
-def _no_card(instead: Any) -> Any:
+def _no_card(instead: Any) -> type:
     """Return a class whose instances are another's; `isinstance` with it is always false."""
 
     class Place:
@@ -140,7 +146,7 @@ class Nothing(dict):  # type: ignore[type-arg]
     """A checkpoint in which there is nothing: what a script takes for a part of it has nothing
     either, and what it takes for a count or a score is 0. Arithmetic takes it for 0 too."""
 
-    def __missing__(self, key: Any) -> Any:
+    def __missing__(self, key: object) -> Any:
         word = str(key).lower()
         if any(one in word for one in ("epoch", "iter", "step")):
             return 0
@@ -180,7 +186,7 @@ class Nothing(dict):  # type: ignore[type-arg]
         return other <= 0
 
 
-def _is_pointer(path: Any) -> Any:
+def _is_pointer(path: str) -> Any:
     """Tell whether a file holds only the words by which Git LFS finds its content."""
     try:
         with open(path, "rb") as file:
@@ -192,7 +198,7 @@ def _is_pointer(path: Any) -> Any:
 def _weights(paddle: Any) -> None:
     """Pretrained weights stay as initialised: their sizes are the same."""
 
-    def no_weights(url: Any = "", *_: Any, **__: Any) -> Any:
+    def no_weights(url: str = "", *_: object, **__: object) -> Any:
         name = urllib.parse.urlsplit(str(url)).path.rpartition("/")[2][:MOST_NAMED]
         note(f"Not downloaded: {name or 'weights'}; parameters stay as initialised, which is as "
              "large.")  # fmt: skip
@@ -201,7 +207,7 @@ def _weights(paddle: Any) -> None:
     _by_name(("get_weights_path_from_url",), lambda _: no_weights)
     load = paddle.load
 
-    def loaded(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def loaded(path: str, *args: object, **kwargs: object) -> Any:
         if path == NO_FILE:
             return Nothing()
         named = isinstance(path, (str, os.PathLike))

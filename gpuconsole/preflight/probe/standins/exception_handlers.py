@@ -7,7 +7,11 @@ import linecache
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
 ANY = ("Exception", "BaseException")
 MOST_FRAMES = 1000
@@ -17,7 +21,7 @@ _TRIES: dict[Any, Any] = {}
 _LEAVING = ("exit", "_exit", "abort")
 
 
-def is_caught(frame: Any, names: Any) -> Any:
+def is_caught(frame: Any, names: Sequence[str]) -> bool:
     """Tell whether one of these exceptions, raised at a frame, is handled by it or a caller.
 
     A handler that ends by raising, or leaves the program, does not handle it.
@@ -33,7 +37,7 @@ def is_caught(frame: Any, names: Any) -> Any:
     return False
 
 
-def _tries(file: Any) -> Any:
+def _tries(file: str) -> Any:
     """Return the lines of each `try` of a file that goes on after an exception, with the names of
     the exceptions; no names stand for all."""
     if file not in _TRIES:
@@ -48,7 +52,7 @@ def _tries(file: Any) -> Any:
     return _TRIES[file]
 
 
-def _nodes(file: Any) -> Any:
+def _nodes(file: str) -> Any:
     if file.startswith("<frozen"):
         return ()
     try:
@@ -63,7 +67,7 @@ def _names(kind: Any) -> Any:
     return {getattr(node, "attr", None) or getattr(node, "id", "") for node in nodes}
 
 
-def _leaves(last: Any) -> Any:
+def _leaves(last: object) -> bool:
     """Tell whether a statement that ends a block is the end of the program, as far as is known."""
     if isinstance(last, ast.Raise):
         return True
@@ -74,7 +78,7 @@ def _leaves(last: Any) -> Any:
     return name in _LEAVING
 
 
-def is_required(frame: Any) -> Any:
+def is_required(frame: FrameType) -> bool:
     """Tell whether the statement at a frame ends the program where what it asks for is missing:
     an `assert`, or an `if` whose block raises."""
     line = frame.f_lineno
@@ -90,7 +94,7 @@ def is_required(frame: Any) -> Any:
 _STATEMENTS: dict[Any, Any] = {}
 
 
-def _nodes_at(file: Any, line: Any) -> Any:
+def _nodes_at(file: str, line: int) -> list[object]:
     """Return the asserts and tests that a line is in."""
     if file not in _STATEMENTS:
         _STATEMENTS[file] = [
@@ -128,7 +132,7 @@ def _called(node: Any) -> Any:
 _FUNCTIONS: dict[Any, Any] = {}
 
 
-def _functions(file: Any) -> Any:
+def _functions(file: str) -> Any:
     """Return the functions and methods of a file."""
     if file not in _FUNCTIONS:
         _FUNCTIONS[file] = [one for one in _nodes(file) if isinstance(one, ast.FunctionDef)]

@@ -21,12 +21,12 @@ TOLD = ("gym: environments give observations and four values of a step, as befor
         "takes them so.")  # fmt: skip
 
 
-def install(root: Any) -> None:
+def install(root: str) -> None:
     """Give code below `root` the environments that it was written for."""
     when_imported("gym", lambda gym: older(gym, root))
 
 
-def older(gym: Any, root: Any) -> None:
+def older(gym: Any, root: str) -> None:
     """Let a `gym` of 0.26 or later make environments of older versions, for code that takes them
     so."""
     numpy: Any = importlib.import_module("numpy")
@@ -39,7 +39,7 @@ def older(gym: Any, root: Any) -> None:
     inside = os.path.join(os.path.abspath(root), "")
     kind = _wrapper(gym)
 
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: object, **kwargs: object) -> Any:
         made = own(*args, **kwargs)
         asking = os.path.abspath(sys._getframe(1).f_code.co_filename)
         if not asking.startswith(inside) or taken(asking) != 4:
@@ -50,7 +50,7 @@ def older(gym: Any, root: Any) -> None:
     gym.make = make
 
 
-def _version(gym: Any) -> Any:
+def _version(gym: object) -> Any:
     parts = str(getattr(gym, "__version__", "0")).split(".")
     return tuple(int(one) if one.isdigit() else 0 for one in parts[:2])
 
@@ -59,16 +59,16 @@ def _wrapper(gym: Any) -> Any:
     class Older(gym.Wrapper):  # type: ignore[misc]
         """An environment whose methods give what they gave before 0.26."""
 
-        def reset(self, **options: Any) -> Any:
+        def reset(self, **options: object) -> Any:
             """Begin again; return the observation."""
             return self.env.reset(**options)[0]
 
-        def step(self, action: Any) -> Any:
+        def step(self, action: object) -> Any:
             """Act; return observation, reward, whether it is over, and what else is known."""
             seen, reward, over, cut, known = self.env.step(action)
             return seen, reward, bool(over or cut), known
 
-        def seed(self, seed: Any = None) -> Any:
+        def seed(self, seed: object = None) -> Any:
             """Begin again with a seed."""
             self.env.reset(seed=seed)
             return [seed]
@@ -76,7 +76,7 @@ def _wrapper(gym: Any) -> Any:
     return Older
 
 
-def taken(file: Any) -> Any:
+def taken(file: str) -> Any:
     """Return into how many values the code in a file's folder takes what `step()` gives: 4, 5, or 0
     where it is not said, or both are."""
     folder = os.path.dirname(file)
@@ -88,7 +88,7 @@ def taken(file: Any) -> Any:
     return 0
 
 
-def _unpacked(file: Any) -> Any:
+def _unpacked(file: str) -> Any:
     try:
         with open(file, encoding="utf-8") as stream:
             text = stream.read()

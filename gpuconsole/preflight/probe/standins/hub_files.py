@@ -10,11 +10,15 @@ import os
 import re
 import urllib.parse
 import urllib.request
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import made_up_content
 from .missing_files import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
 
 
 def install() -> None:
@@ -32,10 +36,10 @@ def install() -> None:
     when_imported("subprocess", _start_offline)
 
 
-def _kept(retrieve: Any) -> Any:
+def _kept(retrieve: Callable[..., object]) -> Any:
     """Answer by the file's name where the address does not say what lies there."""
 
-    def retrieved(url: Any, filename: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def retrieved(url: str, filename: Any = None, *args: object, **kwargs: object) -> Any:
         told = made_up_content.kind_of(urllib.parse.urlsplit(url).path) in _INSTEAD
         data = None if told or filename is None else answer(os.fsdecode(filename))
         if data is None:
@@ -47,7 +51,7 @@ def _kept(retrieve: Any) -> Any:
     return retrieved
 
 
-def answer(url: Any) -> Any:
+def answer(url: str) -> Any:
     """Return what lies at an address, None where that cannot be made up."""
     path = urllib.parse.urlsplit(url).path
     kind = made_up_content.kind_of(path)
@@ -78,18 +82,18 @@ _GIT = (
 """The command git of a shell, for which there is nothing to fetch."""
 
 
-def _start_offline(subprocess: Any) -> None:
+def _start_offline(subprocess: ModuleType) -> None:
     """Let commands that the script starts ask git for news without a network."""
     begin, system = subprocess.Popen.__init__, os.system
 
-    def started(self: Any, args: Any, *more: Any, **options: Any) -> None:
+    def started(self: object, args: Sequence[str] | str, *more: object, **options: object) -> None:
         begin(self, offline(args, options.get("shell")), *more, **options)
 
     subprocess.Popen.__init__ = started
     os.system = lambda command: system(offline(command, True))
 
 
-def offline(command: Any, shell: Any) -> Any:
+def offline(command: Any, shell: object) -> Any:
     """Return a command whose git finds nothing new elsewhere; any other as it is."""
     words = [command] if isinstance(command, str) else command
     if not isinstance(words, (list, tuple)) or not all(isinstance(one, str) for one in words):
@@ -108,7 +112,7 @@ class Reply(io.BytesIO):
     status = code = 200
     reason = "OK"
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self.headers = email.message.Message()
         self.headers["Content-Length"] = str(len(data))
@@ -117,7 +121,7 @@ class Reply(io.BytesIO):
         """Return the headers."""
         return self.headers
 
-    def getheader(self, name: Any, default: Any = None) -> Any:
+    def getheader(self, name: str, default: object = None) -> Any:
         """Return one header."""
         return self.headers.get(name, default)
 
@@ -133,7 +137,7 @@ class Reply(io.BytesIO):
 def _serve_requests(adapters: Any) -> None:
     send = adapters.HTTPAdapter.send
 
-    def sent(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+    def sent(self: object, request: Any, *args: object, **kwargs: object) -> Any:
         fetches = request.method in ("GET", "HEAD")
         missing = fetches and urllib.parse.urlsplit(request.url).path.endswith(_OPTIONAL)
         data = b"" if missing else answer(request.url) if fetches else None
@@ -159,10 +163,10 @@ class Agreeing(str):
 
     __slots__ = ()
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         return isinstance(other, str) and len(other) == len(self)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         return not self == other
 
     __hash__ = str.__hash__
@@ -174,7 +178,7 @@ class Sum:
     def __init__(self, own: Any) -> None:
         self._own = own
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
 
     def hexdigest(self) -> Any:
@@ -189,10 +193,10 @@ def _agree_on_checksums() -> None:
         setattr(hashlib, name, _counting(own))
 
 
-def _counting(own: Any) -> Any:
+def _counting(own: Callable[..., object]) -> Callable[..., object]:
     return lambda *args, **kwargs: Sum(own(*args, **kwargs))
 
 
-def _summed(data: Any) -> None:
+def _summed(data: bytes) -> None:
     """Remember what was made up."""
     _MADE_SUMS.update(own(data, usedforsecurity=False).hexdigest() for own in _CHECKSUMS.values())

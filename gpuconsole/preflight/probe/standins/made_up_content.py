@@ -44,7 +44,7 @@ def kind_of(path: Any) -> Any:
     return None
 
 
-def name_of(folder: Any, number: Any) -> Any:
+def name_of(folder: Any, number: int) -> Any:
     """Return the name of a file in a folder, without its ending: a number, or in folders of people
     who are to be recognised a person's and a camera's, as in Market-1501 and those after it."""
     words = os.sep.join(folder.lower().split(os.sep)[-3:])
@@ -53,7 +53,7 @@ def name_of(folder: Any, number: Any) -> Any:
     return f"{number:06d}"
 
 
-def content_of(path: Any) -> Any:
+def content_of(path: str) -> Any:
     """Return the bytes of a file of this name."""
     name = path.lower().strip()
     if sentencepiece_models.is_model(name):
@@ -74,11 +74,11 @@ def content_of(path: Any) -> Any:
     return weights()
 
 
-def _is_vocabulary(name: Any) -> Any:
+def _is_vocabulary(name: str) -> bool:
     return "vocab" in os.path.basename(name) and name.endswith((".txt", ".json"))
 
 
-def vocabulary(numbered: Any) -> Any:
+def vocabulary(numbered: bool) -> bytes:
     """Return words of a tokenizer, one a line or `numbered` in JSON: special ones, characters and
     parts of words, then made-up ones."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>", "<s>", "</s>",
@@ -93,7 +93,7 @@ def vocabulary(numbered: Any) -> Any:
     return "".join(f"{word}\n" for word in words).encode()
 
 
-def weights() -> Any:
+def weights() -> bytes:
     """Return a dictionary of weights with an entry that no network has: scripts that look which of
     the entries fit find none, and some cannot do without any."""
     import numpy
@@ -101,12 +101,12 @@ def weights() -> Any:
     return pickle.dumps({_WEIGHT: numpy.zeros([1], "float32")}, protocol=2)
 
 
-def is_weights(found: Any) -> Any:
+def is_weights(found: object) -> Any:
     """Tell whether what was loaded are such weights."""
     return isinstance(found, dict) and list(found) == [_WEIGHT]
 
 
-def picture(mask: Any, size: Any = (WIDTH, HEIGHT)) -> Any:
+def picture(mask: bool, size: Any = (WIDTH, HEIGHT)) -> bytes:
     """Return a picture, or one of class numbers."""
     from PIL import Image
 
@@ -118,14 +118,14 @@ def picture(mask: Any, size: Any = (WIDTH, HEIGHT)) -> Any:
     return made.getvalue()
 
 
-def pairs() -> Any:
+def pairs() -> bytes:
     """Return lines of a picture and a number, parted as most readers of lists expect it: by a
     space, a tab or any blank. A reader that takes the second word for a file gets one too."""
     rows = (f"made{one % NAMES}.jpg \t{one % CLASSES}\n" for one in range(LINES))
     return "".join(rows).encode()
 
 
-def coco() -> Any:
+def coco() -> bytes:
     """Return annotations of objects in the form of COCO."""
     images: list[Any] = []
     annotations: list[Any] = []
@@ -154,7 +154,7 @@ def voc() -> Any:
     return f"<annotation>{size}{thing}</annotation>".encode()
 
 
-def archive(path: Any) -> Any:
+def archive(path: str) -> bytes:
     """Return an archive with one folder of its own name, in which weights lie."""
     stem = os.path.basename(path)
     for suffix in ARCHIVES:

@@ -15,7 +15,12 @@ import io
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from os import PathLike
+    from types import FrameType
 
 MOST = 64
 """Words of a line that are given beyond those it has."""
@@ -31,10 +36,10 @@ class Text(str):
     def _number(self) -> Any:
         return NUMBER["of"](int(re.sub(r"\D", "", self)[:6] or 1))
 
-    def __int__(self) -> Any:
+    def __int__(self) -> int:
         return int(self._number())
 
-    def __float__(self) -> Any:
+    def __float__(self) -> float:
         return float(self._number())
 
     def split(self, sep: Any = None, maxsplit: Any = -1) -> Any:
@@ -43,7 +48,7 @@ class Text(str):
             sep = None
         return Words(map(Text, str.split(self, sep, maxsplit)))
 
-    def splitlines(self, keepends: Any = False) -> Any:
+    def splitlines(self, keepends: bool = False) -> Any:
         """Return the lines."""
         return [Text(one) for one in str.splitlines(self, keepends)]
 
@@ -51,7 +56,7 @@ class Text(str):
         return Text(str.__getitem__(self, key))
 
 
-def _texts(name: Any) -> Any:
+def _texts(name: str) -> Callable[..., object]:
     return lambda self, *args: Text(getattr(str, name)(self, *args))
 
 
@@ -62,7 +67,7 @@ for _name in ("strip", "lstrip", "rstrip", "replace", "lower", "upper"):
 class Words(list):  # type: ignore[type-arg]
     """The words of a line: as many as are asked for."""
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[object]:
         # As late as the first is taken: a `map` over the words may be what is unpacked.
         count = _unpacked(sys._getframe(1))
         yield from (self[place] for place in range(len(self) if count is None else count))
@@ -75,7 +80,7 @@ class Words(list):  # type: ignore[type-arg]
         return list.__getitem__(self, key)
 
 
-def _unpacked(frame: Any) -> Any:
+def _unpacked(frame: FrameType) -> int | None:
     """Return into how many names a frame unpacks just now, None where it does not."""
     for one in dis.get_instructions(frame.f_code):
         if one.offset == frame.f_lasti:
@@ -104,14 +109,14 @@ class Lines(io.StringIO):
         return Text(super().__next__())
 
 
-def install(lists: Any) -> None:
+def install(lists: set[str]) -> None:
     """Open files whose full paths are among `lists` as such lines, from now on."""
     for module in (builtins, io, codecs):
         setattr(module, "open", _opening(module.open, lists))  # noqa: B010
 
 
 def _opening(own: Any, lists: Any) -> Any:
-    def opened(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
+    def opened(file: PathLike[str], mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
         stream = own(file, mode, *args, **kwargs)
         named = isinstance(file, (str, os.PathLike))
         if not named or set(mode) & set("wax+b") or os.path.abspath(file) not in lists:

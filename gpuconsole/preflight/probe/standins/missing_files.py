@@ -15,10 +15,14 @@ import os
 import pathlib
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import exception_handlers, made_up_content, made_up_lines, safe_writes, sentencepiece_models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType, ModuleType
 
 _ERRORS = ("OSError", "IOError", "EnvironmentError", "FileNotFoundError")
 _HERE = (__file__, os.path.__file__, pathlib.__file__, getattr(os.path, "genericpath").__file__)  # noqa: B009
@@ -42,14 +46,14 @@ class Maker:
         self.busy = False
         self.exists = os.path.lexists
 
-    def inside(self, path: Any) -> Any:
+    def inside(self, path: str) -> Any:
         """Return a path in full where something may be made there, else None."""
         if not isinstance(path, (str, bytes, os.PathLike)):
             return None
         full = os.path.abspath(os.fsdecode(path))
         return full if full.startswith(self.roots) and not self.exists(full) else None
 
-    def file(self, full: Any, kind: Any = None) -> Any:
+    def file(self, full: str, kind: str | None = None) -> bool:
         """Make a file; returns whether it could be."""
         kind = kind or made_up_content.kind_of(full)
         if kind is None:
@@ -59,7 +63,7 @@ class Maker:
         )  # fmt: skip
         return self._write(full, data, kind)
 
-    def _write(self, full: Any, data: Any, kind: Any) -> Any:
+    def _write(self, full: str, data: bytes, kind: str) -> bool:
         try:
             safe_writes.write(self.root_of(full), full, data)
         except OSError:
@@ -69,11 +73,11 @@ class Maker:
         self._tell(full, kind)
         return True
 
-    def root_of(self, full: Any) -> Any:
+    def root_of(self, full: Any) -> str:
         """Return the folder below which a path is; those outside may hold one another."""
         return max((one for one in self.roots if full.startswith(one)), key=len, default=self.root)
 
-    def _tell(self, full: Any, kind: Any) -> None:
+    def _tell(self, full: str, kind: str) -> None:
         if self.is_made(full):
             return
         if kind == "a picture":
@@ -84,7 +88,7 @@ class Maker:
         shown = os.path.relpath(full, self.root) if full.startswith(self.root) else full
         note(f"{MADE_UP}: {shown} is not here; in its place: {kind}.")
 
-    def folder(self, full: Any) -> Any:
+    def folder(self, full: str) -> bool:
         """Make a folder; returns whether it could be. Hidden ones hold settings, such as the fonts
         of a home, and no data."""
         if any(one.startswith(".") for one in full[len(self.root_of(full)) :].split(os.sep)):
@@ -98,7 +102,7 @@ class Maker:
         self.folders.add(full)
         return True
 
-    def fill(self, full: Any, classes: Any, looked_for: Any = ()) -> None:
+    def fill(self, full: Any, classes: bool, looked_for: tuple[object, ...] = ()) -> None:
         """Put files into an empty folder, in folders of classes where these are looked for:
         pictures, or if others alone are `looked_for` by their endings, such as can be made."""
         if os.listdir(full):
@@ -132,7 +136,7 @@ class Maker:
             name = re.sub(r"\*+|\[[^]]*\]|\?", own, parts[-1])
             self.file(os.path.join(base, *(one.replace(str(number), "") for one in names), name))
 
-    def is_made(self, full: Any) -> Any:
+    def is_made(self, full: Any) -> bool:
         """Tell whether a path is below a folder that was made."""
         return any(full.startswith(os.path.join(one, "")) for one in self.folders)
 
@@ -142,7 +146,7 @@ def _rank(suffix: Any) -> Any:
     return _LISTED.get(made_up_content.kind_of(suffix), 0)
 
 
-def install(root: Any, outside: Any = ()) -> None:
+def install(root: str, outside: tuple[object, ...] = ()) -> None:
     """Make what is missing below a folder, and below others outside, from now on."""
     maker = Maker(root, outside)
     sys.addaudithook(lambda event, args: heard(maker, event, args))
@@ -159,7 +163,7 @@ def install(root: Any, outside: Any = ()) -> None:
     when_imported("cv2", lambda module: _reads(maker, module, "imread"))
 
 
-def heard(maker: Any, event: Any, args: Any) -> None:
+def heard(maker: Any, event: object, args: Any) -> None:
     """Something is about to be opened or listed."""
     if event not in ("open", "os.listdir", "os.scandir") or maker.busy:
         return
@@ -178,7 +182,7 @@ def heard(maker: Any, event: Any, args: Any) -> None:
         maker.busy = False
 
 
-def opened(maker: Any, path: Any, usual: Any = None) -> None:
+def opened(maker: Any, path: object, usual: object = None) -> None:
     """Make a file that is opened for reading and could not be; `usual` is its kind where its name
     does not say one."""
     full = maker.inside(path)
@@ -190,7 +194,7 @@ def opened(maker: Any, path: Any, usual: Any = None) -> None:
         maker.file(full, kind)
 
 
-def _by_reader(frame: Any) -> Any:
+def _by_reader(frame: FrameType) -> Any:
     """Return what a library that opens a file without a suffix takes it for."""
     file = "" if frame is None else frame.f_code.co_filename
     if os.path.join("PIL", "") in file:
@@ -198,7 +202,7 @@ def _by_reader(frame: Any) -> Any:
     return "annotations" if os.path.join("xml", "etree") in file else None
 
 
-def listed(maker: Any, path: Any, classes: Any, frame: Any = None) -> None:
+def listed(maker: Any, path: str, classes: object, frame: FrameType | None = None) -> None:
     """Make a folder that is listed and could not be; fill one that was made. A `frame` asks."""
     full = maker.inside(path or ".")
     if full is not None and not exception_handlers.is_caught(frame, _ERRORS):
@@ -214,18 +218,18 @@ def listed(maker: Any, path: Any, classes: Any, frame: Any = None) -> None:
         maker.fill(there, classes, exception_handlers.suffixes(frame))
 
 
-def _looks_for_classes(event: Any) -> Any:
+def _looks_for_classes(event: object) -> Any:
     """Tell whether Paddle's own data set of folders looks for those of its classes."""
     frame = exception_handlers.caller(_HERE)
     asking = "" if frame is None else frame.f_globals.get("__name__", "")
     return event == "os.scandir" and asking.startswith("paddle.")
 
 
-def _answer(maker: Any, place: Any, name: Any, folder: Any) -> None:
+def _answer(maker: Maker, place: ModuleType | type, name: str, folder: bool) -> None:
     """Make what is asked for where the script ends without it."""
     old = getattr(place, name)
 
-    def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def asked(path: str, *args: object, **kwargs: object) -> Any:
         answer = old(path, *args, **kwargs)
         if answer or maker.busy:
             return answer
@@ -246,11 +250,11 @@ def _answer(maker: Any, place: Any, name: Any, folder: Any) -> None:
     setattr(place, name, asked)
 
 
-def _search(maker: Any, place: Any, name: Any, pattern_of: Any) -> None:
+def _search(maker: Maker, place: ModuleType | type, name: str, pattern_of: Any) -> None:
     """Make files that are searched for by a pattern in a folder that is not there, or was made."""
     old = getattr(place, name)
 
-    def searched(*args: Any, **kwargs: Any) -> Any:
+    def searched(*args: Any, **kwargs: object) -> Any:
         found = list(old(*args, **kwargs))
         if found or maker.busy:
             return found if name == "glob" and place is glob else iter(found)
@@ -264,11 +268,11 @@ def _search(maker: Any, place: Any, name: Any, pattern_of: Any) -> None:
     setattr(place, name, searched)
 
 
-def _reads(maker: Any, module: Any, name: Any) -> None:
+def _reads(maker: Any, module: ModuleType, name: str) -> None:
     """Let a reader that opens files outside of Python find what was made."""
     old = getattr(module, name)
 
-    def imread(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def imread(path: str, *args: object, **kwargs: object) -> Any:
         maker.busy = True
         try:
             opened(maker, path, "a mask")
@@ -279,7 +283,7 @@ def _reads(maker: Any, module: Any, name: Any) -> None:
     setattr(module, name, imread)
 
 
-def when_imported(name: Any, change: Any) -> None:
+def when_imported(name: str, change: Callable[..., object]) -> None:
     """Change a module once it is loaded, which may be already."""
     if name in sys.modules:
         change(sys.modules[name])
@@ -290,12 +294,12 @@ def when_imported(name: Any, change: Any) -> None:
 class WhenImported(importlib.abc.MetaPathFinder):
     """Changes a module as soon as it has been loaded."""
 
-    def __init__(self, name: Any, change: Any) -> None:
+    def __init__(self, name: str, change: Callable[..., object]) -> None:
         self.name = name
         self.change = change
         self.looking = False
 
-    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> Any:
         """Return the module's own spec, with a loader that changes it."""
         if name != self.name or self.looking:
             return None
@@ -308,7 +312,7 @@ class WhenImported(importlib.abc.MetaPathFinder):
             return None
         load, change = spec.loader.exec_module, self.change
 
-        def exec_module(module: Any) -> None:
+        def exec_module(module: ModuleType) -> None:
             load(module)
             change(sys.modules.get(name, module))
 

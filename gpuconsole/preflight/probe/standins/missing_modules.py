@@ -18,10 +18,16 @@ import re
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import exception_handlers, small_libraries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from os import PathLike
+    from types import ModuleType
 
 MISSING: dict[Any, Any] = {}
 """Names of libraries that were stood in for."""
@@ -43,7 +49,7 @@ class NeededError(BaseException):
     """What a missing library would give decides the memory. No `except Exception` of the script
     takes it for a sample that cannot be read."""
 
-    def __init__(self, path: Any, what: Any) -> None:
+    def __init__(self, path: str, what: object) -> None:
         library = next((one for one in MISSING if f"{path}.".startswith(f"{one}.")), path)
         super().__init__(
             f"needs {library}: it is not installed here, and {what} {path}; in the job's image it "
@@ -51,14 +57,14 @@ class NeededError(BaseException):
         )
 
 
-def install(paddle: Any, root: Any) -> None:
+def install(paddle: ModuleType, root: object) -> None:
     """Stand in for modules that the code below `root` imports and that are missing."""
     global COMPUTED
     COMPUTED = (paddle.Tensor, paddle.nn.Layer, paddle.optimizer.Optimizer)
     sys.meta_path.append(Finder(root))
 
 
-def prefer_own(root: Any) -> None:
+def prefer_own(root: str) -> None:
     """Let modules in folders of the project that the script put on the path, and those of a library
     that the project itself is, go before libraries of the same name: these are installed here, and
     not where the script is known to run."""
@@ -68,11 +74,13 @@ def prefer_own(root: Any) -> None:
 class OwnFirst(importlib.abc.MetaPathFinder):
     """Finds modules of the project that an installed library would hide."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: PathLike[str] | str) -> None:
         self.root = os.path.abspath(root)
         self.replaced = replaced(self.root)
 
-    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
         """Return the spec of a module of the project."""
         if path is not None or name in _STANDARD or not is_asked_below(self.root):
             return None
@@ -92,7 +100,7 @@ class OwnFirst(importlib.abc.MetaPathFinder):
         return [one for one in found if f"{one}{os.sep}".startswith(f"{self.root}{os.sep}")]
 
 
-def replaced(root: Any) -> Any:
+def replaced(root: str) -> set[str]:
     """Return the modules of an installed library that the project itself is: `pip install -e .`
     puts the project in its place."""
     for name in ("setup.py", "pyproject.toml", "setup.cfg"):
@@ -114,7 +122,7 @@ MOST_READ = 65_536
 """Characters of such a file that are looked at."""
 
 
-def is_asked_below(root: Any) -> Any:
+def is_asked_below(root: str) -> bool:
     """Tell whether a module is being imported by code below a folder."""
     frame: Any = sys._getframe(2)
     while frame is not None and "importlib" in frame.f_code.co_filename:
@@ -129,7 +137,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, root: Any) -> None:
         self.root = os.path.join(os.path.abspath(root), "")
 
-    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: Any, path: object = None, target: Any = None) -> Any:
         """Return a spec for a module that the script cannot do without."""
         parent, _, last = name.rpartition(".")
         if isinstance(sys.modules.get(parent), Library):
@@ -155,7 +163,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return False
         return not exception_handlers.is_caught(frame, ("ImportError", "ModuleNotFoundError"))
 
-    def is_unbuilt(self, name: Any, folders: Any) -> Any:
+    def is_unbuilt(self, name: str, folders: Any) -> Any:
         """Tell whether a folder of the project has what a compiled module of this name is built
         from: its own `setup.py` builds it there."""
         places = (os.path.join(os.path.abspath(one), name) for one in folders or ())
@@ -186,19 +194,19 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         library.__dict__.update(known or {})
         return library
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Nothing is run."""
 
 
 class Library(types.ModuleType):
     """A module whose every name is a stand-in."""
 
-    def __init__(self, name: Any) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name)
         self.__path__: list[Any] = []
         self.__version__ = "99.0"
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         made = named(f"{self.__name__}.{name}")
@@ -206,7 +214,7 @@ class Library(types.ModuleType):
         return made
 
 
-def named(path: Any) -> Any:
+def named(path: str) -> Any:
     """Return what stands for something of a library: an exception, or anything else."""
     word = path.rpartition(".")[2]
     if word.endswith(_RAISED):
@@ -217,7 +225,7 @@ def named(path: Any) -> Any:
 class StandIn:
     """Something of a missing library: a function, class, object or value."""
 
-    def __init__(self, path: Any, held: Any = None, computed: Any = False) -> None:
+    def __init__(self, path: str, held: object = None, computed: bool = False) -> None:
         """`held` is what it was made of, `computed` whether that is computed with."""
         self.__dict__.update(_path=path, _held=held, _computed=computed)
 
@@ -225,7 +233,7 @@ class StandIn:
         if self._computed:
             raise NeededError(self._path, "the script computes with what is made by")
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         self._use()
@@ -233,7 +241,7 @@ class StandIn:
         self.__dict__[name] = made
         return made
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         self._use()
         if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
             # A decorator.
@@ -251,12 +259,12 @@ class StandIn:
             raise NeededError(self._path, "a loop goes over what is made by")
         return iter(self._held)
 
-    def __len__(self) -> Any:
+    def __len__(self) -> int:
         if self._held is None or not hasattr(self._held, "__len__"):
             raise NeededError(self._path, "a length is asked of")
         return len(self._held)
 
-    def __bool__(self) -> Any:
+    def __bool__(self) -> bool:
         self._use()
         return True
 
@@ -264,50 +272,50 @@ class StandIn:
         self._use()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         self._use()
         return StandIn(f"{self._path}[…]")
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         pass
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         if isinstance(other, (int, float, str)):
             raise NeededError(self._path, "the script compares")
         return self is other
 
     __hash__ = object.__hash__
 
-    def __instancecheck__(self, other: Any) -> Any:
+    def __instancecheck__(self, other: object) -> Any:
         return False
 
-    def __subclasscheck__(self, other: Any) -> Any:
+    def __subclasscheck__(self, other: object) -> Any:
         return False
 
-    def __mro_entries__(self, bases: Any) -> Any:
+    def __mro_entries__(self, bases: object) -> Any:
         return (type(self._path.rpartition(".")[2], (Base,), {"_path": self._path}),)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         return self
 
     __ror__ = __or__
 
-    def __repr__(self) -> Any:
+    def __repr__(self) -> str:
         return f"<{self._path}, not installed here>"
 
-    def __format__(self, spec: Any) -> Any:
+    def __format__(self, spec: object) -> Any:
         return repr(self)
 
     # What would be computed with cannot be made up.
     __array_ufunc__ = None
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_: object, **__: object) -> None:
         raise NeededError(self._path, "an array is wanted of")
 
-    def _number(self, *_: Any) -> Any:
+    def _number(self, *_: object) -> Any:
         raise NeededError(self._path, "a number is wanted of")
 
     __int__ = __float__ = __index__ = __round__ = __neg__ = __abs__ = _number
@@ -316,7 +324,7 @@ class StandIn:
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _number
     __lt__ = __le__ = __gt__ = __ge__ = _number
 
-    def __fspath__(self) -> Any:
+    def __fspath__(self) -> None:
         raise NeededError(self._path, "a path is wanted of")
 
 
@@ -325,15 +333,15 @@ class Base:
 
     _path = ""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         super().__init__()
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return StandIn(f"{self._path}.{name}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return StandIn(self._path)(*args, **kwargs)
 
 
@@ -346,12 +354,12 @@ def _is_computed(value: Any) -> Any:
     return isinstance(value, COMPUTED)
 
 
-def reached_an_operator(words: Any) -> Any:
+def reached_an_operator(words: str) -> bool:
     """Tell whether one of Paddle's operators refused a stand-in, going by its words."""
     return bool(MISSING) and f"got {StandIn.__name__}" in words
 
 
-def blamed(words: Any) -> Any:
+def blamed(words: str) -> str:
     """Return what to add to an error that may come of a stand-in."""
     if not MISSING or "not installed here" in words:
         return ""

@@ -12,14 +12,21 @@ import inspect
 import os
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import gym_environments
 from .missing_files import when_imported
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
 
-def install(root: Any) -> None:
+    from paddle.base.core import DataType
+    from paddle.io import DataLoader
+
+
+def install(root: str) -> None:
     """Give code below `root` what it asks of older versions of libraries."""
     import collections
     import collections.abc
@@ -85,7 +92,7 @@ def install(root: Any) -> None:
     gym_environments.install(root)
 
 
-def _moved(mmcv: Any, root: Any) -> None:
+def _moved(mmcv: object, root: str) -> None:
     """Answer for what MMCV left to MMEngine."""
     try:
         engine = importlib.import_module("mmengine")
@@ -103,14 +110,14 @@ def _types(numpy: Any) -> None:
         }
 
 
-def _of_bytes(numpy: Any, root: Any) -> None:
+def _of_bytes(numpy: Any, root: str) -> None:
     """Let `numpy.fromstring` copy bytes, as it did before NumPy 2.3."""
     inside = os.path.join(os.path.abspath(root), "")
     old = numpy.fromstring
 
     @functools.wraps(old)
     def copied(
-        string: Any, dtype: Any = float, count: Any = -1, *, sep: Any = "", **more: Any
+        string: Any, dtype: DataType = float, count: int = -1, *, sep: object = "", **more: object
     ) -> Any:
         if sep == "" and _asks(inside):
             note("numpy.fromstring takes no bytes in the version that is installed here; "
@@ -122,16 +129,16 @@ def _of_bytes(numpy: Any, root: Any) -> None:
     numpy.fromstring = copied
 
 
-def _uneven(numpy: Any, root: Any) -> None:
+def _uneven(numpy: ModuleType, root: str) -> None:
     """Make an array of objects of rows that are not alike, as NumPy did before 1.24."""
     inside = os.path.join(os.path.abspath(root), "")
     for name in ("array", "asarray"):
         setattr(numpy, name, _objects(getattr(numpy, name), inside))
 
 
-def _objects(make: Any, inside: Any) -> Any:
+def _objects(make: Callable[..., object], inside: str) -> Callable[..., object] | None:
     @functools.wraps(make)
-    def made(*given: Any, **options: Any) -> Any:
+    def made(*given: object, **options: object) -> Any:
         try:
             return make(*given, **options)
         except ValueError as error:
@@ -146,18 +153,18 @@ def _objects(make: Any, inside: Any) -> Any:
     return made
 
 
-def _as_floats(values: Any, dtype: Any = None) -> Any:
+def _as_floats(values: object, dtype: DataType | None = None) -> Any:
     import numpy
 
     return numpy.asarray(values, dtype or numpy.float64)
 
 
-def _offer(module: Any, names: Any, root: Any) -> None:
+def _offer(module: Any, names: Mapping[str, object], root: str) -> None:
     """Answer for names that a module has no more."""
     inside = os.path.join(os.path.abspath(root), "")
     old = vars(module).get("__getattr__")
 
-    def asked(name: Any) -> Any:
+    def asked(name: str) -> Any:
         if names.get(name) is not None and _asks(inside):
             note(f"{module.__name__}.{name} is no more in the version that is installed here; "
                  "what it was in older ones is in its place.")  # fmt: skip
@@ -174,7 +181,7 @@ def _asks(inside: Any) -> Any:
     return os.path.abspath(sys._getframe(2).f_code.co_filename).startswith(inside)
 
 
-def _load_without_loader(yaml: Any, root: Any) -> None:
+def _load_without_loader(yaml: Any, root: str) -> None:
     """Let `yaml.load` do without a loader, as it did before PyYAML 6."""
     inside = os.path.join(os.path.abspath(root), "")
     for name in ("load", "load_all"):
@@ -185,14 +192,14 @@ def _load_without_loader(yaml: Any, root: Any) -> None:
         setattr(yaml, name, _defaulted(old, yaml.FullLoader, inside))
 
 
-def _older_pandas(pandas: Any, root: Any) -> None:
+def _older_pandas(pandas: Any, root: str) -> None:
     """Let pandas be called as before its second and third version."""
     _by_place(pandas, root)
     inside = os.path.join(os.path.abspath(root), "")
     for name in ("read_csv", "read_table"):
         setattr(pandas, name, _separated(getattr(pandas, name), inside))
 
-    def append(self: Any, other: Any, ignore_index: Any = False, **_: Any) -> Any:
+    def append(self: Any, other: object, ignore_index: bool = False, **_: Any) -> Any:
         others = other if isinstance(other, (list, tuple)) else [other]
         rows = [pandas.DataFrame([one]) if isinstance(one, (dict, pandas.Series)) else one
                 for one in others]  # fmt: skip
@@ -207,7 +214,7 @@ def _older_pandas(pandas: Any, root: Any) -> None:
             setattr(kind, name, _noted(method, name, inside))
 
 
-def _noted(method: Any, name: Any, inside: Any) -> Any:
+def _noted(method: Any, name: str, inside: object) -> Any:
     """Return a method that is no more, for code of the project."""
 
     @functools.wraps(method)
@@ -221,7 +228,7 @@ def _noted(method: Any, name: Any, inside: Any) -> Any:
     return called
 
 
-def _separated(read: Any, inside: Any) -> Any:
+def _separated(read: Any, inside: object) -> Any:
     """Return a reader of tables that takes the options of older versions too."""
     known = set(inspect.signature(read).parameters)
 
@@ -246,7 +253,7 @@ OLD_OPTIONS = {"delim_whitespace", "error_bad_lines", "warn_bad_lines", "infer_d
 """What `read_csv` took once and takes no more; but for the first two it changes no sizes."""
 
 
-def _by_place(pandas: Any, root: Any) -> None:
+def _by_place(pandas: Any, root: str) -> None:
     """Let what pandas takes by name only be given by place, as it was before pandas 2."""
     inside = os.path.join(os.path.abspath(root), "")
     for holder in (pandas, pandas.DataFrame, pandas.Series):
@@ -256,7 +263,7 @@ def _by_place(pandas: Any, root: Any) -> None:
                 setattr(holder, name, _placed(function, inside))
 
 
-def _placed(function: Any, inside: Any) -> Any:
+def _placed(function: Callable[..., object], inside: object) -> Any:
     """Return a function that takes arguments by place, too, in the order of their names."""
     kinds = {name: one.kind for name, one in inspect.signature(function).parameters.items()}
     named = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
@@ -277,7 +284,7 @@ def _placed(function: Any, inside: Any) -> Any:
     return called
 
 
-def _idle(module: Any, name: Any, option: Any, root: Any) -> Any:
+def _idle(module: ModuleType, name: str, option: object, root: str) -> Any:
     """Let a function be given an option that did nothing and that it takes no more."""
     inside = os.path.join(os.path.abspath(root), "")
     function = getattr(module, name)
@@ -295,8 +302,8 @@ def _idle(module: Any, name: Any, option: Any, root: Any) -> Any:
     setattr(module, name, called)
 
 
-def _defaulted(load: Any, loader: Any, inside: Any) -> Any:
-    def loaded(stream: Any, *given: Any, **named: Any) -> Any:
+def _defaulted(load: Any, loader: DataLoader, inside: object) -> Any:
+    def loaded(stream: object, *given: object, **named: object) -> Any:
         if given or named or not _asks(inside):
             return load(stream, *given, **named)
         note(f"yaml.{load.__name__} needs a Loader in the version that is installed here; it was "

@@ -11,10 +11,16 @@ import io
 import os
 import sys
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import made_up_content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from paddle import Tensor
 
 NO_FILE = "gpuconsole-no-data"
 
@@ -22,11 +28,11 @@ NO_FILE = "gpuconsole-no-data"
 class Rows:
     """So many rows, each made when it is asked for."""
 
-    def __init__(self, count: Any, make: Any) -> None:
+    def __init__(self, count: int, make: Any) -> None:
         self.count = count
         self.make = make
 
-    def __len__(self) -> Any:
+    def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: Any) -> Any:
@@ -35,7 +41,7 @@ class Rows:
         return self.make(range(self.count)[index])
 
 
-def install(paddle: Any) -> None:
+def install(paddle: ModuleType) -> None:
     """Replace the readers of files."""
     for module in list(sys.modules.values()):
         name = getattr(module, "__name__", "")
@@ -64,10 +70,10 @@ def install(paddle: Any) -> None:
     _flowers(pictures.Flowers)
 
 
-def _kept(module: Any) -> Any:
+def _kept(module: ModuleType) -> Any:
     check = module._check_exists_and_download
 
-    def checked(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def checked(path: str, *args: object, **kwargs: object) -> Any:
         if path and os.path.exists(path):
             return check(path, *args, **kwargs)
         name = module.__name__.rpartition(".")[2]
@@ -78,7 +84,7 @@ def _kept(module: Any) -> Any:
     return checked
 
 
-def _read(cls: Any, name: Any, instead: Any) -> None:
+def _read(cls: type, name: str, instead: Callable[..., object]) -> None:
     """Replace a method of data sets whose file is not there."""
     real = getattr(cls, name)
 
@@ -99,7 +105,7 @@ def _words(count: Any, *special: Any) -> Any:
 # -- pictures
 
 
-def _mnist(self: Any, *_: Any) -> None:
+def _mnist(self: Any, *_: object) -> None:
     import numpy
 
     count = 60000 if self.mode == "train" else 10000
@@ -120,7 +126,7 @@ def _cifar(self: Any) -> None:
 class Archive:
     """An open archive in which every member is a picture or a mask."""
 
-    def extractfile(self, mask: Any) -> Any:
+    def extractfile(self, mask: Tensor) -> Any:
         """Return an open member."""
         return io.BytesIO(made_up_content.picture(mask))
 
@@ -138,7 +144,7 @@ def _flowers(cls: Any) -> None:
     real = cls.__init__
     signature = inspect.signature(real)
 
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: Any, *args: object, **kwargs: object) -> None:
         import paddle
 
         given = signature.bind(self, *args, **kwargs)
@@ -162,7 +168,7 @@ def _flowers(cls: Any) -> None:
 # -- texts
 
 
-def _housing(self: Any, *_: Any) -> None:
+def _housing(self: Any, *_: object) -> None:
     import numpy
 
     self.data = numpy.zeros((404 if self.mode == "train" else 102, 14))
@@ -213,7 +219,7 @@ def _ratings(self: Any) -> None:
     self.data = Rows(tested if self.mode == "test" else 1000209 - tested, rating)
 
 
-def _sentences(self: Any, count: Any, source: Any, target: Any) -> None:
+def _sentences(self: Any, count: int, source: object, target: object) -> None:
     """Give a corpus of pairs: words of the source, of the target, and of the target moved by one;
     0 begins and 1 ends a sentence."""
 
@@ -236,17 +242,17 @@ def _wmt16(self: Any) -> None:
     _sentences(self, count, self.src_dict_size, self.trg_dict_size)
 
 
-def _wmt16_words(self: Any, lang: Any, dict_size: Any, reverse: Any = False) -> Any:
+def _wmt16_words(self: object, lang: object, dict_size: object, reverse: bool = False) -> Any:
     words = _words(dict_size, "<s>", "<e>")
     return {number: word for word, number in words.items()} if reverse else words
 
 
-def _wmt16_dict(self: Any, lang: Any, reverse: Any = False) -> Any:
+def _wmt16_dict(self: Any, lang: object, reverse: bool = False) -> Any:
     size = self.src_dict_size if lang == self.lang else self.trg_dict_size
     return _wmt16_words(self, lang, size, reverse)
 
 
-def _conll_words(self: Any, filename: Any) -> Any:
+def _conll_words(self: object, filename: str) -> Any:
     first = not hasattr(self, "word_dict")
     return _words(44068 if first else 3162)
 

@@ -7,11 +7,15 @@ import ast
 import copy
 import inspect
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import devices_and_downloads
 from .missing_files import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
 ROWS, WORDS = 512, 600
 _LISTS: dict[Any, Any] = {"answers": ["word"], "answer_starts": [0], "choice": ["word"] * 4}
@@ -26,11 +30,11 @@ def install() -> None:
     when_imported("paddlenlp.datasets.dataset", _serve)
 
 
-def _serve(module: Any) -> None:
+def _serve(module: ModuleType) -> None:
     cls = module.DatasetBuilder
     own = cls.read_datasets
 
-    def read_datasets(self: Any, splits: Any = None, data_files: Any = None) -> Any:
+    def read_datasets(self: Any, splits: object = None, data_files: object = None) -> Any:
         try:
             return own(self, splits=splits, data_files=data_files)
         except Exception as error:
@@ -62,7 +66,7 @@ def row(builder: Any) -> Any:
     return {name: _value(name, labels, parted) for name in fields}
 
 
-def _yielded(statements: Any, names: Any) -> Any:
+def _yielded(statements: Sequence[object], names: Mapping[str, object]) -> Any:
     """Yield the keys of the dictionaries that statements yield, in the branches that are taken."""
     for node in statements:
         if isinstance(node, ast.If):
@@ -93,7 +97,7 @@ def _taken(test: Any, names: Any) -> Any:
         return None
 
 
-def _value(name: Any, labels: Any, parted: Any) -> Any:
+def _value(name: Any, labels: list[str] | None, parted: Any) -> Any:
     if name in ("label", "labels"):
         value = labels[0] if labels else 0.0
         value = next(iter(value)) if isinstance(value, (list, tuple)) else value

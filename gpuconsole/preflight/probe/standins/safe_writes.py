@@ -35,19 +35,19 @@ def opened(root: Any, path: Any) -> Iterator[Any]:
         os.close(at)
 
 
-def write(root: Any, path: Any, data: Any) -> None:
+def write(root: str, path: str, data: bytes) -> None:
     """Make a file below `root`, with the folders above it. OSError where it cannot be new."""
     with opened(root, os.path.dirname(path)) as folder:
         write_in(folder, os.path.basename(path), data)
 
 
-def write_in(folder: Any, name: Any, data: Any) -> None:
+def write_in(folder: int, name: str, data: bytes) -> None:
     """Make a file in a folder that is open."""
     with open(os.open(name, _NEW, 0o644, dir_fd=folder), "wb") as file:
         file.write(data)
 
 
-def remove(root: Any, path: Any) -> None:
+def remove(root: str, path: str) -> None:
     """Remove a file below `root`."""
     with opened(root, os.path.dirname(path)) as folder:
         os.unlink(os.path.basename(path), dir_fd=folder)

@@ -6,9 +6,12 @@ import contextlib
 import errno
 import functools
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -19,11 +22,11 @@ def install(paddle: Any) -> None:
     paddle.save = roomy(paddle.save)
 
 
-def roomy(save: Any) -> Any:
+def roomy(save: Callable[..., object]) -> Callable[..., object]:
     """Return a function that saves, and that leaves no part of a file where there is no room."""
 
     @functools.wraps(save)
-    def saved(obj: Any, path: Any, *given: Any, **options: Any) -> Any:
+    def saved(obj: object, path: str, *given: object, **options: object) -> Any:
         try:
             return save(obj, path, *given, **options)
         except OSError as error:

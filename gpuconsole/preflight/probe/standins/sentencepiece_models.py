@@ -20,7 +20,7 @@ _WORDS = ("sentencepiece", "spiece", "spm", "tokenizer", "bpe")
 """Words in the names of such models."""
 
 
-def is_model(path: Any) -> Any:
+def is_model(path: str) -> bool:
     """Tell whether a file of this name holds such a model."""
     name = os.path.basename(path.lower().strip())
     return name.endswith(_ENDINGS) and any(one in name for one in _WORDS)
@@ -41,7 +41,7 @@ def model() -> Any:
     return b"".join([*made, _field(2, unigram), _field(3, normalizer)])
 
 
-def _piece(word: Any, score: Any, kind: Any) -> Any:
+def _piece(word: Any, score: object, kind: object) -> Any:
     scored = _varint(2 << 3 | 5) + struct.pack("<f", score)
     return _field(1, _field(1, word.encode()) + scored + _number(3, kind))
 
@@ -50,7 +50,7 @@ def _field(place: Any, content: Any) -> Any:
     return _varint(place << 3 | 2) + _varint(len(content)) + content
 
 
-def _number(place: Any, value: Any) -> Any:
+def _number(place: Any, value: object) -> Any:
     return _varint(place << 3) + _varint(value)
 
 
@@ -67,7 +67,7 @@ def serve(sentencepiece: Any) -> None:
     cls = sentencepiece.SentencePieceProcessor
     load = cls.LoadFromFile
 
-    def loaded(self: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+    def loaded(self: Any, filename: str, *args: object, **kwargs: object) -> Any:
         if os.path.exists(filename):
             return load(self, filename, *args, **kwargs)
         note(f"Data made up: {os.path.basename(filename)} is not here; in its place: a tokenizer's "

@@ -6,16 +6,20 @@ import importlib
 import sys
 import time
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import missing_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
 
 PAUSE_S = 0.001
 """The longest that a script waits: what it waits for is not here, or is done in no time."""
 
 
-def install(paddle: Any, mode: Any) -> None:
+def install(paddle: ModuleType, mode: str) -> None:
     """Replace what would start processes or list what is elsewhere, in the meta tier what would
     compile, and in the traced one what only cards compute; on a device scripts wait as they do."""
     if mode != "device":
@@ -50,7 +54,9 @@ def _shortly(sleep: Any) -> Any:
     return paused
 
 
-def spawn(func: Any, args: Any = (), nprocs: Any = -1, join: Any = True, *_: Any, **__: Any) -> Any:
+def spawn(
+    func: Any, args: Any = (), nprocs: object = -1, join: bool = True, *_: object, **__: object
+) -> Any:
     """Call the function here, as the first of its processes; return what they would be joined
     by."""
     if nprocs not in (-1, 1):
@@ -59,11 +65,11 @@ def spawn(func: Any, args: Any = (), nprocs: Any = -1, join: Any = True, *_: Any
     return types.SimpleNamespace(join=lambda *_, **__: True, processes=[])
 
 
-def _stays(*_: Any, **__: Any) -> None:
+def _stays(*_: object, **__: object) -> None:
     """What is reduced or sent among one process stays as it is."""
 
 
-def _gathered(held: Any, own: Any, *_: Any, **__: Any) -> None:
+def _gathered(held: Any, own: Any, *_: object, **__: object) -> None:
     if not held:
         held.append(own.clone() if hasattr(own, "clone") else own)
 
@@ -77,7 +83,9 @@ COLLECTIVES = {
 """What talks to other ranks, and what it is where there are none."""
 
 
-def _alone(paddle: Any, own: Any, instead: Any) -> Any:
+def _alone(
+    paddle: ModuleType, own: Callable[..., object], instead: Callable[..., object]
+) -> Callable[..., object]:
     """Return a function that talks to other ranks, if there are any."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -89,13 +97,13 @@ def _alone(paddle: Any, own: Any, instead: Any) -> Any:
     return called
 
 
-def _whole(paddle: Any, fleet: Any) -> Any:
+def _whole(paddle: ModuleType, fleet: ModuleType) -> Callable[..., object]:
     """Return a function that distributes a model: where there are no other ranks, one that is not
     cut into stages is held whole, as each rank holds it."""
 
     own, stages = fleet.distributed_model, fleet.meta_parallel.PipelineLayer
 
-    def distributed(model: Any, *args: Any, **kwargs: Any) -> Any:
+    def distributed(model: object, *args: object, **kwargs: object) -> Any:
         if isinstance(model, stages) or paddle.distributed.get_world_size() > 1:
             return own(model, *args, **kwargs)
         return paddle.DataParallel(model)
@@ -103,8 +111,8 @@ def _whole(paddle: Any, fleet: Any) -> Any:
     return distributed
 
 
-def _listing(own: Any) -> Any:
-    def listed(repo_dir: Any, source: Any = "github", *args: Any, **kwargs: Any) -> Any:
+def _listing(own: Callable[..., object]) -> Callable[..., object]:
+    def listed(repo_dir: object, source: object = "github", *args: object, **kwargs: object) -> Any:
         if source == "local":
             return own(repo_dir, source, *args, **kwargs)
         note(f"Not downloaded: {repo_dir}; paddle.hub lists nothing of it.")
@@ -113,7 +121,7 @@ def _listing(own: Any) -> Any:
     return listed
 
 
-def extended(name: Any, *_: Any, **__: Any) -> Any:
+def extended(name: str, *_: object, **__: object) -> Any:
     """Return what stands for an extension that would be compiled: it may be looked at, and what it
     computes is needed."""
     note(f"Not built here: the extension {name}.")

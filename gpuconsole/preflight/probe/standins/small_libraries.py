@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import ast
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class Settings(dict[Any, Any]):
     """A dictionary whose keys are attributes too; dictionaries inside of it are of its kind."""
 
-    def __init__(self, given: Any = None, **further: Any) -> None:
+    def __init__(self, given: object = None, **further: Any) -> None:
         super().__init__()
         self.update(given, **further)
 
@@ -20,7 +23,7 @@ class Settings(dict[Any, Any]):
         for key, value in {**dict(given or {}), **further}.items():
             self[key] = value
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         super().__setitem__(key, self._taken(value))
 
     def _taken(self, value: Any) -> Any:
@@ -28,7 +31,7 @@ class Settings(dict[Any, Any]):
             return type(value)(self._taken(one) for one in value)
         return type(self)(value) if type(value) is dict else value
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         try:
@@ -43,7 +46,7 @@ class Settings(dict[Any, Any]):
         """Return a copy of the outermost dictionary."""
         return type(self)(self)
 
-    def to_dict(self) -> Any:
+    def to_dict(self) -> dict[str, object]:
         """Return a plain dictionary of plain dictionaries."""
         return {key: _plain(value) for key, value in self.items()}
 
@@ -53,7 +56,7 @@ class Settings(dict[Any, Any]):
 class Growing(Settings):
     """Settings in which a key that is asked for and missing is an empty dictionary."""
 
-    def __missing__(self, key: Any) -> Any:
+    def __missing__(self, key: str) -> Any:
         self[key] = type(self)()
         return self[key]
 
@@ -61,10 +64,15 @@ class Growing(Settings):
 class Node(Settings):
     """Settings that are merged from files and from the command line, as those of yacs."""
 
-    def __init__(self, given: Any = None, key_list: Any = None, new_allowed: Any = False) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, object] | None = None,
+        key_list: Any = None,
+        new_allowed: bool = False,
+    ) -> None:
         super().__init__(given)
 
-    def clone(self) -> Any:
+    def clone(self) -> Node:
         """Return a deep copy."""
         return copy.deepcopy(self)
 
@@ -77,22 +85,22 @@ class Node(Settings):
         """Tell that they can be written to."""
         return False
 
-    def set_new_allowed(self, allowed: Any) -> None:
+    def set_new_allowed(self, allowed: object) -> None:
         """Nothing: new keys are always taken."""
 
-    def merge_from_file(self, path: Any) -> None:
+    def merge_from_file(self, path: str) -> None:
         """Merge settings in a file of YAML."""
         with open(path, encoding="utf-8") as file:
             self.merge_from_other_cfg(self.load_cfg(file))
 
     @classmethod
-    def load_cfg(cls, file_or_text: Any) -> Any:
+    def load_cfg(cls, file_or_text: Any) -> Node:
         """Return settings in YAML."""
         import yaml
 
         return cls(yaml.safe_load(file_or_text))
 
-    def merge_from_other_cfg(self, other: Any) -> None:
+    def merge_from_other_cfg(self, other: Node) -> None:
         """Merge other settings."""
         for key, value in other.items():
             if isinstance(value, dict) and isinstance(self.get(key), Node):
@@ -100,7 +108,7 @@ class Node(Settings):
             else:
                 self[key] = _like(self.get(key), _decoded(value))
 
-    def merge_from_list(self, pairs: Any) -> None:
+    def merge_from_list(self, pairs: Sequence[str]) -> None:
         """Merge names, parted by dots, and their values."""
         for name, value in zip(pairs[::2], pairs[1::2]):
             *parents, last = name.split(".")
@@ -122,7 +130,7 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: Sequence[int] | str) -> Any:
     """Return what a word means as Python writes values."""
     if not isinstance(value, str):
         return value
@@ -132,14 +140,14 @@ def _decoded(value: Any) -> Any:
         return value
 
 
-def _like(old: Any, value: Any) -> Any:
+def _like(old: object, value: float | Sequence[int] | str) -> Any:
     """Return a list as the tuple that it replaces, and a tuple as the list."""
     if isinstance(old, (list, tuple)) and isinstance(value, (list, tuple)):
         return type(old)(value)
     return value
 
 
-def distance(one: Any, other: Any, *_: Any, **__: Any) -> int:
+def distance(one: Sequence[int] | str, other: Sequence[int] | str, *_: object, **__: object) -> int:
     """Return how many items have to be put in, left out or replaced to make one sequence of another
     (Wagner and Fischer, 1974)."""
     before = list(range(len(other) + 1))
@@ -152,7 +160,7 @@ def distance(one: Any, other: Any, *_: Any, **__: Any) -> int:
     return before[-1]
 
 
-def share(one: Any, other: Any, *_: Any, **__: Any) -> float:
+def share(one: str, other: str, *_: object, **__: object) -> float:
     """Return the distance as a share of the longer sequence, 0 for two empty ones."""
     return distance(one, other) / max(len(one), len(other), 1)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 MARK = "gpuconsole:"
 KERNELS = (" kernel launch", " compute")
@@ -13,7 +16,7 @@ KERNELS = (" kernel launch", " compute")
 class Recorder:
     """Records memory events; marks put the script's moments on the same time line."""
 
-    def __init__(self, paddle: Any) -> None:
+    def __init__(self, paddle: ModuleType) -> None:
         self.core = paddle.base.core
         self.count = 0
         self.tags: dict[Any, Any] = {}
@@ -29,7 +32,7 @@ class Recorder:
         self.profiler.prepare()
         self.profiler.start()
 
-    def mark(self, what: Any, key: Any = 0) -> Any:
+    def mark(self, what: Any, key: object = 0) -> Any:
         """Put a moment on the time line and return its number."""
         self.count += 1
         self.notes[self.count] = (what, key)
@@ -39,7 +42,7 @@ class Recorder:
         event.end()
         return self.count
 
-    def tag(self, addresses: Any, kind: Any) -> None:
+    def tag(self, addresses: Any, kind: str) -> None:
         """Say of what kind the blocks at some addresses are, now."""
         found = [one for one in addresses if one]
         if found:
@@ -86,7 +89,9 @@ class Blocks:
         self.windows: list[Any] = []
         self.window = 0
 
-    def born(self, size: Any, name: Any, span: Any, address: Any = None, kind: Any = "") -> Any:
+    def born(
+        self, size: object, name: str, span: object, address: object = None, kind: str = ""
+    ) -> Any:
         """A block is taken; an address that was live has been given back unseen."""
         if address in self.live:
             self.dead(address, 0)
@@ -101,7 +106,7 @@ class Blocks:
             self.live[address] = index
         return index
 
-    def dead(self, address: Any, span: Any) -> None:
+    def dead(self, address: object, span: object) -> None:
         """A block is given back."""
         index = self.live.pop(address, None)
         if index is None:
@@ -113,7 +118,7 @@ class Blocks:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.kinds[index] = "loader"
 
-    def tagged(self, addresses: Any, kind: Any) -> None:
+    def tagged(self, addresses: Any, kind: str) -> None:
         """The kind of blocks becomes known; the first word about a block stands."""
         for address in addresses:
             index = self.live.get(address)
@@ -121,7 +126,7 @@ class Blocks:
                 self.kinds[index] = kind
 
 
-def blocks(recorder: Any, waiting: Any) -> Any:
+def blocks(recorder: Any, waiting: object) -> Any:
     """Replay the recorder's time line. `waiting` maps a loader's number to one batch's bytes."""
     made = Blocks()
     readers: dict[Any, Any] = {}
@@ -137,7 +142,7 @@ def blocks(recorder: Any, waiting: Any) -> Any:
     return made
 
 
-def _moment(made: Any, readers: Any, waiting: Any, what: Any, key: Any) -> None:
+def _moment(made: Any, readers: Any, waiting: Any, what: object, key: Any) -> None:
     if what == "cycle":
         made.cycles.append(len(made.events))
     elif what == "fetch":

@@ -15,16 +15,24 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..runs import forking
 from . import watched_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from paddle.io import DataLoader
+
+    from ..documents import Request
 
 MARK = "{batch}"
 """Stands in the request where the batch size of a run goes."""
 
 
-def arguments(request: Any) -> Any:
+def arguments(request: Request) -> list[str]:
     """Return the script's arguments for the batch size of this run."""
     batch = request["batch"]
     words = batch["args"] if batch["how"] == "argument" else request["args"]
@@ -36,7 +44,7 @@ def arguments(request: Any) -> Any:
 class Words(list):  # type: ignore[type-arg]
     """The command line of this run. Who looks beyond the script's name asks for the batch size."""
 
-    def __init__(self, name: Any, request: Any) -> None:
+    def __init__(self, name: str, request: Request) -> None:
         super().__init__([name, *arguments(request)])
         self.request = request
         self.seen = False
@@ -58,8 +66,8 @@ class Words(list):  # type: ignore[type-arg]
         return list, (list(self),)
 
 
-def _asking(name: Any) -> Any:
-    def asked(self: Any, *args: Any) -> Any:
+def _asking(name: str) -> Callable[..., object]:
+    def asked(self: Words, *args: object) -> Any:
         self._reached()
         return getattr(list, name)(self, *args)
 
@@ -72,7 +80,7 @@ for _name in ("__iter__", "__reversed__", "__contains__", "__eq__", "__ne__", "_
     setattr(Words, _name, _asking(_name))
 
 
-def install(request: Any, paddle: Any) -> None:
+def install(request: Request, paddle: ModuleType) -> None:
     """Arrange for the batch size of this run."""
     batch = request["batch"]
     for file, text in request.get("texts", {}).items():
@@ -87,7 +95,7 @@ def install(request: Any, paddle: Any) -> None:
     _watch_options()
 
 
-def _place(request: Any, file: Any) -> Any:
+def _place(request: Request, file: str) -> Any:
     return os.path.realpath(os.path.join(request["root"], file))
 
 
@@ -99,7 +107,7 @@ def _watch_options() -> None:
     """Note the options of the script's parsers that are named for a batch."""
     parse = argparse.ArgumentParser.parse_known_args
 
-    def parsed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def parsed(self: Any, *args: object, **kwargs: object) -> Any:
         found = parse(self, *args, **kwargs)
         for action in self._actions:
             value = getattr(found[0], action.dest, None)
@@ -110,7 +118,7 @@ def _watch_options() -> None:
     argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[method-assign]
 
 
-def options(own: Any) -> Any:
+def options(own: object) -> Any:
     """Return the options for a batch that hold this number."""
     return [name for name, value in _OPTIONS.items() if value == own]
 
@@ -120,7 +128,7 @@ _EDITED: dict[Any, Any] = {}
 of this run is put into; and the request."""
 
 
-def _text(path: Any) -> Any:
+def _text(path: str) -> Any:
     text, edits, request = _EDITED[path]
     if text is None:
         with _open(path, encoding="utf-8") as file:
@@ -145,7 +153,7 @@ def _serve_edits() -> None:
     loader: Any = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
 
-    def edited_code(self: Any, fullname: Any) -> Any:
+    def edited_code(self: Any, fullname: object) -> Any:
         path = os.path.realpath(self.path)
         if path in _EDITED:
             return watched_loops.compiled(_text(path), self.path)
@@ -163,7 +171,7 @@ def _serve_edits() -> None:
     io.open = opened
 
 
-def _edited_file(name: Any, path: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
+def _edited_file(name: Any, path: str, mode: Any, *args: Any, **kwargs: Any) -> Any:
     """Return an open file of a name that has the edited text: readers ask files for their name,
     and some for more."""
     # First of all: a process may part here into one for each run, which share no file.
@@ -177,7 +185,7 @@ def _edited_file(name: Any, path: Any, mode: Any, *args: Any, **kwargs: Any) -> 
     return file
 
 
-def code_of(script: Any) -> Any:
+def code_of(script: str) -> Any:
     """Return the script compiled: as edited, or the cells of a notebook."""
     path = os.path.realpath(script)
     if path.endswith(".ipynb"):
@@ -188,7 +196,7 @@ def code_of(script: Any) -> Any:
         return watched_loops.compiled(file.read(), script)
 
 
-def _cells(path: Any) -> Any:
+def _cells(path: str) -> Any:
     """Return a notebook's code cells as one text, without the lines that only notebooks know."""
     with _open(path, encoding="utf-8") as file:
         cells = json.load(file).get("cells", [])
@@ -228,7 +236,7 @@ _MAKING: list[Any] = []
 """The script's own batch sizes of the loaders that are being made."""
 
 
-def own_of(loader: Any) -> Any:
+def own_of(loader: object) -> Any:
     """Return the batch size that a loader has in the script; None where it has none of its own."""
     sampler = getattr(loader, "batch_sampler", None)
     for one in (sampler, loader):
@@ -244,7 +252,7 @@ def in_proportion() -> Any:
     return _SIZES.get("size") is not None and not _SIZES.get("trains")
 
 
-def size_of(loader: Any) -> Any:
+def size_of(loader: DataLoader) -> Any:
     """Return the batch size that a loader has in this run, 0 where it has none of its own."""
     return replaced(own_of(loader)) or 0
 
@@ -269,7 +277,7 @@ def sized(sampler: Any) -> Iterator[Any]:
         yield found[: replaced(getattr(sampler, _OWN, len(found)))] if _SIZES else found
 
 
-def replaced(given: Any) -> Any:
+def replaced(given: int | None) -> Any:
     """Return the batch size of this run for a loader that has `given` in the script.
 
     The one that is put in where the script's own is known and this is it; in proportion to the
@@ -291,7 +299,7 @@ def share(given: Any) -> Any:
     return (size * given / own) / replaced(given)
 
 
-def _force(paddle: Any, request: Any) -> None:
+def _force(paddle: ModuleType, request: Request) -> None:
     """Replace the batch sizes of loaders."""
     _ASKED.append(request)
     for name in ("DataLoader", "BatchSampler", "DistributedBatchSampler"):
@@ -302,7 +310,7 @@ def _replace(cls: Any) -> None:
     old = cls.__init__
     signature = inspect.signature(old)
 
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: object, *args: object, **kwargs: object) -> None:
         _settle()
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()

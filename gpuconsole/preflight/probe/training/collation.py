@@ -4,10 +4,13 @@ with labels that are mixed now and then: each is made as large as the largest of
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import seeding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 PAIR = 2
 """Samples of a trial: what is drawn for a batch does not depend on how many it has."""
@@ -19,11 +22,11 @@ class Drawn:
     """The places from which the largest batches are drawn, in the order in which loaders were first
     used: in another run of the script they are the same, and need not be looked for again."""
 
-    def __init__(self, given: Any = ()) -> None:
+    def __init__(self, given: Sequence[int] | Sequence[object] = ()) -> None:
         self.given = given
         self.found: list[Any] = []
 
-    def next(self, find: Any) -> Any:
+    def next(self, find: Callable[..., object]) -> Any:
         """Return the place of the next loader, `find()` where another run has not told it."""
         known = len(self.found) < len(self.given)
         self.found.append(self.given[len(self.found)] if known else find())
@@ -33,7 +36,13 @@ class Drawn:
 class Collate:
     """Makes a batch of samples."""
 
-    def __init__(self, inner: Any, flags: Any, extent: Any, drawn: Any = None) -> None:
+    def __init__(
+        self,
+        inner: Callable[..., object],
+        flags: Any,
+        extent: Callable[..., object],
+        drawn: Any = None,
+    ) -> None:
         """`inner` is the script's own function, `extent` tells how large a batch is, `drawn` what
         another run has found."""
         self.inner = inner
@@ -44,7 +53,7 @@ class Collate:
         self.place: Any = None
         """What is drawn for the largest batch."""
 
-    def __call__(self, samples: Any) -> Any:
+    def __call__(self, samples: Sequence[int | list[int]]) -> Any:
         """Return a batch."""
         if not self.tried:
             self.tried = True
@@ -57,7 +66,7 @@ class Collate:
             seeding.alike(self.place)
         return self.inner(samples)
 
-    def largest(self, samples: Any) -> Any:
+    def largest(self, samples: Sequence[int | list[int]]) -> Any:
         """Return the place from which the largest batch is drawn, None where all are alike."""
         sizes: list[Any] = []
         for place in range(TRIALS):

@@ -12,7 +12,10 @@ Where nothing is trained a cycle is one batch, or one call of the network.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paddle.optimizer import Optimizer
 
 MAX_WAIT = 12
 """Further cycles for an optimizer that steps more rarely than the others."""
@@ -62,17 +65,17 @@ class Cycles:
 
     # -- what happens; each returns whether a cycle has ended with it
 
-    def made(self, optimizer: Any) -> None:
+    def made(self, optimizer: Optimizer) -> None:
         """An optimizer was made."""
         self.optimizers += 1
         self.steps.setdefault(optimizer, 0)
 
-    def released(self, optimizer: Any) -> None:
+    def released(self, optimizer: Optimizer) -> None:
         """An optimizer is no more: it will not step, and another may get its number."""
         self.past_steps += self.steps.pop(optimizer, 0)
         self.stepped_since.discard(optimizer)
 
-    def fetched(self, reader: Any) -> Any:
+    def fetched(self, reader: object) -> Any:
         """A reader is asked for its next batch."""
         ended = False
         if self.all_steps > self.closed_steps and self._learned:
@@ -86,13 +89,13 @@ class Cycles:
             self.recent.append(reader)
         return ended
 
-    def closed(self, reader: Any) -> None:
+    def closed(self, reader: object) -> None:
         """A reader's epoch has ended, or it was let go of."""
         self.readers.pop(reader, None)
         if reader in self.recent:
             self.recent.remove(reader)
 
-    def called(self, evaluating: Any) -> Any:
+    def called(self, evaluating: object) -> Any:
         """A network outside any other was run; `evaluating` without gradients or in that mode."""
         self.calls += 1
         if not evaluating:
@@ -106,7 +109,7 @@ class Cycles:
         """A backward pass was made."""
         self.backwards += 1
 
-    def steps_now(self, optimizer: Any) -> Any:
+    def steps_now(self, optimizer: Optimizer) -> bool:
         """An optimizer begins to step."""
         again = optimizer in self.stepped_since and self.fetched_at[optimizer] == self.fetches
         ended = self._close_training() if again and self._learned else False
@@ -114,7 +117,7 @@ class Cycles:
         self.fetched_at[optimizer] = self.fetches
         return ended
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: Optimizer) -> None:
         """An optimizer has stepped."""
         self.steps[optimizer] = self.steps.get(optimizer, 0) + 1
         if self.recent:
@@ -122,7 +125,7 @@ class Cycles:
 
     # -- what follows from it
 
-    def cut(self, reader: Any) -> Any:
+    def cut(self, reader: object) -> Any:
         """Whether a reader's epoch may end here: its batches went through a network, and none of
         them was trained on."""
         epoch = self.readers.get(reader)
@@ -131,17 +134,17 @@ class Cycles:
         return self.calls > epoch.calls and self.backwards == epoch.backwards
 
     @property
-    def seen(self) -> Any:
+    def seen(self) -> int:
         """Cycles of what the script is about."""
         return self.trained or self.ran
 
     @property
-    def enough(self) -> Any:
+    def enough(self) -> bool:
         """Whether a peak is known: also where the script goes on, or breaks off."""
         return self.seen >= self.wanted or self.repeated
 
     @property
-    def repeated(self) -> Any:
+    def repeated(self) -> bool:
         """Whether each optimizer has gone through a whole cycle with all its states."""
         return self.trained > 1 and min(self.steps.values(), default=2) > 1
 
@@ -157,18 +160,18 @@ class Cycles:
         return not rare or self.trained >= self.wanted + MAX_WAIT
 
     @property
-    def _learned(self) -> Any:
+    def _learned(self) -> bool:
         """Whether a backward pass was made since the last cycle."""
         return self.backwards > self.closed_backwards
 
-    def _close_training(self) -> Any:
+    def _close_training(self) -> bool:
         self.trained += 1
         self.closed_backwards = self.backwards
         self.closed_steps, self.closed_calls = self.all_steps, self.calls
         self.stepped_since.clear()
         return True
 
-    def _close_run(self) -> Any:
+    def _close_run(self) -> bool:
         self.ran += 1
         self.closed_calls = self.calls
         return True
@@ -177,7 +180,7 @@ class Cycles:
 class _Epoch:
     """One walk over a reader."""
 
-    def __init__(self, backwards: Any, calls: Any) -> None:
+    def __init__(self, backwards: int, calls: int) -> None:
         self.batches = 0
         self.backwards = backwards
         self.calls = calls

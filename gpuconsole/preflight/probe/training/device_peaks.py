@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import hooks
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ..documents import Request
 
 
 class Session:
     """One run: counts optimizer steps, and reports the peaks after enough of them."""
 
-    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
+    def __init__(self, paddle: ModuleType, request: Request, channel: Any) -> None:
         self.paddle = paddle
         self.request = request
         self.channel = channel
@@ -27,11 +32,11 @@ class Session:
                 if name in cls.__dict__:
                     self.wrap(cls, name)
 
-    def wrap(self, cls: Any, name: Any) -> None:
+    def wrap(self, cls: type, name: str) -> None:
         """Count the calls of a method; one within another counts once."""
         session, old = self, cls.__dict__[name]
 
-        def step(this: Any, *args: Any, **kwargs: Any) -> Any:
+        def step(this: object, *args: object, **kwargs: object) -> Any:
             if session.inside:
                 return old(this, *args, **kwargs)
             session.inside = True
@@ -59,7 +64,7 @@ class Session:
             self.channel.fail("no-step", "The script ended and made no optimizer step.")
         self.finish()
 
-    def broke(self, why: Any) -> None:
+    def broke(self, why: object) -> None:
         """The script broke off: what was seen before is not enough."""
 
     def finish(self) -> None:

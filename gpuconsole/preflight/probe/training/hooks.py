@@ -7,17 +7,28 @@ import sys
 import types
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note, notes
 from . import allocator_events, batch_size, cycles, loaders, seeding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from paddle import Tensor
+    from paddle.io import DataLoader
+    from paddle.nn import Layer
+    from paddle.optimizer import Optimizer
+
+    from ..documents import Request
 
 BROKEN = "The script broke off after step {}: {}. What would come later is not in this answer."
 PROGRAM = "program"
 """Stands for the optimizers of static programs, which step within them."""
 
 
-def address(tensor: Any) -> Any:
+def address(tensor: Tensor) -> Any:
     """Return where a tensor's memory lies, 0 where it has none of its own."""
     try:
         return tensor.data_ptr()
@@ -25,7 +36,7 @@ def address(tensor: Any) -> Any:
         return 0
 
 
-def tensors(value: Any, depth: Any = 0) -> Iterator[Any]:
+def tensors(value: Any, depth: int = 0) -> Iterator[Any]:
     """Yield the tensors of a nested batch."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -37,7 +48,7 @@ def tensors(value: Any, depth: Any = 0) -> Iterator[Any]:
         yield value
 
 
-def nbytes(tensor: Any) -> Any:
+def nbytes(tensor: Tensor) -> Any:
     """Return the bytes of a dense tensor. Scripts that were converted replace `Tensor.size`."""
     return math.prod(map(int, tensor.shape)) * int(tensor.element_size())
 
@@ -48,7 +59,7 @@ class Session:
     sparing = False
     """Whether a batch may be filled with its first samples, because only shapes count."""
 
-    def __init__(self, paddle: Any, request: Any, channel: Any) -> None:
+    def __init__(self, paddle: Any, request: Request, channel: Any) -> None:
         self.paddle = paddle
         self.request = request
         self.channel = channel
@@ -91,16 +102,16 @@ class Session:
 
     # -- cycles
 
-    def asked(self, reader: Any) -> Any:
+    def asked(self, reader: object) -> Any:
         """A reader is asked for a batch; returns whether it goes on with its epoch."""
         self.closed_if(self.cycles.fetched(reader))
         return not self.cycles.cut(reader)
 
-    def left(self, reader: Any) -> None:
+    def left(self, reader: object) -> None:
         """A reader's epoch has ended."""
         self.cycles.closed(reader)
 
-    def abandoned(self, ready: Any) -> None:
+    def abandoned(self, ready: object) -> None:
         """A reader was left before its epoch's end, and keeps the batches that it has ready."""
         self.kept += 1
         if self.kept > 1:
@@ -108,11 +119,13 @@ class Session:
         # Seen, not taken for granted: it casts no doubt on an error that comes later.
         self.left_early = [loaders.LEFT.format(ready, self.kept)]
 
-    def leaves_used(self, loader: Any, batch: Any, batches: Any, ready: Any) -> None:
+    def leaves_used(
+        self, loader: DataLoader, batch: object, batches: object, ready: object
+    ) -> None:
         """A loader of so many batches, some of which it holds ready, gave a bare one, which is left
         to Python's collector when it was used: that of this process where data is real."""
 
-    def closed_if(self, ended: Any) -> None:
+    def closed_if(self, ended: object) -> None:
         """A cycle may have ended; after the last one the run does."""
         if not ended:
             return
@@ -139,7 +152,7 @@ class Session:
             self.channel.fail("no-step", "The script ended and trained or ran no network.")
         self.finish()
 
-    def broke(self, why: Any) -> None:
+    def broke(self, why: str) -> None:
         """The script broke off: what was seen before may be enough."""
         if self.cycles.enough:
             note(BROKEN.format(self.cycles.seen, why))
@@ -207,7 +220,7 @@ class Session:
             masters = getattr(optimizer, "_master_weights", {})
             self.record.tag([address(one) for one in masters.values()], "optimizer")
 
-    def name_gradients(self, optimizer: Any) -> None:
+    def name_gradients(self, optimizer: Optimizer) -> None:
         """Say which blocks are the gradients and parameters of an optimizer."""
         groups = getattr(optimizer, "_param_groups", None) or optimizer._parameter_list or []
         own: list[Any] = []
@@ -225,7 +238,7 @@ class Session:
                 found.append(address(gradient))
         self.record.tag(found, "gradients")
 
-    def batch(self, reader: Any, batch: Any) -> Any:
+    def batch(self, reader: object, batch: object) -> Any:
         """A loader gave a batch: remember its size, shape and place, and hand it on."""
         found = list(tensors(batch))
         shapes = [list(one.shape) for one in found]
@@ -237,7 +250,7 @@ class Session:
         self.record.tag([address(one) for one in found], "inputs")
         return batch
 
-    def note_own(self, reader: Any, shapes: Any) -> None:
+    def note_own(self, reader: object, shapes: Any) -> None:
         """Remember the batch size that a reader has of its own: replaced, else of its batches."""
         if reader not in self.own:
             replaced = self.readers.get(reader, {}).get("own")
@@ -250,11 +263,11 @@ class Session:
         cls = self.paddle.nn.Layer
         old_init, old_call = cls.__init__, cls.__call__
 
-        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        def init(self: object, *args: object, **kwargs: object) -> None:
             old_init(self, *args, **kwargs)
             session.layers.add(self)
 
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Any, *args: object, **kwargs: object) -> Any:
             session.inside += 1
             try:
                 return old_call(self, *args, **kwargs)
@@ -265,7 +278,7 @@ class Session:
 
         cls.__init__, cls.__call__ = init, call
 
-    def called(self, training: Any, bare: Any = False) -> None:
+    def called(self, training: Any, bare: object = False) -> None:
         """A layer outside any other was run, in the mode of training or not; a `bare` one, such as
         a loss, has nothing to train: its mode, which nobody changes, says nothing."""
         evaluating = not training or bare or not self.paddle.is_grad_enabled()
@@ -299,7 +312,7 @@ class Session:
             finally:
                 session.called(False)
 
-        def reshape(self: Any, shape: Any) -> Any:
+        def reshape(self: object, shape: Any) -> Any:
             session.seen.update(list(shape)[:1])
             session.own.setdefault(0, next(iter(shape), None))
             return old_shape(self, shape)
@@ -312,17 +325,17 @@ class Session:
         def wrap_init(cls: Any) -> None:
             old = cls.__dict__["__init__"]
 
-            def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            def init(self: object, *args: object, **kwargs: object) -> None:
                 session.optimizer_made(self)
                 old(self, *args, **kwargs)
                 session.optimizers.add(self)
 
             cls.__init__ = init
 
-        def wrap_step(cls: Any, name: Any) -> None:
+        def wrap_step(cls: type, name: str) -> None:
             old = cls.__dict__[name]
 
-            def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            def step(self: object, *args: object, **kwargs: object) -> Any:
                 session.step_begins(self)
                 try:
                     return old(self, *args, **kwargs)
@@ -338,7 +351,7 @@ class Session:
                 if name in cls.__dict__:
                     wrap_step(cls, name)
 
-    def optimizer_made(self, optimizer: Any) -> None:
+    def optimizer_made(self, optimizer: object) -> None:
         """An optimizer is made, for programs or for as long as the script holds it."""
         if not self.paddle.in_dynamic_mode():
             self.cycles.made(PROGRAM)
@@ -346,7 +359,7 @@ class Session:
         self.cycles.made(id(optimizer))
         weakref.finalize(optimizer, self.cycles.released, id(optimizer))
 
-    def step_begins(self, optimizer: Any) -> None:
+    def step_begins(self, optimizer: Optimizer) -> None:
         """An optimizer steps."""
         self.depth += 1
         if self.depth > 1 or not self.paddle.in_dynamic_mode():
@@ -354,7 +367,7 @@ class Session:
         self.closed_if(self.cycles.steps_now(id(optimizer)))
         self.name_gradients(optimizer)
 
-    def step_ends(self, optimizer: Any) -> None:
+    def step_ends(self, optimizer: Optimizer) -> None:
         """An optimizer has stepped."""
         self.depth -= 1
         if not self.depth and self.paddle.in_dynamic_mode():
@@ -371,7 +384,7 @@ class Session:
             self: Any,
             program: Any = None,
             feed: Any = None,
-            fetch_list: Any = None,
+            fetch_list: object = None,
             *args: Any,
             **kwargs: Any,
         ) -> Any:
@@ -408,8 +421,8 @@ class Session:
             if old is not None:
                 setattr(operators, name, self._measured(old))
 
-    def _measured(self, old: Any) -> Any:
-        def convolution(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def _measured(self, old: Callable[..., object]) -> Callable[..., object]:
+        def convolution(x: Tensor, *args: object, **kwargs: object) -> Any:
             if self.paddle.in_dynamic_mode():
                 self.widest_conv = max(self.widest_conv, nbytes(x))
             return old(x, *args, **kwargs)
@@ -420,7 +433,7 @@ class Session:
         old = self.paddle.amp.auto_cast
         session = self
 
-        def auto_cast(enable: Any = True, *args: Any, **kwargs: Any) -> Any:
+        def auto_cast(enable: bool = True, *args: object, **kwargs: object) -> Any:
             if enable:
                 session.flags.add("amp")
             return old(enable, *args, **kwargs)
@@ -434,13 +447,13 @@ def fed(feed: Any) -> Any:
     return list(one.values()) if isinstance(one, dict) else []
 
 
-def shape_of(value: Any) -> Any:
+def shape_of(value: object) -> Any:
     """Return the shape of an array or of a tensor of Paddle's older kind, [] of anything else."""
     shape = getattr(value, "shape", ())
     return list(shape() if callable(shape) else shape)
 
 
-def _before(old: Any, note: Any) -> Any:
+def _before(old: Callable[..., object], note: Callable[..., object]) -> Callable[..., object]:
     """Return a function that notes its call before it does what it did."""
 
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -450,26 +463,26 @@ def _before(old: Any, note: Any) -> Any:
     return noted
 
 
-def has_nothing_to_train(layer: Any) -> Any:
+def has_nothing_to_train(layer: Layer) -> Any:
     """Tell whether a layer, such as a loss, has no parameters."""
     return next(layer.named_parameters(), None) is None
 
 
-def watch_attention(paddle: Any, flags: Any) -> None:
+def watch_attention(paddle: ModuleType, flags: set[object]) -> None:
     """Note that the script asks for fused attention: a CPU computes it explicitly."""
     functional = paddle.nn.functional
     old = getattr(functional, "scaled_dot_product_attention", None)
     if old is None:
         return
 
-    def attention(*args: Any, **kwargs: Any) -> Any:
+    def attention(*args: object, **kwargs: object) -> Any:
         flags.add("explicit-attention")
         return old(*args, **kwargs)
 
     functional.scaled_dot_product_attention = attention
 
 
-def unheld(objects: Any) -> Any:
+def unheld(objects: Any) -> list[int]:
     """Return the numbers of objects that are referred to by bound methods of their own alone, as
     Paddle's optimizers have them: nothing can reach these, though they are not collected yet."""
     found = list(objects)
@@ -484,7 +497,7 @@ def unheld(objects: Any) -> Any:
     return alone
 
 
-def subclasses(cls: Any) -> Any:
+def subclasses(cls: Any) -> list[type]:
     found = [cls]
     for one in cls.__subclasses__():
         found += subclasses(one)

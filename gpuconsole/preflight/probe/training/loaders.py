@@ -16,10 +16,16 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import batch_size, collation, seeding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+    from paddle.io import DataLoader, Dataset
 
 FIRST, LATER = 8, 2
 """Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
@@ -51,14 +57,14 @@ LEFT = (
 )
 
 
-def install(paddle: Any, session: Any) -> None:
+def install(paddle: ModuleType, session: Any) -> None:
     """Give every loader of the dynamic graph an iterator of ours."""
     cls = paddle.io.DataLoader
     old_init, old_iter = cls.__init__, cls.__iter__
     signature = inspect.signature(old_init)
     numbers = itertools.count(1)
 
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: object, *args: object, **kwargs: object) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.arguments["num_workers"] = 0
         bound.arguments.pop("persistent_workers", None)
@@ -66,7 +72,7 @@ def install(paddle: Any, session: Any) -> None:
         old_init(*bound.args, **bound.kwargs)
         session.unread.add(self)
 
-    def iterate(self: Any) -> Any:
+    def iterate(self: object) -> Any:
         sparing: Any = list
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
@@ -85,7 +91,7 @@ def install(paddle: Any, session: Any) -> None:
 class Watched:
     """An iterator over batches that tells the session of each."""
 
-    def __init__(self, inner: Any, session: Any, numbers: Any, loader: Any) -> None:
+    def __init__(self, inner: Any, session: Any, numbers: Any, loader: DataLoader) -> None:
         self.inner = inner
         self.session = session
         self.numbers = numbers
@@ -96,7 +102,7 @@ class Watched:
         self.taken = 0
         self.bare: list[Any] = []
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[object]:
         return self
 
     def __len__(self) -> Any:
@@ -169,7 +175,7 @@ class Watched:
         return self.taken and (whole is None or whole - self.taken >= self.ready)
 
 
-def ahead(loader: Any) -> Any:
+def ahead(loader: DataLoader) -> Any:
     """Return how many batches a loader's readers queue and buffer. One is buffered in any case: the
     next is read as soon as one is handed out."""
     queued = getattr(loader, "prefetch_factor", USUAL_QUEUED)
@@ -181,7 +187,7 @@ def ahead(loader: Any) -> Any:
             for name, (one, usual) in found.items()}  # fmt: skip
 
 
-def lengths(loader: Any) -> Any:
+def lengths(loader: DataLoader) -> Any:
     """Return how many samples and batches an epoch has, None where nobody knows."""
     found: dict[str, Any] = {"samples": None, "batches": None}
     things: Any = (("samples", getattr(loader, "dataset", None)), ("batches", loader))
@@ -198,7 +204,7 @@ def length_of(thing: Any) -> Any:
         return None
 
 
-def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
+def batches(paddle: ModuleType, loader: DataLoader, taken: Any = list) -> Iterator[Any]:
     """Yield the batches of a loader as tensors; `taken` makes a list of samples of a batch."""
     from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
 
@@ -224,7 +230,7 @@ def batches(paddle: Any, loader: Any, taken: Any = list) -> Iterator[Any]:
         yield _unknown(batch) if getattr(taken, "filled", False) else batch
 
 
-def for_programs(paddle: Any, loader: Any, taken: Any) -> Iterator[Any]:
+def for_programs(paddle: ModuleType, loader: DataLoader, taken: object) -> Iterator[Any]:
     """Yield the batches of a loader as programs are fed them: a list, or by name where it has names
     for them and is to give no list."""
     inner, listed = batches(paddle, loader, taken), getattr(loader, "return_list", True)
@@ -255,7 +261,7 @@ def filled(lists: Any) -> Iterator[Any]:
     yield [*held, *itertools.islice(itertools.cycle(held), missing)] if missing else held
 
 
-def _fetched(rows: Any, taken: Any, place: Any) -> Any:
+def _fetched(rows: Lazy, taken: Sparing, place: int) -> Any:
     """Return the samples of a batch. What is drawn for them, and for the batch after that, is alike
     in every run, however many samples there was time to fetch."""
     seeding.alike(place)
@@ -277,14 +283,14 @@ def _unknown(batch: Any) -> Any:
 class Lazy:
     """Samples of a batch, each fetched when it is asked for."""
 
-    def __init__(self, indices: Any, dataset: Any) -> None:
+    def __init__(self, indices: Sequence[int], dataset: Dataset) -> None:
         self.indices = indices
         self.dataset = dataset
 
-    def __len__(self) -> Any:
+    def __len__(self) -> int:
         return len(self.indices)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[object]:
         return (self.dataset[index] for index in self.indices)
 
 
@@ -296,7 +302,9 @@ class Fetching:
     """Whether the batches of a loader are fetched whole: as in another run, else by how much is
     done for a sample, and once they were not never again, so that all steps know as much."""
 
-    def __init__(self, whole: Any, told: Any, drawn: Any = None, tally: Any = None) -> None:
+    def __init__(
+        self, whole: Any, told: set[bool], drawn: Any = None, tally: list[int] | None = None
+    ) -> None:
         """`told` takes what was found, `whole` and `drawn` are what another run told; `tally` is
         the work for all samples that were fetched, each taken for as much as the most."""
         self.whole = whole
@@ -312,13 +320,13 @@ class Fetching:
         self.collate: Any = None
         """What makes a batch of samples, for all epochs."""
 
-    def all_of(self, size: Any) -> Any:
+    def all_of(self, size: int) -> Any:
         """Tell whether all samples of a batch are fetched, by what was done for the first ones."""
         if self.whole is not None:
             return self.whole
         return size * self.work <= (FETCHED if size <= SMALL else SOON)
 
-    def ended(self, whole: Any) -> None:
+    def ended(self, whole: bool) -> None:
         """A batch was fetched whole, or not."""
         self.told.add(whole)
         if not whole:
@@ -332,7 +340,7 @@ class Sparing:
     """Takes the first samples of a batch in place of all, where these are of one form and all would
     take long: for a run in which shapes alone count."""
 
-    def __init__(self, fetching: Any) -> None:
+    def __init__(self, fetching: Fetching) -> None:
         self.form: Any = None
         self.fetching = fetching
         self.filled = False
@@ -373,14 +381,14 @@ class Largest:
     """Takes the largest sample for each of a batch where samples differ in size: memory depends on
     the longest that meet in a batch, which need not be among the first of a data set in order."""
 
-    def __init__(self, inner: Any, flags: Any) -> None:
+    def __init__(self, inner: Sparing, flags: set[object]) -> None:
         self.inner = inner
         self.flags = flags
         self.looked = False
         self.sample: Any = None
         self.filled = False
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Lazy) -> Any:
         """Return as many samples as there are rows."""
         if not self.looked:
             self.looked = True
@@ -392,7 +400,7 @@ class Largest:
         self.filled = True
         return [another(self.sample) for _ in range(len(rows))]
 
-    def _look(self, dataset: Any) -> None:
+    def _look(self, dataset: object) -> None:
         """Find the largest of some samples spread over a data set; in a later epoch it is that of
         the first, where a few samples are as they were."""
         held = self.inner.fetching
@@ -419,7 +427,7 @@ def largest(found: Any) -> Any:
     return max(found.items(), key=lambda one: one[0][1])[1]
 
 
-def seen(dataset: Any, most: Any) -> Any:
+def seen(dataset: Dataset, most: object) -> Any:
     """Return some samples spread over a data set, one of each form and extent."""
     found: dict[Any, Any] = {}
     size, ends, done = length_of(dataset), time.process_time() + LONGEST_S, 0
@@ -435,7 +443,7 @@ def seen(dataset: Any, most: Any) -> Any:
     return found
 
 
-def counted(make: Any) -> Any:
+def counted(make: Callable[..., object]) -> Any:
     """Return what a function makes, and the work for it: its calls, and the numbers in it."""
     calls = itertools.count()
     before = sys.getprofile()
@@ -448,7 +456,7 @@ def counted(make: Any) -> Any:
     return sample, next(calls) // 2 + extent(sample) // NUMBERS
 
 
-def spread(size: Any, most: Any) -> Any:
+def spread(size: int, most: Any) -> list[int]:
     """Return places all over a list, the ends first, then halves, quarters and so on."""
     if size <= most:
         return list(range(size))
@@ -460,7 +468,7 @@ def spread(size: Any, most: Any) -> Any:
     return list(order)[:most]
 
 
-def extent(sample: Any) -> Any:
+def extent(sample: Any) -> int:
     """Return how large a sample is: elements, points of a picture, characters."""
     if isinstance(sample, dict):
         return sum(map(extent, sample.values()))
@@ -496,7 +504,7 @@ def form(sample: Any) -> Any:
     return type(sample).__name__, str(getattr(sample, "dtype", "")), str(shape)
 
 
-def _chunks(dataset: Any, loader: Any) -> Iterator[Any]:
+def _chunks(dataset: Dataset, loader: DataLoader) -> Iterator[Any]:
     size = loader.batch_size
     if size is None:
         yield from dataset
@@ -509,7 +517,7 @@ def _chunks(dataset: Any, loader: Any) -> Iterator[Any]:
         yield samples
 
 
-def as_tensors(paddle: Any, batch: Any) -> Any:
+def as_tensors(paddle: object, batch: Sequence[object]) -> Any:
     """Return a collated batch with its arrays as tensors; text and the like stay.
 
     As with Paddle's own readers a batch that is no list is handed out as it is.
@@ -519,7 +527,7 @@ def as_tensors(paddle: Any, batch: Any) -> Any:
     return _convert(paddle, numpy, batch)
 
 
-def _convert(paddle: Any, numpy: Any, value: Any) -> Any:
+def _convert(paddle: Any, numpy: ModuleType, value: Any) -> Any:
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         if getattr(value, "dtype", None) is not None and value.dtype.kind in "OUS":
             return value

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy import ndarray
 
 
-def alike(place: Any) -> None:
+def alike(place: int) -> None:
     """Begin to draw from a state that a place in the run stands for, 0 and more."""
     import numpy
 
@@ -14,14 +17,14 @@ def alike(place: Any) -> None:
     numpy.random.seed(place)
 
 
-def state() -> Any:
+def state() -> tuple[tuple[ndarray | int | str, ...], ...]:
     """Return from where is drawn next."""
     import numpy
 
     return random.getstate(), numpy.random.get_state()
 
 
-def restore(drawn: Any) -> None:
+def restore(drawn: tuple[tuple[ndarray | int | str, ...], ...]) -> None:
     """Draw again from where a state was taken."""
     import numpy
 

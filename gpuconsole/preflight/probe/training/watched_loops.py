@@ -20,7 +20,10 @@ import builtins
 import importlib.machinery
 import os
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
 DONE = "__gpuconsole_done__"
@@ -151,7 +154,7 @@ class Walk:
         self.inner = iter(over)
         self.mark = WATCH.begun()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[object]:
         return self
 
     def __next__(self) -> Any:
@@ -166,7 +169,7 @@ class Walk:
         return item
 
 
-def install(root: Any) -> None:
+def install(root: str) -> None:
     """Watch loops of the code below a folder that is compiled from now on."""
     _ROOT[:] = [os.path.join(os.path.realpath(root), "")]
     called = ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left), (DONE, WATCH.done))
@@ -175,7 +178,7 @@ def install(root: Any) -> None:
     loader: Any = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
 
-    def watched_code(self: Any, fullname: Any) -> Any:
+    def watched_code(self: Any, fullname: str) -> Any:
         path = os.path.realpath(self.path)
         if path.startswith(_ROOT[0]) and "site-packages" not in path:
             try:
@@ -189,7 +192,7 @@ def install(root: Any) -> None:
     loader.get_code = watched_code
 
 
-def compiled(text: Any, name: Any) -> Any:
+def compiled(text: bytes, name: str) -> Any:
     """Return the text of a file compiled, its loops watched where that was asked for."""
     if not _ROOT or not _may_train(text):
         return compile(text, name, "exec", dont_inherit=True)
@@ -198,7 +201,7 @@ def compiled(text: Any, name: Any) -> Any:
                    dont_inherit=True)  # fmt: skip
 
 
-def _may_train(text: Any) -> bool:
+def _may_train(text: bytes) -> bool:
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     WATCH.evaluates = WATCH.evaluates or bool(EVALUATES.search(words))
     WATCH.saves = WATCH.saves or bool(SAVES.search(words))
@@ -236,6 +239,6 @@ def _calls(body: Any) -> bool:
     return any(isinstance(one, ast.Call) for each in body for one in ast.walk(each))
 
 
-def _called(name: Any, arguments: Any, place: Any) -> Any:
+def _called(name: str, arguments: Any, place: Any) -> Any:
     call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
     return ast.fix_missing_locations(ast.copy_location(call, place))
