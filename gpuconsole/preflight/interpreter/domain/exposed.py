@@ -73,6 +73,18 @@ def of(cls: type) -> Table:
     return _made(cls) if table is None else table
 
 
+def has(cls: type, name: str) -> bool:
+    """Whether a class, without its bases, exposes a name."""
+    marked = (getattr(value, "__func__", value) for value in vars(cls).values())
+    if any(
+        name == exposed_name
+        for function in marked
+        for _, exposed_name in getattr(function, _MARK, ())
+    ):
+        return True
+    return any(name == exposed_name for _, exposed_name, _call in _added.get(cls, ()))
+
+
 def _made(cls: type) -> Table:
     table = Table()
     for base in reversed(cls.__mro__):

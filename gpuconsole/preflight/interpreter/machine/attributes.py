@@ -44,6 +44,9 @@ SETTER = "="
 """Ends the name under which a class keeps what `@name.setter` decorates."""
 _MAPPINGS = ("dict", "OrderedDict")
 _OF_TYPES = frozenset(["str", "list", "dict", "OrderedDict", "set", "tuple", "int", "float"])
+_CALLED = ("__init__", "__call__")
+_SHOWN = ("__doc__", "__module__", "__name__", "__qualname__", "__repr__", "__str__")
+"""Names that have no part in memory."""
 _WHOLE = (Plain, Parsed, SimpleNamespace)
 """Objects of which everything is known: a name that they lack is not there."""
 
@@ -128,6 +131,9 @@ def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
 
 
 def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Value:
+    patched = interp.run.patches.find(value.type, name)
+    if patched is not MISSING:
+        return patched
     table = exposed.of(value.type)
     static = table.static.get(name)
     if static is not None:
@@ -138,7 +144,7 @@ def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Va
         return NativeFunction(_set_plainly, name)
     if name == "__new__":
         return NativeFunction(instantiation.new, name)
-    if name == "__init__" or name in table.methods:
+    if name in ("__init__", "__call__") or name in table.methods:
         return NativeFunction(partial(_unbound, name), f"{value.name}.{name}")
     if name.startswith("__"):
         return NativeFunction(lambda run, *args, **kwargs: None, name)
@@ -168,6 +174,8 @@ def _function_attr(interp: Interpreter, value: Value, name: str) -> Value:
         return value.instance
     if name == "__wrapped__":
         return value
+    if name == "__get__":
+        return NativeFunction(lambda run, instance, *_: interp.bind(value, instance), name)
     return interp.run.unknown(f"{name} of a function")
 
 
@@ -183,6 +191,9 @@ def _instance_attr(interp: Interpreter, value: Native, name: str) -> Value:
         member = value.cls.find(name)
         if member is not MISSING:
             return interp.bind(member, value)
+    patched = patched_method(interp, value, name)
+    if patched is not MISSING:
+        return patched
     table = exposed.of(type(value))
     getter = table.properties.get(name)
     if getter is not None:
@@ -190,7 +201,28 @@ def _instance_attr(interp: Interpreter, value: Native, name: str) -> Value:
     method = table.methods.get(name)
     if method is not None:
         return NativeFunction(MethodType(method, value), f"{value.label}.{name}")
+    if name == "__call__" and hasattr(value, "call"):
+        return _called(value)
     return _fallback(interp, value, name)
+
+
+def patched_method(interp: Interpreter, value: Native, name: str) -> Value:
+    """Return the method that the script has put into a library's class, or `MISSING`."""
+    patch = interp.run.patches.find(type(value), name)
+    if isinstance(patch, NativeFunction):
+        return NativeFunction(partial(_with_self, patch, value), patch.name)
+    return patch if patch is MISSING else interp.bind(patch, value)
+
+
+def _called(value: Native) -> NativeFunction:
+    """Return an object's `__call__`."""
+    unbound = NativeFunction(partial(_unbound, "__call__"), "__call__")
+    return NativeFunction(partial(_with_self, unbound, value), "__call__")
+
+
+def _with_self(function: NativeFunction, instance: Value, run: Run, *args: Value,
+               **kwargs: Value) -> Value:  # fmt: skip
+    return run.interp.call(function, [instance, *args], kwargs)
 
 
 def _fallback(interp: Interpreter, value: Native, name: str) -> Value:
@@ -242,8 +274,13 @@ def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:
         return NativeFunction(lambda run, *args, **kwargs: None, name)
     if not isinstance(instance, Native):
         return interp.run.unknown("super() where self is no object of the class")
+    patched = patched_method(interp, instance, name)
+    if patched is not MISSING:
+        return patched
     if name == "__init__":
         return NativeFunction(instance.init, "__init__")
+    if name == "__call__" and hasattr(instance, "call"):
+        return _called(instance)
     if name == "__setattr__":
         return NativeFunction(partial(_set_on, instance), name)
     if name == "forward" and hasattr(instance, "forward"):
@@ -265,14 +302,34 @@ def set_attr(interp: Interpreter, target: Value, name: str, value: Value) -> Non
             target.stop_gradient = not value
         elif name in ("grad", "_grad") and value is None:
             target.grad = None
+        elif name in exposed.of(type(target)).methods:
+            interp.run.block(interp.run.unknown(f"{name} of one tensor is replaced"))
     elif isinstance(target, Array) and name == "shape":
         target.shape = reshaped(target, value).shape
     elif isinstance(target, Native):
         _set_on_instance(interp, target, name, value)
     elif isinstance(target, UserClass):
         target.attrs[name] = value
+    elif isinstance(target, NativeClass):
+        _set_on_library_class(interp, target, name, value)
+    elif isinstance(target, Namespace):
+        if target.name == "paddle.nn.functional":
+            interp.run.patches.functions.add(name)
+        target.names[name] = value
     elif isinstance(target, UserModule):
         target.scope.names[name] = value
+
+
+def _set_on_library_class(
+    interp: Interpreter, target: NativeClass, name: str, value: Value
+) -> None:
+    """Put an attribute into a class of a library; operators of its objects are not followed."""
+    followed = _CALLED if target.make is None else ()
+    if name.startswith("__") and name not in (*followed, *_SHOWN):
+        interp.run.block(
+            interp.run.unknown(msg("{kind}.{name} is replaced", kind=target.name, name=name))
+        )
+    interp.run.patches.put(target.type, name, value)
 
 
 def _set_on_instance(interp: Interpreter, target: Native, name: str, value: Value) -> None:
@@ -339,6 +396,10 @@ def _unbound(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) 
     """Call a library's method that was taken from its class: `dict.get(self, name)`."""
     if name == "__init__" and isinstance(target, Native):
         return target.init(run, *args, **kwargs)
+    if name == "__call__" and isinstance(target, Native):
+        called = getattr(target, "call", None)
+        return run.unknown(f"{name} of a class") if called is None else called(
+            run.interp, *args, **kwargs)  # fmt: skip
     if isinstance(target, dict):
         target = _as_mapping(target)
     method = exposed.of(type(target)).methods.get(name) if isinstance(target, Native) else None

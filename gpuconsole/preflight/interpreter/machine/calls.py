@@ -78,7 +78,7 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
         instance = target.type()
         deep = target.name not in traversal_cost.SHALLOW
         refused = interp.too_much(*args, *kwargs.values()) if deep else None
-        result = refused or interp.guard(instance.init, target.name, args, kwargs)
+        result = refused or instantiation.begin(interp, instance, target.name, args, kwargs)
         return result if isinstance(result, Unknown) else instance
     if isinstance(target, Native):
         if interp.run.mode.around is not None:
@@ -118,6 +118,9 @@ def call_instance(
         method = target.cls.find("__call__")
         if method is not MISSING:
             return interp.call(interp.bind(method, target), args, kwargs)
+    patched = interp.patched_method(target, "__call__")
+    if patched is not MISSING:
+        return interp.call(patched, args, kwargs)
     call = getattr(target, "call", None)
     if call is None:
         return interp.run.unknown(msg("{label} is not callable", label=target.label))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
+    MISSING,
     BoundMethod,
     Function,
     Native,
+    NativeFunction,
     Plain,
     Unknown,
     UserClass,
@@ -49,8 +51,20 @@ def plainly(
     elif dataclasses_enum.is_dataclass(cls):
         dataclasses_enum.fill(interp, instance, cls, args, kwargs)
     elif cls.native is not None:
-        interp.guard(instance.init, cls.name, args, kwargs)
+        begin(interp, instance, cls.name, args, kwargs)
     return instance
+
+
+def begin(
+    interp: Interpreter, instance: Native, name: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Run a library's `__init__`, or what the script has put in its place."""
+    patched = interp.run.patches.find(type(instance), "__init__")
+    if isinstance(patched, (Function, NativeFunction)):
+        return interp.call(patched, [instance, *args], kwargs)
+    if patched is not MISSING:
+        interp.run.block(interp.run.unknown("what makes an object is replaced"))
+    return interp.guard(instance.init, name, args, kwargs)
 
 
 def blank(interp: Interpreter, cls: UserClass) -> Native:

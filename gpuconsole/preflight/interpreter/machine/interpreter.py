@@ -99,6 +99,7 @@ class Interpreter:
     as_text = calls.as_text
     get_attr = attributes.get_attr
     set_attr = attributes.set_attr
+    patched_method = attributes.patched_method
     bind = attributes.bind
     lacking = attributes.lacking
     copied = stdlib_copy.copied

@@ -18,7 +18,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeClass,
     NativeFunction,
     SomeNumber,
+    Unknown,
     Value,
+    Wrapped,
     first_unknown,
 )
 from gpuconsole.preflight.interpreter.machine import operators
@@ -266,9 +268,20 @@ def _types() -> Namespace:
     def proxy(run: Run, mapping: Value) -> Value:
         return mapping
 
-    kinds = ("FunctionType", "MethodType", "ModuleType", "LambdaType", "GeneratorType")
+    def method(run: Run, function: Value, instance: Value) -> Value:
+        if isinstance(function, (Function, Wrapped)):
+            return run.interp.bind(function, instance)
+        if isinstance(function, Unknown):
+            return function
+        return NativeFunction(
+            lambda run, *args, **kwargs: run.interp.call(function, [instance, *args], kwargs),
+            "method",
+        )
+
+    kinds = ("FunctionType", "ModuleType", "LambdaType", "GeneratorType")
     return _functions("types", {"MappingProxyType": proxy},
                       SimpleNamespace=NativeClass(mappings.SimpleNamespace, "SimpleNamespace"),
+                      MethodType=NativeClass(Native, "MethodType", method),
                       **{name: NativeClass(Native, name) for name in kinds})  # fmt: skip
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuconsole.preflight.interpreter.domain.values import Value
+from gpuconsole.preflight.interpreter.domain import exposed
+from gpuconsole.preflight.interpreter.domain.values import MISSING, Native, Value
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter
 from gpuconsole.preflight.memory.trace import Ledger, Storage
 
@@ -61,3 +62,35 @@ class Program:
     """Where tensors are drafted while a static program is written, without taking memory."""
     fed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Shapes that a static program is fed with, by name."""
+
+
+_OWN = {"__init__": "init", "__call__": "call", "forward": "forward"}
+"""How the models of a library's classes call what scripts know by these names."""
+
+
+@dataclass(slots=True)
+class Patches:
+    """What a script has replaced in a library: methods of classes, functions of modules."""
+
+    functions: set[str] = field(default_factory=set)
+    """Names of functions of `paddle.nn.functional`."""
+    _methods: dict[type, dict[str, Value]] = field(default_factory=dict)
+
+    def put(self, kind: type[Native], name: str, value: Value) -> None:
+        """Replace an attribute of a class."""
+        self._methods.setdefault(kind, {})[name] = value
+
+    def find(self, kind: type[Native], name: str) -> Value:
+        """Return what the script has put into a class or one of its bases, or `MISSING`.
+
+        What a class nearer than the patched one has of its own comes first.
+        """
+        if not self._methods:
+            return MISSING
+        for base in kind.__mro__:
+            patched = self._methods.get(base, {})
+            if name in patched:
+                return patched[name]
+            if _OWN.get(name, name) in vars(base) or exposed.has(base, name):
+                return MISSING
+        return MISSING

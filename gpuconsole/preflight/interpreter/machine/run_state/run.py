@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.frontend.questions import Answers
 from gpuconsole.preflight.interpreter.machine.run_state.batches import Batches
 from gpuconsole.preflight.interpreter.machine.run_state.findings import Findings
-from gpuconsole.preflight.interpreter.machine.run_state.modes import Mode, Program
+from gpuconsole.preflight.interpreter.machine.run_state.modes import Mode, Patches, Program
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES, Progress
 from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 from gpuconsole.preflight.interpreter.machine.run_state.tape import Tape
@@ -83,6 +83,8 @@ class Run:
     """The loop that was begun last: its names tell what a loader's fields are called."""
     uncollected: list[Any] = field(default_factory=list)
     """Objects in cycles of references, which live until Python's collector runs."""
+    patches: Patches = field(default_factory=Patches)
+    """What the script has replaced in libraries."""
     tape: Tape = field(default_factory=Tape)
     progress: Progress = field(default_factory=Progress)
     batch: Batches = field(default_factory=Batches)

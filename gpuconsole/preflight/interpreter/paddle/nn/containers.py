@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed
-from gpuconsole.preflight.interpreter.domain.values import MISSING, Unknown, Value
+from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
@@ -103,12 +103,10 @@ class Sequential(Ordered):
                 run.block(layer)
             self.attrs[str(member[0]) if named else str(place)] = layer
 
-    def pass_on(
+    def built_in(
         self, interp: Interpreter, args: tuple[Value, ...], kwargs: dict[str, Value]
     ) -> Value:
         """Run the layers one after the other."""
-        if self.cls is not None and self.cls.find("forward") is not MISSING:
-            return super().pass_on(interp, args, kwargs)
         return self.forward(interp.run, *args)
 
     def forward(self, run: Run, x: Value) -> Value:

@@ -92,6 +92,10 @@ class Called(Layer):
             if not self.label.endswith("1D"):
                 self.attrs["ksize"] = self.attrs.pop("kernel_size")
 
+    def uses(self, function: str) -> bool:
+        """The function is called by its name, so that what replaces it is followed."""
+        return False
+
     def forward(self, run: Run, *inputs: Value) -> Value:
         """Call the function with the inputs and the kept arguments."""
         more = {"training": self.training} if self.switched else {}

@@ -8,8 +8,6 @@ from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
-    BoundMethod,
-    Function,
     Native,
     ShapeFault,
     Unknown,
@@ -119,16 +117,28 @@ class Layer(Branch):
         self, interp: Interpreter, args: tuple[Value, ...], kwargs: dict[str, Value]
     ) -> Value:
         """Run the forward that the script or Paddle defines."""
+        # An object's own attribute comes before its class's.
+        forward = self.attrs.get("forward", MISSING)
+        if forward is MISSING and self.cls is not None:
+            of_class = self.cls.find("forward")
+            forward = of_class if of_class is MISSING else interp.bind(of_class, self)
+        if forward is MISSING:
+            forward = interp.patched_method(self, "forward")
+        if forward is MISSING:
+            return self.built_in(interp, args, kwargs)
+        return interp.call(forward, list(args), kwargs)
+
+    def built_in(
+        self, interp: Interpreter, args: tuple[Value, ...], kwargs: dict[str, Value]
+    ) -> Value:
+        """Run the forward that Paddle defines."""
         run: Run = interp.run
-        forward = self.cls.find("forward") if self.cls is not None else MISSING
-        own = self.attrs.get("forward")
-        if isinstance(own, (BoundMethod, Function)):
-            # An object's own attribute comes before its class's.
-            return interp.call(own, list(args), kwargs)
-        if isinstance(forward, Function):
-            return interp.call(BoundMethod(forward, self), list(args), kwargs)
-        if forward is not MISSING:
-            return interp.call(interp.bind(forward, self), list(args), kwargs)
+        if any(map(self.uses, run.patches.functions)):
+            replaced = run.unknown(
+                msg("{label} calls a function that the script replaces", label=self.label)
+            )
+            run.block(replaced)
+            return replaced
         native = getattr(self, "forward", None)
         if native is None:
             return run.unknown(msg("{label} has no forward", label=self.label))
@@ -140,6 +150,11 @@ class Layer(Branch):
                 run.block(failed)
                 return failed
             return self.recover(run, *args)
+
+    def uses(self, function: str) -> bool:
+        """Whether Paddle's forward may call a function of `paddle.nn.functional` in a way that is
+        not followed: layers are named after theirs."""
+        return self.label.lower().startswith(function.replace("_", ""))
 
     def recover(self, run: Run, *args: Value) -> Value:
         """Return a stand-in for the output after a fault, so that later faults are found too."""
@@ -307,7 +322,7 @@ class Layer(Branch):
     @exposed.method("forward")
     def do_forward(self, run: Run, *args: Value, **kwargs: Value) -> Value:
         """Run the forward pass alone, without hooks."""
-        return self.pass_on(run.interp, args, kwargs)
+        return self.built_in(run.interp, args, kwargs)
 
     @exposed.method("extra_repr")
     def do_extra_repr(self, run: Run) -> Value:

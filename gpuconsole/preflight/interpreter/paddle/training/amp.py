@@ -77,12 +77,12 @@ class GradScaler(Native):
     def do_step(self, run: Run, optimizer: Value) -> None:
         """Unscale in place and step."""
         if isinstance(optimizer, Optimizer):
-            optimizer.do_step(run)
+            run.interp.call(run.interp.get_attr(optimizer, "step"), [], {})
 
     @exposed.method("minimize")
-    def do_minimize(self, run: Run, optimizer: Value, *_: Value, **__: Value) -> None:
+    def do_minimize(self, run: Run, optimizer: Value, *args: Value, **kwargs: Value) -> None:
         """Step."""
-        self.do_step(run, optimizer)
+        run.interp.call(run.interp.get_attr(optimizer, "minimize"), list(args), kwargs)
 
     @exposed.method("update")
     def do_update(self, run: Run) -> None:

@@ -182,7 +182,7 @@ class Model(Native):
             run.progress.backwards += 1
             backward(run, loss)
         if update and isinstance(self.optimizer, Optimizer):
-            self.optimizer.do_step(run)
+            run.interp.call(run.interp.get_attr(self.optimizer, "step"), [], {})
             _clear(self.network)
         self._measure(run, outputs, labels)
 
