@@ -19,6 +19,7 @@ from gpuconsole.cli.entry import GARBAGE_AFTER
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
+    from gpuconsole.tui.runtime.awaited_session import AwaitedSession
 
 STARTED = time.time()
 
@@ -66,12 +67,12 @@ def main() -> None:
         lab = open_inventory(options.inventory, {})
         opening.show([host.name for host in lab.hosts])
         notes.reached("settings, inventory: hosts named")
-        from gpuconsole.session.factory import open_session
+        from gpuconsole.cli.options import Options
+        from gpuconsole.cli.sessions import awaited_session
+        from gpuconsole.config import combined, load_settings
 
-        session = open_session(
-            options.inventory, options.state, read_only=True, dispatch=False, lab=lab
-        )
-        notes.reached("session, placement, triage, journal")
+        chosen = Options(options.inventory, options.state, read_only=True)
+        session = awaited_session(chosen, lab, combined(load_settings(), lab.lab))
         import textual.app  # noqa: F401
 
         notes.reached("Textual")
@@ -79,7 +80,7 @@ def main() -> None:
         _run(session, options, notes)
 
 
-def _run(session: Session, options: argparse.Namespace, notes: Notes) -> None:
+def _run(session: AwaitedSession, options: argparse.Namespace, notes: Notes) -> None:
     import gpuconsole.tui
     from gpuconsole.core.fleet import HostState
     from gpuconsole.tui.app import ConsoleApp
@@ -96,6 +97,10 @@ def _run(session: Session, options: argparse.Namespace, notes: Notes) -> None:
         def _first(self) -> None:
             notes.first_paint = notes.reached("stylesheet, layout, first frame")
 
+        def _take(self, session: Session) -> None:
+            super()._take(session)
+            notes.reached("SSH, hosts being connected, session, journal")
+
         def paint(self, *, force: bool = False) -> None:
             before = self.picture
             super().paint(force=force)
@@ -109,7 +114,7 @@ def _run(session: Session, options: argparse.Namespace, notes: Notes) -> None:
             }
             if notes.full_picture is None:
                 if len(seen) >= options.expect:
-                    notes.full_picture = notes.reached("SSH, agents, every host on screen")
+                    notes.full_picture = notes.reached("agents, every host on screen")
                     self.set_timer(options.warm_up, self._begin_window)
                 elif now - STARTED > 120:
                     self.exit()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.cli.options import Options, options
@@ -15,8 +16,11 @@ from gpuconsole.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.cli.opening import Opening
+    from gpuconsole.config import LabSettings
+    from gpuconsole.core.containers import Hosts
     from gpuconsole.remote.inventory import Inventory
     from gpuconsole.session.session import Session
+    from gpuconsole.tui.runtime.awaited_session import AwaitedSession
 
 Answer = TypeVar("Answer")
 
@@ -66,10 +70,11 @@ def open_session(
     fleet: bool = True,
     own_queue: bool = False,
     lab: Inventory | None = None,
+    hosts: Hosts | None = None,
 ) -> Session:
     """Return the session that the options name, not entered yet; with `own_queue` on the queue of
     this account, though the inventory names the lab's. `lab` is the inventory where the caller has
-    read it."""
+    read it, `hosts` its hosts where the caller has begun to connect them."""
     from gpuconsole.session import factory
 
     return factory.open_session(
@@ -80,16 +85,43 @@ def open_session(
         fleet=fleet,
         own_queue=own_queue,
         lab=lab,
+        hosts=hosts,
     )
 
 
+def awaited_session(chosen: Options, lab: Inventory, settings: LabSettings) -> AwaitedSession:
+    """Return the session that the options name, to be opened once the console has drawn its first
+    frame; not for an inventory that names the lab's queue, whose settings come from its service.
+
+    Then its hosts are connected, and while they answer the rest of the session is imported.
+    """
+    from gpuconsole.core.fleet import FleetSnapshot
+    from gpuconsole.remote.inventory import unread
+    from gpuconsole.remote.lazy_hosts import LazyHosts
+    from gpuconsole.tui.runtime.awaited_session import AwaitedSession
+
+    async def opened() -> Session:
+        hosts = LazyHosts(lab, settings)
+        try:
+            await hosts.start()
+            await asyncio.to_thread(import_module, "gpuconsole.session.factory")
+            return open_session(chosen, dispatching=not chosen.read_only, lab=lab, hosts=hosts)
+        except BaseException:
+            await hosts.close()
+            raise
+
+    first = FleetSnapshot(hosts=tuple(map(unread, lab.hosts)))
+    return AwaitedSession(opened, first, chosen.read_only)
+
+
 def show_console(
-    session: Session,
+    session: Session | AwaitedSession,
+    settings: LabSettings,
     site: str,
     opening: Opening,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
-    """Open the console over a session, with the looks that its settings name; `meanwhile` runs
+    """Open the console over a session, with the looks that the settings name; `meanwhile` runs
     beside it. It draws over what `opening` shows."""
     from gpuconsole.tui import run_console
 
@@ -100,7 +132,6 @@ def show_console(
             "The console needs a terminal to read keys from and to draw on.",
             "Without one: `gpuconsole status`, or `gpuconsole demo --headless`.",
         )
-    settings = session.settings
     opening.hand_over()
     toured = None
     if settings.tour and not os.environ.get(NO_TOUR_VARIABLE):

@@ -82,6 +82,7 @@ def open_session(
     own_queue: bool = False,
     lead: Lead | None = None,
     lab: Inventory | None = None,
+    hosts: Hosts | None = None,
 ) -> Session:
     """Return a session, not yet entered.
 
@@ -91,8 +92,8 @@ def open_session(
     Without an inventory the user's own is read, else this machine alone is shown. The demo keeps
     its state in a folder of its own that goes with it, unless `state` names one. Without `fleet`
     no host is contacted and none is needed: the journal alone answers. `lab` is the inventory where
-    the caller has read it. UsageError for a wrong inventory or settings, JournalError for a state
-    folder that cannot be used.
+    the caller has read it, `hosts` its hosts where the caller has begun to connect them. UsageError
+    for a wrong inventory or settings, JournalError for a state folder that cannot be used.
     """
     if demo is not None:
         return _demo_session(state, demo, read_only=read_only, dispatch=dispatch)
@@ -106,7 +107,7 @@ def open_session(
         return _lab_session(lab, lab.queue, settings, state_folder(state), read_only=read_only)
     images = {host.name: host.image for host in lab.hosts}
     return _session(
-        _remote_hosts(lab, settings) if fleet else NoHosts(),
+        hosts or (_remote_hosts(lab, settings) if fleet else NoHosts()),
         state_folder(state),
         settings,
         lambda host: images.get(host, DEFAULT_IMAGE),

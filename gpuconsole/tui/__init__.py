@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
     from gpuconsole.tui.app import ConsoleApp
+    from gpuconsole.tui.runtime.awaited_session import AwaitedSession
 
 FIRST_S = 1.5
 """What runs beside the console lets it open and draw for so long first."""
 
 
 def run_console(
-    session: Session,
+    session: Session | AwaitedSession,
     *,
     site: str = "",
     theme: str = "night",
@@ -28,16 +29,16 @@ def run_console(
     opened: bool = False,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
-    """Open the console over a session that is not entered yet; returns the exit code.
+    """Open the console over a session; returns the exit code.
 
-    The session is entered after the first paint and left when the console closes. `keys` maps
-    ids of the registry to Textual's key names; `theme_folders` are read after the shipped one,
-    by default `themes/` beside the user's settings. `bell` is the least severe incident at which
-    the terminal rings. `language` is `en`, `zh`, or `auto` for that of the environment. `tour` is
-    the file that tells that this user has seen the tour. With `opened` the caller has entered the
-    session, or wants only pictures. `meanwhile` runs beside the console once it is open, and is
-    given up when it closes. A signal that asks the program to end closes it too; the exit code is
-    then 128 and the signal's number.
+    The session is not entered yet, and need not be made: that is done after the first paint. It is
+    left when the console closes. `keys` maps ids of the registry to Textual's key names;
+    `theme_folders` are read after the shipped one, by default `themes/` beside the user's settings.
+    `bell` is the least severe incident at which the terminal rings. `language` is `en`, `zh`, or
+    `auto` for that of the environment. `tour` is the file that tells that this user has seen the
+    tour. With `opened` the caller has entered the session, or wants only pictures. `meanwhile` runs
+    beside the console once it is open, and is given up when it closes. A signal that asks the
+    program to end closes it too; the exit code is then 128 and the signal's number.
     """
     import asyncio
     import os
@@ -75,7 +76,7 @@ def run_console(
                     work.cancel()
                 await asyncio.gather(*beside, return_exceptions=True)
                 if app.opened:
-                    await session.__aexit__(None, None, None)
+                    await app.session.__aexit__(None, None, None)
 
     asyncio.run(drive())
     return code or app.return_code or 0

@@ -6,17 +6,19 @@ import asyncio
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.notifications import Notify
 from textual.reactive import reactive
 from textual.screen import Screen
 
 from gpuconsole.core.events import Event, worded
-from gpuconsole.core.fleet import HostState
+from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import Message, joined, msg
 from gpuconsole.errors import ConsoleError
@@ -25,6 +27,7 @@ from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.keymap.user_keymap import KeyChoice, bindings
 from gpuconsole.tui.palette.commands import Recent
 from gpuconsole.tui.render.frame import Marks
+from gpuconsole.tui.runtime.awaited_session import AwaitedSession
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.runtime.lazy_screens import import_aside, later_modes
 from gpuconsole.tui.runtime.notifications import Crowds, notification, worth_a_call
@@ -39,7 +42,6 @@ from gpuconsole.tui.style.ascii_filter import PlainSymbols, farewell
 from gpuconsole.tui.style.settings import Look
 from gpuconsole.tui.style.styles import Ink, few_colors
 from gpuconsole.tui.style.themes import BUILT_IN, Wardrobe, shipped_folder
-from gpuconsole.tui.time_machine import Travel
 from gpuconsole.tui.widgets.jumpable import places_of
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from textual.notifications import Notification, SeverityLevel
 
     from gpuconsole.session.session import Session
+    from gpuconsole.tui.render.plots.time_slider import TimeView
+    from gpuconsole.tui.time_machine import Travel
 
 BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
@@ -65,6 +69,8 @@ THEMES_EVERY_S = 1.0
 SWITCH_S = 0.0005
 """The interpreter's switch interval (s). With Python's default of 5 ms, a thread that plans or
 searches would delay each query of the journal while a screen is drawn, and so every key."""
+MOST_HELD = 1000
+"""Keys and clicks that wait for the session at most: those typed last."""
 LARGE_FLEET = 256
 """Above so many hosts every beat has news of many of them; every third is enough."""
 AT_ONCE = 128
@@ -72,7 +78,8 @@ AT_ONCE = 128
 
 
 class ConsoleApp(TypeAhead):
-    """The console over one session. With `opened` the caller has entered it and will leave it."""
+    """The console over one session, or over one that is opened after the first frame. With `opened`
+    the caller has entered it and will leave it."""
 
     TITLE = "gpuconsole"
     CSS_PATH = "console.tcss"
@@ -86,8 +93,17 @@ class ConsoleApp(TypeAhead):
     paused: reactive[bool] = reactive(False, init=False)
     locked: reactive[bool] = reactive(False, init=False)
     """Read-only by the viewer's own choice; a read-only session overrides it."""
+    session: Session
+    travel: Travel
+    """Where in time it is looked at. Neither is there before `has_session`."""
 
-    def __init__(self, session: Session, look: Look | None = None, *, opened: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session | AwaitedSession,
+        look: Look | None = None,
+        *,
+        opened: bool = False,
+    ) -> None:
         self.look = look or Look()
         self.wardrobe = Wardrobe((shipped_folder(), *self.look.theme_folders))
         _, self._theme_errors = self.wardrobe.look()
@@ -98,8 +114,13 @@ class ConsoleApp(TypeAhead):
         self.recent = Recent()
         self.messages: Messages = Messages(maxlen=MOST)
         super().__init__()
-        self.session = session
-        self.travel = Travel(self, session)
+        self._awaited: AwaitedSession | None = None
+        self._held: deque[events.Event] = deque(maxlen=MOST_HELD)
+        """What was typed before there was a session to act on."""
+        if isinstance(session, AwaitedSession):
+            self._awaited = session
+        else:
+            self._take(session)
         self.opened = opened
         self.picture = Picture()
         self.job_id = ""
@@ -144,13 +165,33 @@ class ConsoleApp(TypeAhead):
 
     async def on_unmount(self) -> None:
         """Let go of the past."""
-        await self.travel.close()
+        if self.has_session:
+            await self.travel.close()
 
     def leave(self) -> None:
         """Close the console, once it has opened: no screen is taken away while it is made."""
         if self._begun:
             self.exit()
         self._leaving = True
+
+    def _take(self, session: Session) -> None:
+        """Show this session from now on."""
+        # It knows recordings and their player, which bring the session's room along.
+        from gpuconsole.tui.time_machine import Travel
+
+        self._awaited, self.session, self.travel = None, session, Travel(self, session)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keep what is typed until there is a session for it to act on, and its order."""
+        early = self._awaited is not None or self._held
+        if early and isinstance(event, (events.InputEvent, events.Paste)):
+            self._held.append(event)
+            return
+        await super().on_event(event)
+
+    async def _act_on_held(self) -> None:
+        while self._held:
+            await super().on_event(self._held.popleft())
 
     def _begin(self) -> None:
         self._begun = True
@@ -164,7 +205,11 @@ class ConsoleApp(TypeAhead):
     async def _open_session(self) -> None:
         if not self.opened:
             try:
-                self._sketch()
+                if self._awaited is not None:
+                    self._sketch(self._awaited.snapshot)
+                    self._take(await self._awaited.open())
+                    self.call_later(self._act_on_held)
+                self._sketch(self.session.snapshot(), self.session.jobs())
                 await self.session.__aenter__()
             except ConsoleError as error:
                 self.exit(return_code=error.exit_code, message=farewell(error))
@@ -180,10 +225,10 @@ class ConsoleApp(TypeAhead):
 
     # -- painting ---------------------------------------------------------------------------
 
-    def _sketch(self) -> None:
+    def _sketch(self, snapshot: FleetSnapshot, jobs: tuple[Job, ...] = ()) -> None:
         """Show what is known before anybody was asked: the hosts' names, and the jobs."""
-        session = self.session
-        self.picture = self._gallery.picture(session.snapshot(), session.jobs(), session.now())
+        now = self.session.now() if self.has_session else time.time()
+        self.picture = self._gallery.picture(snapshot, jobs, now)
         if isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture)
 
@@ -238,6 +283,8 @@ class ConsoleApp(TypeAhead):
 
     def marks(self) -> Marks:
         """What the status line says beside the figures."""
+        if not self.has_session:
+            return Marks(False, self.read_only, self.paused, self.look.site, "")
         simulated = self.opened and (self.session.simulated or self.picture.snapshot.simulated)
         if past := self.travel.mark:
             return Marks(simulated, False, False, self.look.site, past)
@@ -254,7 +301,17 @@ class ConsoleApp(TypeAhead):
     @property
     def read_only(self) -> bool:
         """Whether keys that change something are taken away."""
-        return self.locked or self.viewed.read_only
+        shown = self.viewed if self._awaited is None else self._awaited
+        return self.locked or shown.read_only
+
+    @property
+    def has_session(self) -> bool:
+        """Whether there is a session already; before the first frame there need not be one."""
+        return self._awaited is None
+
+    def time_view(self) -> TimeView | None:
+        """What the line of time shows; None where nothing is recorded."""
+        return self.travel.view() if self.has_session else None
 
     @property
     def viewed(self) -> Session:

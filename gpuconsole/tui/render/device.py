@@ -9,7 +9,6 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg
-from gpuconsole.triage.xids import xid_of
 from gpuconsole.tui.render.device_rows import fp16_words, link_words, short_model
 from gpuconsole.tui.render.plots.time_plot import Mark, Scale
 from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
@@ -224,6 +223,8 @@ def faults(device: Device) -> list[str]:
             )
         )
     if device.xid:
+        from gpuconsole.triage.xids import xid_of
+
         xid = xid_of(device.xid)
         sentences.append(f"XID {xid.number}: {xid.words}. {xid.advice}")
     if device.ecc_uncorrected:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.devices.health_levels import Condition, condition, is_busy, level
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg
-from gpuconsole.session.images.service import HostImages
 from gpuconsole.tui.render.device_rows import fp16_words, link_words, memory_words, short_model
 from gpuconsole.tui.render.incidents import moment
 from gpuconsole.tui.render.placement import ranges
 from gpuconsole.tui.render.text_cells import Piece, bar, fit, labelled, wrapped
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink
+
+if TYPE_CHECKING:
+    from gpuconsole.session.images.service import HostImages
 
 Lines = list[list[Piece]]
 

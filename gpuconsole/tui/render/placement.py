@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.units import format_duration
-from gpuconsole.placement.forecast.free_capacity import Answer, Nearest
-from gpuconsole.placement.model import Candidate, Decision, Rejection
 from gpuconsole.tui.render.device_rows import link_words, short_model
 from gpuconsole.tui.render.text_cells import Piece, bullets, fit, wrapped
 from gpuconsole.tui.style.styles import Ink
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.forecast.free_capacity import Answer, Nearest
+    from gpuconsole.placement.model import Candidate, Decision, Rejection
 
 Lines = list[list[Piece]]
 MOST_CANDIDATES = 3

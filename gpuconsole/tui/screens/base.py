@@ -115,13 +115,13 @@ class ConsoleScreen(Screen[None]):
         self.query_one("#nav", Line).put(
             nav_line(ink, self.picture, self.MODE, self.crumbs(), width)
         )
-        view = None if self.FORM else app.travel.view()
+        view = None if self.FORM else app.time_view()
         self.query_one("#slider", Slider).show(view, width)
         self.draw_footer()
 
     def draw_footer(self) -> None:
         """Draw the keys that act now."""
-        view = None if self.FORM else self.console.travel.view()
+        view = None if self.FORM else self.console.time_view()
         past = self.console.keys_of("time") if view is not None and not view.live else []
         if self.console.paused and not self.FORM:
             pause = (key for key in self.console.keys_of("go") if key.id == "go.pause")

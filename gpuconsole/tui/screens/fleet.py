@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,7 +12,6 @@ from textual.widgets import Static
 
 from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.wording import msg
-from gpuconsole.placement.forecast.free_capacity import Answer, Ask, read
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.device import marks_of, scale_of
 from gpuconsole.tui.render.fleet_map.layout import Density, groupings
@@ -30,6 +30,9 @@ from gpuconsole.tui.widgets.ground import Column, Row
 from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
 from gpuconsole.tui.widgets.panel import Line, Name, Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.forecast.free_capacity import Answer, Ask
 
 LARGE = 160
 """From so many columns on there may be a second pane below the map."""
@@ -82,7 +85,8 @@ class FleetScreen(ConsoleScreen):
     def draw(self, picture: Picture) -> None:
         """Hand the picture to the map; the inspector follows the cursor."""
         fleet_map = self.query_one(FleetMap)
-        fleet_map.remember(self.session.history.device)
+        if self.console.has_session:
+            fleet_map.remember(self.session.history.device)
         fleet_map.show(picture)
         self._draw_empty()
         self._arrange()
@@ -241,6 +245,8 @@ class FleetScreen(ConsoleScreen):
 
     @on(AskBar.Asked)
     def _asked_where(self, event: AskBar.Asked) -> None:
+        from gpuconsole.placement.forecast.free_capacity import read
+
         try:
             ask = read(event.text)
         except ValueError as error:
@@ -320,7 +326,7 @@ class FleetScreen(ConsoleScreen):
         host, device = self.query_one(FleetMap).current
         if not lower.display or host is None:
             return
-        ink, picture, session = self.ink, self.picture, self.session
+        ink, picture = self.ink, self.picture
         plots: tuple[tuple[str, DeviceMetric, str], ...] = (
             ("#fleet-load", "utilization", "utilisation %"),
             ("#fleet-memory", "memory_used_mib", "memory GiB"),
@@ -332,6 +338,7 @@ class FleetScreen(ConsoleScreen):
                 plot.put([[(ink.say("No device is under the cursor."), ink.muted)]])
                 continue
             plot.entitle(f"{name}, last 15 minutes", f"{host.name} gpu {device.index}")
+            session = self.session
             series = session.history.device(device.uuid, metric, PLOTTED_S)
             job = picture.owners.get(device.uuid)
             marks = marks_of(device, metric, job, session.settings.memory_threshold)

@@ -50,7 +50,7 @@ def replay(file: Path | None, at: str | None, speed: float | None) -> int:
     if speed is not None or (at is None and file is not None):
         reel.play(speed or 1.0)
     with Opening() as opening:
-        return show_console(session, "", opening)
+        return show_console(session, session.settings, "", opening)
 
 
 async def _opened(file: Path | None, at: str | None) -> ReplaySession:

@@ -130,9 +130,11 @@ def _open(lab: Laboratory) -> int:
 
     with Opening() as opening:
         if options().read_only:
-            return show_console(lab.session(dispatching=False), "demo", opening)
+            session = lab.session(dispatching=False)
+            return show_console(session, session.settings, "demo", opening)
         # The console does not wait for its jobs: they come into the queue while one looks.
-        return show_console(lab.session(dispatching=True), "demo", opening, lambda: _fill(lab))
+        session = lab.session(dispatching=True)
+        return show_console(session, session.settings, "demo", opening, lambda: _fill(lab))
 
 
 async def _fill(lab: Laboratory) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.units import format_duration
-from gpuconsole.state.recording.archive import Span
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.style.styles import Ink
+
+if TYPE_CHECKING:
+    from gpuconsole.state.recording.archive import Span
 
 WINDOWS_S = (60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0, 3 * 86400.0, 14 * 86400.0)
 """The slider spans the smallest of these that holds the moment and now, and as much as `USUAL_S`
