@@ -91,7 +91,7 @@ def open_session(
 
 def awaited_session(chosen: Options, lab: Inventory, settings: LabSettings) -> AwaitedSession:
     """Return the session that the options name, to be opened once the console has drawn its first
-    frame; not for an inventory that names the lab's queue, whose settings come from its service.
+    frame. Not for an inventory that names the lab's queue: the service sends its settings.
 
     Then its hosts are connected, and while they answer the rest of the session is imported.
     """
