@@ -56,6 +56,9 @@ class Context:
     measure_on_host: Callable[[Host, Device | None, Asked], Awaitable[bytes]] | None = None
     """Measures a script on a host, or on a device of it, where the session has no link of its own
     to it; None where it has."""
+    reads_scripts: bool = True
+    """Whether the paths of jobs are of this machine and its user; those that clients of a lab's
+    service name are never read."""
     own_folder: Path | None = None
     """Where what is known of the user's scripts lies, such as answers and measurements, where that
     is not with the journal."""

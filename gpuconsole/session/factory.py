@@ -115,6 +115,7 @@ def open_session(
         dispatch=dispatch and fleet,
         power=CommandPower(lab),
         lead=lead,
+        reads_scripts=not own_queue,
     )
 
 
@@ -215,6 +216,7 @@ def _session(
     power: Power = NOTHING,
     on_close: Callable[[], None] = lambda: None,
     lead: Lead | None = None,
+    reads_scripts: bool = True,
 ) -> Session:
     clock = WallClock()
     journal = Journal(state, clock=clock.now, read_only=read_only)
@@ -233,6 +235,7 @@ def _session(
         clock=clock,
         read_only=read_only,
         simulated=simulated,
+        reads_scripts=reads_scripts,
         dispatch=dispatch and not read_only,
         power=power,
         on_close=on_close,

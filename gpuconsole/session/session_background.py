@@ -37,7 +37,7 @@ class Background:
         self._forgetting = Forgetting(context)
         self._limits = Limits(context, incidents)
         self._stop_rules = StopRules(context)
-        self._tuning = Tuning(context)
+        self._tuning = Tuning(context, retrying.preflight)
         self._services = ServiceController(context)
         self._dependants = Dependants(context)
         self._backing = Backing(context)

@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| (`[^|]*) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 
 
-def tour() -> list[tuple[str, ...]]:
-    """The keys of each row of the README's tour, as they are written there."""
-    text = (ROOT / "README.md").read_text("utf-8")
-    section = text.partition("## Two minutes\n")[2].partition("\n## ")[0]
+def tour(page: str = "README.md", heading: str = "## Two minutes\n") -> list[tuple[str, ...]]:
+    """The keys of each row of a page's tour, as they are written there."""
+    text = (ROOT / page).read_text("utf-8")
+    section = text.partition(heading)[2].partition("\n## ")[0]
     return [tuple(re.findall(r"`([^`]+)`", keys)) for keys in ROW.findall(section)]
 
 
@@ -61,6 +61,38 @@ async def test_a_newcomer_finds_by_keys_alone(
         await submit_demo_jobs(session.queue)
         await console.until(lambda: any(job.state is JobState.OOM for job in session.jobs()))
         for words, expected in zip(tour(), FOUND, strict=True):
+            await walk(console, words)
+            for one in expected:
+                await console.until(
+                    lambda one=one: re.search(one, console.text), f"`{one}` after {words}"
+                )
+
+
+MORE: tuple[tuple[str, ...], ...] = (
+    (r"digits\[1\]", r"digits\[2\]", r"healthy"),
+    (r"shell .* running", r"B session"),
+    (r"sweep\[lr=0.3\]|lr=0.3|0\.3", r"loss"),
+)
+"""What is on the screen after each row of the demo's second tour."""
+
+
+async def test_service_shell_and_sweep_are_found_by_keys_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    rows = tour("docs/index.md", "## The demo\n")
+    assert len(rows) == len(MORE)
+    async with (
+        open_session(None, tmp_path / "state", demo=DemoOptions(speed=4.0)) as session,
+        opened(session, (120, 36), toasts=False) as console,
+    ):
+        await submit_demo_jobs(session.queue)
+        await console.until(
+            lambda: sum(job.is_healthy for job in session.jobs()) == 2, "two healthy replicas"
+        )
+        await console.until(lambda: session.job("shell").state is JobState.RUNNING)
+        await console.until(lambda: session.job("sweep[lr=0.3]").state.ended, "a curve")
+        for words, expected in zip(rows, MORE, strict=True):
             await walk(console, words)
             for one in expected:
                 await console.until(

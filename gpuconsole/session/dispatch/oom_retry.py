@@ -56,7 +56,7 @@ class Retrying:
 
     def __init__(self, context: Context, preflight: Preflight) -> None:
         self._context = context
-        self._preflight = preflight
+        self.preflight = preflight
         self._looked: Sequence[Job] = ()
         self._working: dict[str, asyncio.Task[None]] = {}
 
@@ -103,18 +103,18 @@ class Retrying:
         attempt, task = job.attempt, job.task
         if attempt is None:
             raise RefusedError("It has not run", "It has not run.")
-        report = await self._preflight.report(task, empty=True, fleet=self._where(attempt))
+        report = await self.preflight.report(task, empty=True, fleet=self._where(attempt))
         batch = report.estimate.batch_size
         if report.estimate.digest != str((job.estimate or {}).get("digest") or ""):
             raise RefusedError("The script has changed", "its script has changed since.")
         if batch is None:
             raise RefusedError("No batch size", "its batch size is unknown.")
         size, why = _smaller(report, batch)
-        change = await self._preflight.rebatched(task, size)
+        change = await self.preflight.rebatched(task, size)
         if change.args is None and not change.edits:
             raise RefusedError("Batch is out of reach", "its batch size cannot be set from here.")
         smaller = with_batch(task, change, size)
-        fresh = await self._preflight.report(smaller, empty=True)
+        fresh = await self.preflight.report(smaller, empty=True)
         if fresh.estimate.batch_size != size:
             raise RefusedError("Batch is out of reach", "its batch size comes from elsewhere.")
         if report.estimate.memory is not None and fresh.estimate.memory is None:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.submission.tuning import (
     PRUNED,
     USUAL_AT_ONCE,
@@ -32,6 +32,7 @@ from gpuconsole.session.aio import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch import study
 from gpuconsole.session.dispatch.preemption import interrupt
+from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.training import TrainingLogs
 
@@ -46,8 +47,11 @@ MISSING = (
 class Tuning:
     """Goes on with every search of the queue, while this console dispatches."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, preflight: Preflight | None = None) -> None:
+        """`preflight` estimates a trial once its values are known; without it, and where scripts
+        may not be read, each keeps the estimate of the largest."""
         self._context = context
+        self._preflight = preflight if context.reads_scripts else None
         self._logs = TrainingLogs(lambda: context.settings.metrics.patterns, writable=True)
         self._going: asyncio.Task[None] | None = None
         self._next_look = 0.0
@@ -115,12 +119,26 @@ class Tuning:
             seed = zlib.crc32(f"{jobs[0].id}:{len(trials)}".encode())
             values = await asyncio.to_thread(study.next_values, goal, space, trials, seed)
             trials.append(Trial(values, "running", None))
-            task = with_values(job.task, name, values)
+            own = await self._estimated(job, with_values(job.task, name, values))
             now = self._context.clock.now()
             self._context.journal.save(
-                job, replace(job, task=task, state=JobState.QUEUED, queued_at=now, detail=""),
-                epoch=epoch,
-            )  # fmt: skip
+                job, replace(own, state=JobState.QUEUED, queued_at=now, detail=""), epoch=epoch
+            )
+
+    async def _estimated(self, job: Job, task: Task) -> Job:
+        """Return a trial with its values and their own estimate: that of the largest where its
+        script has changed since, or says nothing of them."""
+        given = replace(job, task=task)
+        if self._preflight is None or job.user != self._context.user:
+            return given
+        try:
+            report = await self._preflight.report(task, empty=True)
+        except (ConsoleError, OSError):
+            return given
+        memory, packed = report.estimate.memory, str((job.estimate or {}).get("digest") or "")
+        if memory is None or report.estimate.digest != packed:
+            return given
+        return replace(given, estimate_mib=memory.high_mib, estimate=report.as_json())
 
     def _prune(self, job: Job, goal: Goal, trial: Trial, epoch: int) -> None:
         journal = self._context.journal

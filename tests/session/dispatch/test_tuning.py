@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from gpuconsole.core.submission.tuning import Goal, Trial, read_space
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.dispatch import study
 from gpuconsole.session.dispatch.tuning import Tuning
+from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.why import why_of
+from gpuconsole.simulated_lab.jobs import example
 from tests.session.conftest import Desk, Lab
 
 SPACE = read_space(["lr=0..10"])
@@ -163,3 +166,42 @@ async def test_optuna_leads_to_the_lowest_value() -> None:
     assert study.is_hopeless(goal, space, trials, bad)
     assert not study.is_hopeless(goal, space, trials, good)
     assert not study.is_hopeless(goal, space, trials[:2], bad), "too few have ended"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_trial_is_placed_by_the_estimate_of_its_own_values_where_its_script_may_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(study, "has_optuna", lambda: True)
+    monkeypatch.setattr(study, "is_hopeless", lambda *_: False)
+    sizes = ("8", "64")
+    monkeypatch.setattr(
+        study, "next_values", lambda goal, space, trials, seed: {"--batch-size": sizes[len(trials)]}
+    )
+    async with open_session(None, tmp_path, demo=DemoOptions(hosts=1), dispatch=False) as session:
+        task = Task("encoder", str(example("text_encoder.py")), at_most=2)
+        jobs = await session.queue.search(
+            task, ["batch-size=8,64"], "min loss", trials=2, force=True
+        )
+        largest = jobs[0].estimate_mib
+        journal = session._journal
+        epoch = journal.take_role("me")
+        assert epoch is not None
+        context = replace(session._context, reads_scripts=reads)
+        tuning = Tuning(context, session.estimates)
+        tuning.look(epoch)
+        assert tuning._going is not None
+        await tuning._going
+        found = {job.task.trial["--batch-size"]: job for job in session.jobs()}
+        assert {job.state for job in found.values()} == {JobState.QUEUED}
+        assert found["64"].estimate_mib == largest
+        assert largest is not None
+        small = found["8"]
+        if not reads:
+            assert small.estimate_mib == largest
+            return
+        assert small.estimate_mib is not None
+        assert small.estimate_mib < largest
+        assert small.estimate is not None
+        assert small.estimate["batch_size"] == 8
