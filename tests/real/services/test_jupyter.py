@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 
+import gpuconsole
 from gpuconsole.core.engines.terminals import JUPYTER_TOKEN
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.session import Session
@@ -26,6 +27,8 @@ from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, until
 
 LAB_IMAGE = "lab/jupyter:1"
+SOURCE = Path(gpuconsole.__file__).resolve().parents[1]
+"""Where the image finds gpuconsole, as if it was installed in it."""
 SHIFT = 8
 """The modifier in Chromium's protocol."""
 
@@ -37,7 +40,7 @@ def engine(docker_lab: Lab) -> LabDocker:
     engine = docker_lab.add().start_engine()
     share = Path(sys.prefix) / "share"
     env = {"JUPYTERLAB_DIR": f"{share}/jupyter/lab", "JUPYTER_PATH": f"{share}/jupyter"}
-    paddle_image(engine, LAB_IMAGE, env=env, packages=[share])
+    paddle_image(engine, LAB_IMAGE, env=env, packages=[share, SOURCE])
     return engine
 
 
@@ -124,12 +127,64 @@ async def test_a_cell_runs_in_a_browser(session: Session, desk: Desk) -> None:
         page = await show(address.replace("/lab?", "/lab/tree/book.ipynb?"))
         await holds(page, READY, True)
         assert await page.value(f"({CELL}.focus(), {OUTPUT})") is None
-        for kind in ("keyDown", "keyUp"):
-            await page.call(
-                "Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", modifiers=SHIFT,
-                windowsVirtualKeyCode=13,
-            )  # fmt: skip
+        await enter(page)
         await holds(page, f"{OUTPUT}?.trim()", "the answer is 84")
+    await session.cancel(job.id)
+
+
+CELLS = (
+    "%load_ext gpuconsole\n%gpuconsole open --demo --speed 40",
+    "%%gpuconsole\nimport paddle\nnet = paddle.nn.Linear(8, 8)\nnet(paddle.rand([4, 8]))",
+)
+BUTTON = "document.querySelector('.jp-Notebook .jupyter-button')"
+
+SAID = "document.querySelector('.jp-Notebook .widget-html-content')?.innerText"
+"""What is shown below the button once it was pressed."""
+
+
+def book(*sources: str) -> str:
+    """Return a notebook of such cells."""
+    (cell,) = NOTEBOOK["cells"]
+    cells = [{**cell, "id": f"c{number}", "source": text} for number, text in enumerate(sources)]
+    return json.dumps({**NOTEBOOK, "cells": cells})
+
+
+async def enter(page: Page) -> None:
+    """Run the cell of the cursor."""
+    for kind in ("keyDown", "keyUp"):
+        await page.call(
+            "Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", modifiers=SHIFT,
+            windowsVirtualKeyCode=13,
+        )  # fmt: skip
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+async def test_the_submit_button_is_pressed_in_a_browser_which_may_be_closed_and_come_back(
+    session: Session, desk: Desk, engine: LabDocker
+) -> None:
+    pytest.importorskip("ipywidgets")
+    desk.script(book(*CELLS), "book.ipynb")
+    opened = await session.jupyter(image=LAB_IMAGE, project=str(desk.project))
+    job = await job_is(session, opened, JobState.RUNNING)
+    address = (await within(PATIENCE_S, session.jupyter_address(job.id))).replace(
+        "/lab?", "/lab/tree/book.ipynb?"
+    )
+    async with browser() as show:
+        page = await show(address)
+        await holds(page, READY, True)
+        await page.value(f"{CELL}.focus()")
+        await enter(page)
+        await holds(page, "document.body.innerText.includes('SIMULATED')", True)
+        await enter(page)
+        await holds(page, f"{BUTTON}?.innerText.trim()", "Submit")
+        assert not await page.value(SAID)
+        await page.value(f"{BUTTON}.click()")
+        await holds(page, f"{BUTTON}.disabled && {SAID}.includes('queued')", True)
+    # Without its browser the session runs on, and its port answers the next one.
+    assert session.job(job.id).state is JobState.RUNNING
+    async with browser() as show:
+        page = await show(address)
+        await holds(page, READY, True)
     await session.cancel(job.id)
 
 
