@@ -16,14 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.containers import KIND_LABEL, ContainerSpec
 from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import GIB_IN_MIB
 from gpuconsole.preflight.memory.backends import Terms, terms
+from gpuconsole.preflight.roofline import Work, roofline
 
 if TYPE_CHECKING:
     from gpuconsole.core.fleet import Backend
+    from gpuconsole.simulated_lab.catalogue import Card
 
 ESTIMATE_ENV = "GPUCONSOLE_ESTIMATE_MIB"
 """The estimate's upper bound per device, which the dispatcher hands to a container."""
@@ -32,12 +35,14 @@ NEED_ENV = "GPUCONSOLE_SIMULATED_NEED_MIB"
 wrong."""
 NEED_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_NEED_PER_SAMPLE_MIB"
 """What each sample of its batch takes beside that."""
+TFLOP_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_TFLOP_PER_SAMPLE"
+"""What a step computes for each sample of the batch: its steps take as long as preflight says."""
 DEFAULT_NEED_MIB = 6144.0
 _BACKEND_ENV = "GPUCONSOLE_BACKEND"
 _BOUND_SHARE = 0.82
 """Of what the bound leaves to Paddle's allocator: a sound bound lies above what a job takes."""
 _STEP_S = 0.5
-"""Lab seconds of a training step on an RTX 3090."""
+"""Lab seconds of a training step on an RTX 3090, of a job that does not say what it computes."""
 STARTUP_S = 2.5
 """From the container's start to the first step: interpreter, imports, context."""
 _STEP_OPTIONS = re.compile(r"--(?:max[-_])?(?:steps|iters|iterations)(?:=(\d+))?")
@@ -97,8 +102,9 @@ class Plan:
         """Return the accuracy that the log shows for a step: the better the less the loss."""
         return max(0.0, min(1.0, math.exp(-0.6 * self.loss(step))))
 
-    def lines(self, since: int, age_s: float) -> list[str]:
-        """Return the log's lines from number `since` that are written by `age_s`."""
+    def lines(self, since: int, age_s: float, speed: float = 1.0) -> list[str]:
+        """Return the log's lines from number `since` that are written by `age_s`. `speed` is that
+        of the lab's time: a log is in seconds of the console's clock."""
         if self.shell:
             return []
         lines = ["SIMULATED: nothing of this script is run"] if age_s >= 0.5 else []
@@ -107,17 +113,36 @@ class Plan:
         if lines:
             lines += [
                 f"step={step}/{self.steps} loss={self.loss(step):.4f}"
-                f" acc={self.accuracy(step):.4f} {1e3 * self.step_s:.0f}ms/step"
+                f" acc={self.accuracy(step):.4f} {1e3 * self.step_s / speed:.0f}ms/step"
                 for step in range(max(1, since), self.step_at(age_s) + 1)
             ]
             lines = lines[1:] if since else lines
         return lines
 
 
+def step_seconds(spec: ContainerSpec, cards: Sequence[Card], speed: float) -> float:
+    """Return the lab seconds of a step on the slowest of the cards.
+
+    `speed` is that of the lab's time. A job that says what a step computes takes as many seconds of
+    the console's clock as preflight and placement estimate, however fast the lab's time is: the
+    estimate, the log and the measured pace agree.
+    """
+    per_sample = _number(spec.env.get(TFLOP_PER_SAMPLE_ENV)) or 0.0
+    work = per_sample * (_option(spec.command, _BATCH_OPTIONS) or 0)
+    if work and cards:
+        catalogue = Catalogue.load()
+        specs = (catalogue.lookup(card.model, card.memory_mib, card.backend) for card in cards)
+        times = [each and roofline(Work(work * 1e12), each) for each in specs]
+        if all(times):
+            return max(seconds for seconds in times if seconds) * speed
+    return _STEP_S / max(0.1, min((card.speed for card in cards), default=0.2))
+
+
 def plan_for(
-    spec: ContainerSpec, label: str, speed: float, available_mib: Sequence[float], fault: str
+    spec: ContainerSpec, label: str, step_s: float, available_mib: Sequence[float], fault: str
 ) -> Plan:
-    """Fix what a container does. `available_mib` is what each of its devices has left.
+    """Fix what a container does. `step_s` are the lab seconds of a step, `available_mib` is what
+    each of its devices has left.
 
     `fault` is Python's own message when the script cannot even be read, "" otherwise.
     """
@@ -126,7 +151,6 @@ def plan_for(
         return Plan(label, _ENDLESS_STEPS, 1.0, _SHELL_MIB, 0, None, shell=True)
     serves = spec.labels.get(KIND_LABEL) == SERVICE
     steps = _ENDLESS_STEPS if serves else _steps(spec.command)
-    step_s = _STEP_S / max(0.1, speed)
     if fault:
         return Plan(label, steps, step_s, 0.0, 1, 0, fault)
     short = next((left for left in available_mib if need > left), None)

@@ -79,7 +79,7 @@ class SimulatedContainer:
         if self.plan is None or self.started is None or self.ended is None:
             return []
         seen = min(now, self.ended)
-        lines = self.plan.lines(since, seen - self.started)
+        lines = self.plan.lines(since, seen - self.started, self.time.speed)
         if now < self.ended:
             return lines
         written = 1 + self.plan.step_at(seen - self.started)
@@ -128,7 +128,8 @@ class SimulatedContainer:
         if plan is None or not steps or plan.shell or plan.serves:
             return {}
         held = max(0.0, plan.need_mib - context_mib(self.spec)) * MIB
-        said = {"steps": steps, "step_s": plan.step_s, "allocated": held, "reserved": held}
+        step_s = plan.step_s / self.time.speed
+        said = {"steps": steps, "step_s": step_s, "allocated": held, "reserved": held}
         return {"1.json": json.dumps(said).encode()}
 
     def results(self, now: float) -> bytes:

@@ -27,7 +27,12 @@ from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, LeaseTakenError, UnreachableError
-from gpuconsole.simulated_lab.container_script import PROJECT, plan_for, script_fault
+from gpuconsole.simulated_lab.container_script import (
+    PROJECT,
+    plan_for,
+    script_fault,
+    step_seconds,
+)
 from gpuconsole.simulated_lab.containers import SimulatedContainer, container_id
 from gpuconsole.simulated_lab.foreign import SimulatedForeign
 from gpuconsole.simulated_lab.host import SimulatedHost
@@ -182,7 +187,7 @@ class SimulatedEngine:
         simulated.plan = plan_for(
             simulated.spec,
             label=simulated.id[:12],
-            speed=min((card.speed for card in cards), default=0.2),
+            step_s=step_seconds(simulated.spec, cards, self._host.time.speed),
             available_mib=[self._host.available_mib(uuid) for uuid in uuids],
             fault=simulated.fault,
         )

@@ -5,9 +5,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gpuconsole.core.jobs import JobState
+from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.session import Session
+from gpuconsole.simulated_lab.container_script import TFLOP_PER_SAMPLE_ENV
 from gpuconsole.simulated_lab.jobs import RIVALS, demo_tasks, submit_demo_jobs
 from tests.waiting import until
 
@@ -101,6 +102,42 @@ async def test_the_demo_has_a_service_on_two_hosts_a_session_and_a_sweep_to_comp
         # A service is never done.
         assert all(session.job(job.id).state_word == "healthy" for job in replicas)
         assert not any(session.job(job.id).health.restarts for job in replicas)
+
+
+def running(session: Session, name: str) -> Job | None:
+    job = session.job(name)
+    return job if job.state is JobState.RUNNING else None
+
+
+def step_line(session: Session, name: str) -> str:
+    """Return the last line of a job's log that tells a step, as far as it is followed."""
+    path = session.log_path(name)
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((line for line in reversed(lines) if line.endswith("ms/step")), "")
+
+
+async def test_preflight_the_log_and_the_pace_tell_one_time_of_a_step(tmp_path: Path) -> None:
+    """However fast the lab's time is."""
+    lab = DemoOptions(speed=4.0)
+    async with open_session(None, tmp_path / "state", demo=lab) as session:
+        await submit_demo_jobs(session.queue)
+        for name, per_sample in (("encoder-base", 32), ("encoder-large", 16)):
+            job = await until(lambda name=name: running(session, name), name)
+            estimate, attempt = job.estimate, job.attempt
+            assert estimate is not None
+            assert attempt is not None
+            said = float(job.task.env[TFLOP_PER_SAMPLE_ENV]) * per_sample * 1e12
+            assert said == pytest.approx(estimate["flops_per_step"], rel=0.02)
+            host = session.snapshot().host(attempt.host)
+            assert host is not None
+            model = next(d.model for d in host.devices if d.uuid in attempt.device_uuids)
+            foreseen = next(
+                verdict["step_s"] for verdict in estimate["verdicts"] if verdict["device"] == model
+            )
+            middle = (foreseen[0] * foreseen[1]) ** 0.5
+            line = await until(lambda name=name: step_line(session, name), "a step in the log")
+            in_log = int(line.rpartition(" ")[2].removesuffix("ms/step")) / 1e3
+            assert in_log == pytest.approx(middle, rel=0.1), line
 
 
 async def test_three_users_compete_for_the_same_devices_in_the_demo(tmp_path: Path) -> None:
