@@ -99,6 +99,7 @@ def test_mounts_env_and_labels() -> None:
         "gpuconsole.user": "ada",
         "gpuconsole.name": "x",
         "gpuconsole.journal": "journal",
+        "gpuconsole.kind": "training",
         "gpuconsole.nonce": "nonce",
     }
 
