@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuconsole.preflight.interpreter.domain.values import Value
 
@@ -23,9 +23,12 @@ class Returned:
         self.value = value
 
 
+BlockExit = End | Returned
+"""An early end of a block."""
+
 BREAK, CONTINUE = End("break"), End("continue")
 
 
-def returns(end: Any) -> bool:
+def returns(end: BlockExit | None) -> bool:
     """Whether a block ended by `return`."""
     return isinstance(end, Returned)

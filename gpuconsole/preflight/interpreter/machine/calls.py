@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
@@ -34,6 +34,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     plain,
 )
 from gpuconsole.preflight.interpreter.machine import instantiation
+from gpuconsole.preflight.interpreter.machine.block_exits import BlockExit
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.autograd import grad_mode
@@ -229,7 +230,7 @@ def call_function(
         scope.end()
 
 
-def _finish(interp: Interpreter, end: Any, scope: Scope) -> Value:
+def _finish(interp: Interpreter, end: BlockExit | None, scope: Scope) -> Value:
     value = end.value if end is not None and hasattr(end, "value") else None
     given = scope.names.get(MAYBE_RETURNED, ())
     if given:

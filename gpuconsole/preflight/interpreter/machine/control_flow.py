@@ -22,7 +22,13 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import answers, questions
 from gpuconsole.preflight.interpreter.frontend.answers import weightless
-from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, CONTINUE, Returned, returns
+from gpuconsole.preflight.interpreter.machine.block_exits import (
+    BREAK,
+    CONTINUE,
+    BlockExit,
+    Returned,
+    returns,
+)
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, MAYBE_RETURNED
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
@@ -63,7 +69,7 @@ def _sizes(scope: Scope) -> dict[int, Value]:
     return {id(container): lengths.length_of(container) for container, _ in containers(scope)}
 
 
-def _if(interp: Interpreter, node: ast.If, scope: Scope) -> Any:
+def _if(interp: Interpreter, node: ast.If, scope: Scope) -> BlockExit | None:
     test = interp.eval(node.test, scope)
     truth = answers.decided(interp, node.test, test)
     if truth is None:
@@ -78,7 +84,7 @@ def both(
     scope: Scope,
     test: Value = None,
     written: ast.expr | None = None,
-) -> Any:
+) -> BlockExit | None:
     """Follow both sides of a condition that is not known and keep what they agree on.
 
     `written` is the condition, where each side alone can be followed in a run of its own.
@@ -88,7 +94,7 @@ def both(
     place = (run.file, written.lineno if written is not None else 0)
     events = len(run.tape.ledger.events)
     before = dict(scope.names)
-    ends: list[Any] = []
+    ends: list[BlockExit | None] = []
     outcomes: list[dict[str, Value] | None] = []
     for body in (first, second):
         scope.names.clear()
@@ -126,11 +132,11 @@ def _undecided(interp: Interpreter, place: tuple[str, int], written: ast.expr | 
 
 def _joined_end(
     interp: Interpreter,
-    ends: list[Any],
+    ends: list[BlockExit | None],
     outcomes: list[dict[str, Value] | None],
     test: Value,
     scope: Scope,
-) -> tuple[Any, bool]:
+) -> tuple[BlockExit | None, bool]:
     """Return how both sides together end, and whether each alone would end so."""
     returned = [end.value for end in ends if isinstance(end, Returned)]
     if len(returned) == 2:
@@ -173,7 +179,7 @@ def _merge(
     return merged, agreed
 
 
-def _for(interp: Interpreter, node: ast.For, scope: Scope) -> Any:
+def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
     run = interp.run
     walked = interp.eval(node.iter, scope)
     turns = Turns(interp, walked)
@@ -232,7 +238,7 @@ class _Further:
         self._turns = 0
         self._trainings = self._blocks = self._made = 0
 
-    def turn(self, node: ast.For, scope: Scope, repeats: int) -> Any:
+    def turn(self, node: ast.For, scope: Scope, repeats: int) -> BlockExit | None:
         """Run the loop's body once; one that fails after training was followed ends the loop."""
         run = self._interp.run
         self._trainings, self._blocks = run.progress.optimizers, len(run.tape.ledger.sizes)
@@ -318,7 +324,7 @@ def _left(interp: Interpreter) -> None:
 
 def _rest(
     interp: Interpreter, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]
-) -> Any:
+) -> BlockExit | None:
     """Take the turns that are left of a loop over data to be like those that tell most."""
     interp.run.doubted(interp.run.unknown("turns of a loop that are taken to be alike"))
     for item in turns.telling(items):
@@ -331,7 +337,9 @@ def _rest(
     return None
 
 
-def _turn(interp: Interpreter, node: ast.For | ast.While, scope: Scope, repeats: int) -> Any:
+def _turn(
+    interp: Interpreter, node: ast.For | ast.While, scope: Scope, repeats: int
+) -> BlockExit | None:
     """Run a loop's body once; `repeats` is 1 where it may be run again."""
     interp.run.repeats += repeats
     around, interp.maybe_left = interp.maybe_left, False
@@ -344,7 +352,7 @@ def _turn(interp: Interpreter, node: ast.For | ast.While, scope: Scope, repeats:
 
 def _many(
     interp: Interpreter, node: ast.For, item: Value, more: More, scope: Scope, turned: int
-) -> Any:
+) -> BlockExit | None:
     """Run a loop's body once for an unknown number of items; what it fills stays open.
 
     `turned` is how many turns came before, for items that were known.
@@ -372,7 +380,7 @@ def _many(
     return end
 
 
-def _while(interp: Interpreter, node: ast.While, scope: Scope) -> Any:
+def _while(interp: Interpreter, node: ast.While, scope: Scope) -> BlockExit | None:
     run = interp.run
     endless = isinstance(node.test, ast.Constant)
     unleft = endless and not any(map(_leaves_out, node.body))
@@ -433,19 +441,19 @@ def _filled_up(interp: Interpreter, node: ast.While, scope: Scope) -> bool:
     return True
 
 
-def _break(interp: Interpreter, node: ast.Break, scope: Scope) -> Any:
+def _break(interp: Interpreter, node: ast.Break, scope: Scope) -> BlockExit | None:
     return BREAK
 
 
-def _continue(interp: Interpreter, node: ast.Continue, scope: Scope) -> Any:
+def _continue(interp: Interpreter, node: ast.Continue, scope: Scope) -> BlockExit | None:
     return CONTINUE
 
 
-def _pass(interp: Interpreter, node: ast.stmt, scope: Scope) -> Any:
+def _pass(interp: Interpreter, node: ast.stmt, scope: Scope) -> BlockExit | None:
     return None
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
     ast.If: _if, ast.For: _for, ast.AsyncFor: _for, ast.While: _while,
     ast.Break: _break, ast.Continue: _continue, ast.Pass: _pass,
 }  # fmt: skip

@@ -18,13 +18,14 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.libraries.unsupported import Unsupported
 from gpuconsole.preflight.interpreter.machine import control_flow, exceptions, match_patterns
+from gpuconsole.preflight.interpreter.machine.block_exits import BlockExit
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
-def _raise(interp: Interpreter, node: ast.Raise, scope: Scope) -> Any:
+def _raise(interp: Interpreter, node: ast.Raise, scope: Scope) -> None:
     if node.exc is None:
         handled = scope.names.get("raised?")
         if isinstance(handled, Exception):
@@ -41,13 +42,13 @@ def _raise(interp: Interpreter, node: ast.Raise, scope: Scope) -> Any:
     raise UserRaise(message)
 
 
-def _assert(interp: Interpreter, node: ast.Assert, scope: Scope) -> Any:
+def _assert(interp: Interpreter, node: ast.Assert, scope: Scope) -> None:
     if interp.truth(interp.eval(node.test, scope)) is False:
         message = f"the script asserts {ast.unparse(node.test)[:120]}"
         raise exceptions.raised(interp.run, "AssertionError", message)
 
 
-def _try(interp: Interpreter, node: ast.Try, scope: Scope) -> Any:
+def _try(interp: Interpreter, node: ast.Try, scope: Scope) -> BlockExit | None:
     interp.trying += bool(node.handlers)
     try:
         end = interp.exec_block(node.body, scope)
@@ -67,7 +68,7 @@ def _try(interp: Interpreter, node: ast.Try, scope: Scope) -> Any:
 
 def _handle(
     interp: Interpreter, node: ast.Try, error: UserRaise | Unsupported, scope: Scope
-) -> Any:
+) -> BlockExit | None:
     value = _value_of(interp, error)
     for handler in node.handlers:
         wanted = None if handler.type is None else interp.eval(handler.type, scope)
@@ -95,7 +96,7 @@ def _value_of(interp: Interpreter, error: UserRaise | Unsupported) -> Value:
     return interp.run.unknown("an exception's value")
 
 
-def _with(interp: Interpreter, node: ast.With, scope: Scope) -> Any:
+def _with(interp: Interpreter, node: ast.With, scope: Scope) -> BlockExit | None:
     leaving: list[Callable[[], None]] = []
     try:
         for item in node.items:
@@ -110,7 +111,7 @@ def _with(interp: Interpreter, node: ast.With, scope: Scope) -> Any:
             leave()
 
 
-def _match(interp: Interpreter, node: ast.Match, scope: Scope) -> Any:
+def _match(interp: Interpreter, node: ast.Match, scope: Scope) -> BlockExit | None:
     subject = interp.eval(node.subject, scope)
     for place, case in enumerate(node.cases):
         matched = match_patterns.matches(interp, case.pattern, subject, scope)
@@ -124,7 +125,7 @@ def _match(interp: Interpreter, node: ast.Match, scope: Scope) -> Any:
     return None
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
     ast.Raise: _raise, ast.Assert: _assert, ast.Try: _try,
     ast.With: _with, ast.AsyncWith: _with, ast.Match: _match,
 }  # fmt: skip

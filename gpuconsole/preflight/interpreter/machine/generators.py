@@ -22,7 +22,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
 )
 from gpuconsole.preflight.interpreter.frontend import answers
-from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, returns
+from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, BlockExit, returns
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
-Steps = Generator[Value, None, Any]
+Steps = Generator[Value, None, BlockExit | None]
 """The items that a block yields; its result says how the block ended."""
 MAX_ITEMS = 5000
 MAX_FIELDS = 32
@@ -94,7 +94,7 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
         try:
             held = [steps.send(sent)]
         except StopIteration:
-            return
+            return None
         finally:
             interp.depth -= 1
             run.file, run.line = place
@@ -110,7 +110,7 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
         if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
             why = run.unknown(f"how many items {function.name}() gives")
             yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
-            return
+            return None
 
 
 def _steps(interp: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> Steps:

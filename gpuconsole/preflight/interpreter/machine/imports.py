@@ -24,6 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.libraries import unsupported
+from gpuconsole.preflight.interpreter.machine.block_exits import BlockExit
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
 
@@ -347,7 +348,7 @@ class Importer:
         return module
 
 
-def _import(interp: Interpreter, node: ast.Import, scope: Scope) -> Any:
+def _import(interp: Interpreter, node: ast.Import, scope: Scope) -> None:
     for name in node.names:
         module = interp.imports.module(name.name)
         if name.asname is None and "." in name.name:
@@ -357,7 +358,7 @@ def _import(interp: Interpreter, node: ast.Import, scope: Scope) -> Any:
             scope.names[name.asname or name.name] = module
 
 
-def _import_from(interp: Interpreter, node: ast.ImportFrom, scope: Scope) -> Any:
+def _import_from(interp: Interpreter, node: ast.ImportFrom, scope: Scope) -> None:
     if node.module == "__future__":
         return
     owner = interp.imports.module(node.module or "", node.level)
@@ -393,6 +394,6 @@ def _import_all(interp: Interpreter, owner: Value, scope: Scope) -> None:
             scope.names[name] = value
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
     ast.Import: _import, ast.ImportFrom: _import_from,
 }  # fmt: skip

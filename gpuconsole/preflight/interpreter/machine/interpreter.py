@@ -28,6 +28,7 @@ from gpuconsole.preflight.interpreter.machine import (
     imports,
     statements,
 )
+from gpuconsole.preflight.interpreter.machine.block_exits import BlockExit
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import copy as stdlib_copy
 from gpuconsole.preflight.interpreter.stdlib.builtins import builtins
@@ -37,7 +38,7 @@ CHECK_STEPS = 64
 """Expressions evaluated between two looks at the budget."""
 TENSOR_STEPS = 8
 """Making a tensor and ending it takes about as long as this many steps."""
-_STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+_STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
     **statements.STATEMENTS, **control_flow.STATEMENTS,
     **exception_handling.STATEMENTS, **imports.STATEMENTS,
 }  # fmt: skip
@@ -136,7 +137,7 @@ class Interpreter:
         finally:
             self.here = before
 
-    def exec_block(self, body: Sequence[ast.stmt], scope: Scope) -> Any:
+    def exec_block(self, body: Sequence[ast.stmt], scope: Scope) -> BlockExit | None:
         """Run statements; None, or how they ended early."""
         run = self.run
         for statement in body:

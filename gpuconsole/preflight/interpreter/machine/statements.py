@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.frontend import answers
 from gpuconsole.preflight.interpreter.machine import expressions, instantiation, operators
 from gpuconsole.preflight.interpreter.machine.attributes import SETTER
-from gpuconsole.preflight.interpreter.machine.block_exits import Returned
+from gpuconsole.preflight.interpreter.machine.block_exits import BlockExit, Returned
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.autograd.grad_mode import innermost
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
@@ -37,11 +37,11 @@ _MODELLED = (Native, NativeFunction)
 """Decorators that are models: those of no effect give nothing."""
 
 
-def _expr(interp: Interpreter, node: ast.Expr, scope: Scope) -> Any:
+def _expr(interp: Interpreter, node: ast.Expr, scope: Scope) -> None:
     interp.eval(node.value, scope)
 
 
-def _assign(interp: Interpreter, node: ast.Assign, scope: Scope) -> Any:
+def _assign(interp: Interpreter, node: ast.Assign, scope: Scope) -> None:
     value = interp.eval(node.value, scope)
     if isinstance(value, Unknown):
         value = answers.settled(interp, node.targets[0], node.value, value)
@@ -49,14 +49,14 @@ def _assign(interp: Interpreter, node: ast.Assign, scope: Scope) -> Any:
         interp.assign(target, value, scope)
 
 
-def _annotated(interp: Interpreter, node: ast.AnnAssign, scope: Scope) -> Any:
+def _annotated(interp: Interpreter, node: ast.AnnAssign, scope: Scope) -> None:
     if node.value is not None:
         interp.assign(node.target, interp.eval(node.value, scope), scope)
     elif scope.kind == "class" and isinstance(node.target, ast.Name):
         scope.names.setdefault(node.target.id, MISSING)
 
 
-def _augmented(interp: Interpreter, node: ast.AugAssign, scope: Scope) -> Any:
+def _augmented(interp: Interpreter, node: ast.AugAssign, scope: Scope) -> None:
     target = node.target
     if isinstance(target, ast.Name):
         left = expressions.name_of(interp, target, scope)
@@ -129,7 +129,7 @@ def _unpack(interp: Interpreter, targets: list[ast.expr], value: Value, scope: S
         interp.assign(target, item, scope)
 
 
-def _delete(interp: Interpreter, node: ast.Delete, scope: Scope) -> Any:
+def _delete(interp: Interpreter, node: ast.Delete, scope: Scope) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
             scope.names.pop(target.id, None)
@@ -144,19 +144,19 @@ def _delete(interp: Interpreter, node: ast.Delete, scope: Scope) -> Any:
             _delete(interp, ast.Delete(target.elts), scope)
 
 
-def _global(interp: Interpreter, node: ast.Global, scope: Scope) -> Any:
+def _global(interp: Interpreter, node: ast.Global, scope: Scope) -> None:
     for name in node.names:
         scope.declared[name] = scope.module()
 
 
-def _nonlocal(interp: Interpreter, node: ast.Nonlocal, scope: Scope) -> Any:
+def _nonlocal(interp: Interpreter, node: ast.Nonlocal, scope: Scope) -> None:
     for name in node.names:
         home = scope.parent.find(name) if scope.parent is not None else None
         if home is not None:
             scope.declared[name] = home
 
 
-def _return(interp: Interpreter, node: ast.Return, scope: Scope) -> Any:
+def _return(interp: Interpreter, node: ast.Return, scope: Scope) -> BlockExit | None:
     return Returned(None if node.value is None else interp.eval(node.value, scope))
 
 
@@ -164,7 +164,7 @@ _METHODS = "methods?"
 """Where the scope of a class's body has the functions that were defined there."""
 
 
-def _def(interp: Interpreter, node: ast.FunctionDef, scope: Scope) -> Any:
+def _def(interp: Interpreter, node: ast.FunctionDef, scope: Scope) -> None:
     result = expressions.function(interp, node.name, node.args, node.body, scope)
     if node.name == "__new__":
         result.kind = "static"
@@ -197,7 +197,7 @@ def _decorate(interp: Interpreter, value: Value, decorators: list[ast.expr], sco
     return value
 
 
-def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> Any:
+def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> None:
     # `Generic[T]` is a base like `Generic`.
     named = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     bases = tuple(introspection.class_bases([interp.eval(base, scope) for base in named]))
@@ -253,7 +253,7 @@ def _complete(interp: Interpreter, new_class: UserClass, node: ast.ClassDef, sco
             break
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Any]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
     ast.Expr: _expr, ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented,
     ast.Delete: _delete, ast.Global: _global, ast.Nonlocal: _nonlocal, ast.Return: _return,
     ast.FunctionDef: _def, ast.AsyncFunctionDef: _def, ast.ClassDef: _class,
