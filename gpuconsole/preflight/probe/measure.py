@@ -292,7 +292,7 @@ SLIGHTLY = 0.01
 """Share of the peak by which counts may move it."""
 
 
-def few_or_all(asked: Any, first: Any, out: Any) -> Any:
+def few_or_all(asked: Any, first: Any, out: Any) -> bool:
     """Tell whether memory changes only with counts of points in maps, and its peak hardly: other
     numbers change nothing, and neither few points nor all of them change much."""
     if not first.get("counted"):
@@ -325,7 +325,7 @@ def next_to_nothing(
     return most if linearity.moved(first, other) <= told * ROUNDED else None
 
 
-def as_asked(request: Any, answer: Any, out: Any) -> Any:
+def as_asked(request: Request, answer: Any, out: TextIO) -> Any:
     """Run the script at the batch size that is asked about too, where it does something else at
     each, or its data is in one batch of two larger ones: they tell nothing of it."""
     runs, size = answer.get("runs", ()), request.get("own")
@@ -422,7 +422,7 @@ def closed(request: Request, answer: Any) -> Any:
     return {"document": document(request, answer["runs"])} if "runs" in answer else answer
 
 
-def document(request: Request, runs: Sequence[Run]) -> Any:
+def document(request: Request, runs: Sequence[Run]) -> dict[object, object]:
     """Return the document of a finished measurement."""
     paddle = runs[0]["paddle"]
     for one in runs:
@@ -547,7 +547,7 @@ def listen(stream: Any, forward: Callable[[float, str], None], heard: dict[str, 
             heard[place] = message
 
 
-def with_output(error: dict[str, int | str], output: Any) -> Any:
+def with_output(error: dict[str, int | str], output: Any) -> dict[str, object]:
     """Return an error with what was printed, and with the last line of it for its reason where it
     has no words of its own."""
     whole = {**error, "output": output}

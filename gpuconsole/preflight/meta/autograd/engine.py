@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new
 from ..sizes import nbytes
@@ -17,8 +17,17 @@ from ..state import STATE, Unsupported, rightly
 from .graph import in_degrees, on_a_way, reachable
 from .to_static import Running
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-def run_backward(tensors: Any, grads: Any, retain: Any = False, *_: Any) -> None:
+    from ..operators.rnn import RecurrentNode
+    from ..tensor.tensor import Tensor
+    from .nodes import Node, OperatorNode, PlainNode
+
+
+def run_backward(
+    tensors: Sequence[Tensor], grads: Sequence[object], retain: bool = False, *_: object
+) -> None:
     """Run back from some tensors into the gradients of the leaves."""
     given = list(grads) + [None] * (len(tensors) - len(grads))
     _of_parts()
@@ -28,7 +37,7 @@ def run_backward(tensors: Any, grads: Any, retain: Any = False, *_: Any) -> None
         hook()
 
 
-def _of_parts(create_graph: Any = False) -> None:
+def _of_parts(create_graph: bool = False) -> None:
     """Note that gradients are put together of smaller operators, where the script asked for it:
     they are counted as whole ones, which is not done where they have gradients themselves."""
     if not STATE.parts:
@@ -40,13 +49,13 @@ def _of_parts(create_graph: Any = False) -> None:
 
 def run_partial_grad(
     outputs: Any,
-    inputs: Any,
+    inputs: object,
     grad_outputs: Any = (),
-    retain: Any = False,
-    create_graph: Any = False,
-    only_inputs: Any = True,
-    allow_unused: Any = False,
-    *_: Any,
+    retain: bool = False,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool = False,
+    *_: object,
 ) -> Any:
     """Return the gradients of some tensors; leaves keep theirs."""
     given = list(grad_outputs) + [None] * (len(outputs) - len(grad_outputs))
@@ -62,7 +71,7 @@ def run_partial_grad(
     return found
 
 
-def get_all_grads(tensors: Any) -> Any:
+def get_all_grads(tensors: Any) -> list[object]:
     """Return the gradients kept for tensors, None where there is none."""
     return [None if one.stop_gradient else one.m_grad for one in tensors]
 
@@ -70,7 +79,7 @@ def get_all_grads(tensors: Any) -> Any:
 class Pass:
     """One walk of the engine."""
 
-    def __init__(self, *, retain: Any, targets: Any = None, graph: Any = False) -> None:
+    def __init__(self, *, retain: Any, targets: Any = None, graph: bool = False) -> None:
         self.retain = retain
         self.targets = targets
         self.graph = graph
@@ -101,14 +110,14 @@ class Pass:
         if roots:
             self._walk(roots)
 
-    def _root_leaf(self, loss: Any, start: Any) -> None:
+    def _root_leaf(self, loss: Any, start: object) -> None:
         if loss.stop_gradient:
             return
         first = new(loss.m_shape, loss.m_dtype, "full_like")
         del start
         self._at_leaf(loss, loss.source.keeper(), first)
 
-    def _walk(self, roots: Any) -> None:
+    def _walk(self, roots: Sequence[OperatorNode]) -> None:
         order = list(reachable(roots))
         degrees = in_degrees(roots, order)
         needed = self._needed(order)
@@ -130,13 +139,13 @@ class Pass:
             while made:
                 self._at_leaf(*made.pop(0))
 
-    def _begin(self, roots: Any) -> None:
+    def _begin(self, roots: Sequence[OperatorNode]) -> None:
         """Give programs that a pass begins with what it begins with."""
         for node in roots:
             for grad in self.arrived[id(node)]:
                 self.programs.take(node, None, grad)
 
-    def _release(self, node: Any) -> None:
+    def _release(self, node: Node) -> None:
         """Free what a node saved; `paddle.grad` works on a copy of the graph, which stays whole."""
         if not self.retain and self.targets is None:
             node.release()
@@ -183,7 +192,7 @@ class Pass:
         wants = [edge is not None and (needed is None or edge.key in needed) for edge in node.edges]
         return deque(node.run(grads, self.graph, wants))
 
-    def _collect(self, edge: Any, grad: Any) -> None:
+    def _collect(self, edge: Any, grad: Tensor) -> None:
         """Add a gradient, in place, to those that have arrived for a node or a leaf."""
         if edge.node is None:
             slots, slot = self.arrived.setdefault(edge.key, [None]), 0
@@ -200,7 +209,7 @@ class Pass:
         elif before.m_strides is not None or grad.m_strides is not None:
             slots[slot] = _added(before, grad)
 
-    def _at_leaf(self, leaf: Any, keeper: Any, grad: Any) -> None:
+    def _at_leaf(self, leaf: Any, keeper: Any, grad: Tensor) -> None:
         """Put a leaf's whole gradient in place, or add it into the one kept from before: where that
         is still there, though the leaf may be gone."""
         if grad is None:
@@ -221,7 +230,9 @@ class Pass:
             if isinstance(key, tuple):
                 hook()
 
-    def _needed(self, order: Any) -> Any:
+    def _needed(
+        self, order: Sequence[OperatorNode | PlainNode | RecurrentNode]
+    ) -> set[object] | None:
         """Return the nodes and leaves on a way to a target; None where all are."""
         if self.targets is None:
             return None
@@ -234,14 +245,14 @@ class Pass:
         return made
 
 
-def _alone(grad: Any) -> Any:
+def _alone(grad: Tensor) -> Any:
     """Return a gradient as its leaf keeps it."""
     made = grad.detach()
     made.m_rows = grad.m_rows
     return made
 
 
-def _added(before: Any, grad: Any) -> Any:
+def _added(before: Any, grad: Tensor) -> Any:
     """Add a gradient in place to one that arrived before it. Of views in another order Paddle makes
     copies in order: of what is added for as long as that takes, of what it is added to for good."""
     made = before if before.m_strides is None else new(before.m_shape, before.m_dtype, "contiguous")
@@ -250,7 +261,7 @@ def _added(before: Any, grad: Any) -> Any:
     return made
 
 
-def _joined(before: Any, grad: Any) -> Any:
+def _joined(before: Any, grad: Tensor) -> Any:
     """Add gradients of rows: rows are put behind rows, and a dense gradient takes them in."""
     if not grad.m_rows:
         return grad
@@ -263,13 +274,13 @@ def _joined(before: Any, grad: Any) -> Any:
     return made
 
 
-def _where(tensor: Any) -> Any:
+def _where(tensor: Tensor) -> tuple[tuple[str, int], int] | tuple[int, object]:
     if tensor.m_node is None:
         return ("leaf", id(weakref.ref(tensor))), 0
     return id(tensor.m_node), tensor.m_slot
 
 
-def _hooked(hook: Any, grad: Any) -> Any:
+def _hooked(hook: Callable[..., object], grad: Tensor) -> Any:
     """Call a hook on a gradient; it gives another, or None to leave it."""
     if grad is None:
         return None

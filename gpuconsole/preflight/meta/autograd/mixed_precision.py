@@ -54,7 +54,7 @@ def install() -> None:
                 setattr(module, asked, lambda: True)
 
 
-def tracer() -> Any:
+def tracer() -> Tracer | None:
     """Return the tracer as `paddle.amp` sees it."""
     own = STATE.framework._dygraph_tracer()
     return None if own is None else Tracer(own)
@@ -69,7 +69,7 @@ def grads_lists(parameters: Any) -> tuple[list[Tensor], ...]:
     return found["float16"], found["bfloat16"], found["float32"]
 
 
-def grads_types(parameters: Any) -> Any:
+def grads_types(parameters: Any) -> list[object]:
     """Return the numbers of the types of the gradients that there are."""
     numbers = {"float16": 4, "bfloat16": 22, "float32": 5}
     grads = [one.m_grad for one in parameters if one.m_grad is not None]

@@ -14,8 +14,8 @@ from ..state import STATE, Unsupported, rightly
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..inference.infer import Gradient, Spec, Step
-    from ..tensor.tensor import Tensor
+    from ..inference.infer import Entry, Gradient, Spec, Step
+    from ..tensor.tensor import Keeper, Tensor
 
 
 class Edge:
@@ -85,7 +85,7 @@ class Node:
         return self.label
 
     @property
-    def next_functions(self) -> Any:
+    def next_functions(self) -> list[object]:
         """Nodes behind this one."""
         return [one.node for one in self.edges if one is not None and one.node is not None]
 
@@ -141,7 +141,7 @@ class OperatorNode(Node):
         super().__init__(step.name, edges, outputs)
         self.keepers = keepers(tensors.get(number) for number in gradient.touched)
 
-    def run(self, grads: Any, graph: Any, wants: object) -> Any:
+    def run(self, grads: list[Tensor | None], graph: Any, wants: object) -> Any:
         """Run the gradient's operators."""
         if self.done:
             words = f"Trying to backward through {self.label} a second time: "
@@ -150,7 +150,7 @@ class OperatorNode(Node):
         grads.clear()
         return runner.go()
 
-    def origin(self, number: Any) -> Any:
+    def origin(self, number: object) -> Any:
         """Return the edge of an input, or the node and slot that made a value."""
         for edge, (operand, place) in zip(self.edges, self.places):
             if self.step.inputs[operand][place] == number:
@@ -242,7 +242,7 @@ class _Runner:
         if self.graph:
             self._hang(step)
 
-    def _lacking(self, step: Step) -> Any:
+    def _lacking(self, step: Step) -> set[object]:
         """Return the results of a second derivative of a product that cannot be made: each needs
         what has arrived for the other factor."""
         arrived = [any(number in self.env for number in row) for row in step.inputs]
@@ -287,7 +287,7 @@ class _Runner:
             made.m_node, made.m_slot, made.stop_gradient = node, slot, False
         return made
 
-    def _copies(self, step: Any) -> Any:
+    def _copies(self, step: Any) -> list[object] | list[Block]:
         """Return the copies that a kernel makes of tensors whose elements are out of order."""
         if step.name in views.VIEWS:
             return []
@@ -357,7 +357,7 @@ class _Runner:
         return {}
 
 
-def keepers(tensors: Any) -> Any:
+def keepers(tensors: Any) -> list[Keeper]:
     """Return what holds the gradients of some tensors, where they may have any."""
     return [one.m_keeper for one in tensors if one is not None and one.m_keeper is not None]
 
@@ -397,7 +397,7 @@ class PlainNode(Node):
         super().__init__(name, [edge_of(one) for one in inputs], outputs)
         self.keepers = keepers(saved)
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    def run(self, grads: list[Tensor], graph: Any, wants: list[bool]) -> Any:
         """Make the gradients."""
         arrived = next((one for one in grads if one is not None), None)
         copies = in_order(grads)
@@ -459,7 +459,13 @@ def differentiable(tensor: Tensor) -> bool:
     return word(tensor.m_dtype) in DIFFERENTIABLE
 
 
-def attach(entry: Any, step: Any, inputs: Any, outputs: Any, tensors: Any) -> None:
+def attach(
+    entry: Entry,
+    step: object,
+    inputs: Any,
+    outputs: Sequence[list[Tensor] | list[Tensor | None]],
+    tensors: object,
+) -> None:
     """Hang a node behind an operator's outputs where a gradient flows to an input.
 
     `inputs` are tensors by operand and place, `outputs` by result and place; `tensors` by number.

@@ -76,7 +76,7 @@ def install(paddle: ModuleType) -> None:
     translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
     plain = translator.StaticFunction._call_dygraph_function
 
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def called(self: Any, *args: object, **kwargs: object) -> Any:
         if STATE.program is not None or not STATE.has_grad():
             return plain(self, *args, **kwargs)
         STATE.flags.add("static-graph")

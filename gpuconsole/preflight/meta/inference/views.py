@@ -49,7 +49,7 @@ def plain(shape: Any, strides: tuple[int, ...]) -> tuple[int, ...] | None:
 
 def reshaped(
     shape: tuple[int, ...], strides: tuple[int, ...] | None, wanted: tuple[int, ...]
-) -> Any:
+) -> tuple[bool | tuple[int, ...] | None, ...]:
     """Return (whether a view can be made, its strides) for another shape of the same elements."""
     if strides is None or count(shape) == 0:
         return True, None
@@ -83,7 +83,7 @@ def reshaped(
     return True, plain(wanted, tuple(made))
 
 
-def picked(step: Any, x: Any, shape: Any) -> Any:
+def picked(step: Any, x: Any, shape: Any) -> tuple[int, ...] | None:
     """Return the strides of what `transpose`, `slice` and the like make of a tensor."""
     name = step.name
     strides = x.m_strides or contiguous(x.m_shape)

@@ -3,7 +3,7 @@ sparse tensors of coordinates, which are values and indices until they are made 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import allocate, new, twin
 from ..autograd import nodes
@@ -14,22 +14,36 @@ from ..tensor.construct import as_dtype
 from ..values import known
 from .inferred import inferred
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-def op(name: str, *args: Any, **kwargs: Any) -> Any:
+    from paddle.base.core import DataType
+    from paddle.base.core import Place as PaddlePlace
+
+    from ..tensor.tensor import Tensor
+
+
+def op(name: str, *args: object, **kwargs: object) -> Any:
     """Run an operator by its name."""
     return STATE.call(name, args, kwargs)
 
 
-def linear(x: Any, weight: Any, bias: Any = None, *_: Any, **__: Any) -> Any:
+def linear(x: Tensor, weight: object, bias: object = None, *_: object, **__: object) -> Any:
     """Multiply and add, each with an output of its own."""
     out = op("matmul", x, weight, False, False)
     return out if bias is None else op("add", out, bias)
 
 
-def filled(value: Any) -> Any:
+def filled(value: int) -> Any:
     """Return `zeros` or `ones`."""
 
-    def call(shape: Any, dtype: Any = None, place: Any = None, *_: Any, **kwargs: Any) -> Any:
+    def call(
+        shape: object,
+        dtype: DataType | None = None,
+        place: object = None,
+        *_: object,
+        **kwargs: object,
+    ) -> Any:
         dtype = dtype or STATE.paddle.float32
         place = place or STATE.core.Place()
         return op("full", shape, float(value), dtype, place, **kwargs)
@@ -37,16 +51,18 @@ def filled(value: Any) -> Any:
     return call
 
 
-def filled_like(value: Any) -> Any:
+def filled_like(value: int) -> Callable[..., object]:
     """Return `zeros_like` or `ones_like`."""
 
-    def call(x: Any, dtype: Any = None, place: Any = None, *_: Any, **__: Any) -> Any:
+    def call(
+        x: Tensor, dtype: DataType | None = None, place: object = None, *_: object, **__: object
+    ) -> Any:
         return op("full_like", x, float(value), dtype or x.m_dtype, place or STATE.core.Place())
 
     return call
 
 
-def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+def cast(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
     """Cast into new memory, also to the type that a tensor has."""
     dtype = as_dtype(dtype)
     copies = nodes.in_order([x])
@@ -60,7 +76,7 @@ def cast(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
     return made
 
 
-def cast_(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+def cast_(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
     """Cast in place: new memory where the type changes."""
     if as_dtype(dtype) == x.m_dtype:
         return x
@@ -71,8 +87,8 @@ def cast_(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
     return x
 
 
-def embedding(x: Any, weight: Any, padding_idx: Any = -1, sparse: Any = False,
-              *_: Any, **__: Any) -> Any:  # fmt: skip
+def embedding(x: Tensor, weight: Tensor, padding_idx: int = -1, sparse: bool = False,
+              *_: object, **__: object) -> Any:  # fmt: skip
     """Look rows up; the gradient of a sparse one holds a row for each."""
     if not sparse:
         return inferred("embedding", (x, weight, padding_idx, False), {})
@@ -82,7 +98,7 @@ def embedding(x: Any, weight: Any, padding_idx: Any = -1, sparse: Any = False,
     return out
 
 
-def add_n(inputs: Any, *rest: Any) -> Any:
+def add_n(inputs: Sequence[Tensor], *rest: object) -> Any:
     """Add tensors up: rows are put behind rows, and a dense tensor takes them in."""
     rows = [one for one in inputs if one.m_rows]
     if not rows:
@@ -96,10 +112,10 @@ def add_n(inputs: Any, *rest: Any) -> Any:
     return made
 
 
-def rows_of(merged: Any) -> Any:
+def rows_of(merged: bool) -> Callable[..., object]:
     """Return what copies the rows of a gradient: merged, at most as many, or as a dense tensor."""
 
-    def call(x: Any, *_: Any) -> Any:
+    def call(x: Tensor, *_: object) -> Any:
         made = new(x.m_shape, x.m_dtype, "rows")
         made.m_rows = merged
         return made
@@ -107,7 +123,7 @@ def rows_of(merged: Any) -> Any:
     return call
 
 
-def clip_by_norm(x: Any, most: Any) -> Any:
+def clip_by_norm(x: Tensor, most: object) -> Any:
     """Scale a gradient down; rows are merged first."""
     if not x.m_rows:
         return inferred("clip_by_norm", (x, most), {})
@@ -117,7 +133,9 @@ def clip_by_norm(x: Any, most: Any) -> Any:
     return made
 
 
-def assign_value_(out: Any, shape: Any, dtype: Any, values: Any, *_: Any) -> Any:
+def assign_value_(
+    out: Tensor, shape: Sequence[int], dtype: DataType, values: Sequence[float | int], *_: object
+) -> Tensor:
     """Write given numbers into a tensor."""
     out.m_shape, out.m_dtype = tuple(shape), as_dtype(dtype)
     allocate(out, "assign_value")
@@ -131,7 +149,7 @@ def assign_value_(out: Any, shape: Any, dtype: Any, values: Any, *_: Any) -> Any
     return out
 
 
-def assign_out_(x: Any, out: Any, *_: Any) -> Any:
+def assign_out_(x: Tensor, out: Tensor, *_: object) -> Any:
     """Copy a tensor into another's block."""
     if out.m_block is None or out.m_shape != x.m_shape or out.m_dtype != x.m_dtype:
         out.m_shape, out.m_dtype, out.m_strides = x.m_shape, x.m_dtype, None
@@ -142,7 +160,7 @@ def assign_out_(x: Any, out: Any, *_: Any) -> Any:
     return out
 
 
-def uninitialised(x: Any, *_: Any, **__: Any) -> Any:
+def uninitialised(x: Tensor, *_: object, **__: object) -> Any:
     """Fill a tensor with random numbers where it lies."""
     if x.m_block is None:
         allocate(x, "random")
@@ -150,14 +168,23 @@ def uninitialised(x: Any, *_: Any, **__: Any) -> Any:
     return x
 
 
-def share_data(x: Any, *_: Any) -> Any:
+def share_data(x: Tensor, *_: object) -> Any:
     """Return the same memory."""
     return x.detach()
 
 
-def coalesce_tensor(inputs: Any, dtype: Any, copy_data: Any = False, set_constant: Any = False,
-                    persist_output: Any = False, constant: Any = 0.0, use_align: Any = True,
-                    align_size: Any = -1, *_: Any, **__: Any) -> Any:  # fmt: skip
+def coalesce_tensor(
+    inputs: Any,
+    dtype: DataType,
+    copy_data: bool = False,
+    set_constant: bool = False,
+    persist_output: bool = False,
+    constant: object = 0.0,
+    use_align: bool = True,
+    align_size: object = -1,
+    *_: object,
+    **__: object,
+) -> tuple[list[object], object]:
     """Lay tensors into one block."""
     dtype = as_dtype(dtype)
     fused = new((sum(count(one.m_shape) for one in inputs),), dtype, "coalesce_tensor")
@@ -169,7 +196,14 @@ def coalesce_tensor(inputs: Any, dtype: Any, copy_data: Any = False, set_constan
     return outputs, fused
 
 
-def full_(x: Any, shape: Any, value: Any, dtype: Any, place: Any = None, *_: Any) -> Any:
+def full_(
+    x: Tensor,
+    shape: Any,
+    value: float | str,
+    dtype: DataType,
+    place: PaddlePlace | None = None,
+    *_: Any,
+) -> Any:
     """Fill a tensor where it lies; it gets its block where it has none."""
     extents = known.array(shape, "an attribute").tolist() if hasattr(shape, "m_shape") else shape
     shape = tuple(int(known.number(one, "an attribute")) if hasattr(one, "m_shape") else int(one)
@@ -184,10 +218,10 @@ def full_(x: Any, shape: Any, value: Any, dtype: Any, place: Any = None, *_: Any
     return x
 
 
-def spaced(name: str) -> Any:
+def spaced(name: str) -> Callable[..., object]:
     """Return `linspace` or `logspace`: as many numbers as the third argument says."""
 
-    def call(start: Any, stop: Any, number: Any, *rest: Any, **__: Any) -> Any:
+    def call(start: object, stop: object, number: int, *rest: object, **__: object) -> Any:
         many = int(known.number(number, "an attribute")) if hasattr(number, "m_shape") else number
         dtype = as_dtype(rest[-2] if len(rest) > 1 else rest[-1])
         made = new((int(many),), dtype, name)
@@ -199,7 +233,7 @@ def spaced(name: str) -> Any:
     return call
 
 
-def tensor_unfold(x: Any, axis: Any, size: Any, step: Any, *_: Any) -> Any:
+def tensor_unfold(x: Tensor, axis: int, size: int, step: int, *_: object) -> Any:
     """Return sliding windows: a view."""
     axis %= max(1, len(x.m_shape))
     strides = list(x.m_strides or contiguous(x.m_shape))
@@ -215,8 +249,14 @@ def tensor_unfold(x: Any, axis: Any, size: Any, step: Any, *_: Any) -> Any:
     return made
 
 
-def unique(x: Any, return_index: Any = False, return_inverse: Any = False,
-           return_counts: Any = False, axis: Any = (), *rest: Any) -> Any:  # fmt: skip
+def unique(
+    x: Tensor,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Sequence[int] = (),
+    *rest: object,
+) -> list[Tensor]:
     """Find what differs: as many as there are, or at most as many as there could be."""
     given = (x, return_index, return_inverse, return_counts, axis, *rest)
     many = count(x.m_shape) if not axis else x.m_shape[axis[0]]
@@ -236,18 +276,18 @@ def unique(x: Any, return_index: Any = False, return_inverse: Any = False,
     return made
 
 
-def div_scale(x: Any, value: Any, *_: Any) -> Any:
+def div_scale(x: Tensor, value: Any, *_: object) -> Any:
     """Divide by a number."""
     return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
 
 
-def sync_batch_norm_(*args: Any) -> Any:
+def sync_batch_norm_(*args: object) -> Any:
     """Normalise a batch over all ranks: on one rank that holds what the plain operator does, for
     which Paddle infers shapes also where it is not built for cards."""
     return op("batch_norm", *args)
 
 
-def sparse_coordinates(values: Any, indices: Any, shape: Any, *_: Any, **__: Any) -> Any:
+def sparse_coordinates(values: Any, indices: object, shape: Any, *_: object, **__: object) -> Any:
     """Return a sparse tensor, which holds the memory of its parts and none of its own."""
     made = twin(values)
     made.m_shape = tuple(int(one) for one in shape)
@@ -256,7 +296,7 @@ def sparse_coordinates(values: Any, indices: Any, shape: Any, *_: Any, **__: Any
     return made
 
 
-def sparse_dense(x: Any, *_: Any, **__: Any) -> Any:
+def sparse_dense(x: Tensor, *_: object, **__: object) -> Any:
     """Return all elements; a dense tensor is given as it is."""
     if x.m_parts is None:
         return x
@@ -265,10 +305,10 @@ def sparse_dense(x: Any, *_: Any, **__: Any) -> Any:
     return new(x.m_shape, x.m_dtype, "sparse_to_dense")
 
 
-def sparse_part(which: Any) -> Any:
+def sparse_part(which: int) -> Callable[..., object]:
     """Return a function that gives the values or the indices."""
 
-    def given(x: Any, *_: Any) -> Any:
+    def given(x: Tensor, *_: object) -> Any:
         if x.m_parts is None:
             raise Unsupported("a part of a tensor that is not sparse")
         return x.m_parts[which]

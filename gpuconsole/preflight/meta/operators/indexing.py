@@ -31,7 +31,7 @@ def get(x: Any, index: tuple[object, ...]) -> Any:
     return _looked_up(made, [one for one in parts if not isinstance(one, int)])
 
 
-def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | float) -> Any:
+def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | float) -> Tensor:
     """Write where a subscript points."""
     parts = _parts(x, index)
     old = x.m_known

@@ -7,7 +7,7 @@ a gradient flows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..allocation import new
 from ..autograd import nodes
@@ -18,6 +18,12 @@ from ..sizes import count, word
 from ..state import STATE, Unsupported, rightly
 from ..values import known, ranges, settled_lengths
 from . import amp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..inference.infer import Entry, Step
+    from ..tensor.tensor import Tensor
 
 ENTRIES: dict[Any, Any] = {}
 RANDOM = ("uniform", "gaussian", "randint", "randperm", "bernoulli", "multinomial", "dropout",
@@ -96,7 +102,7 @@ def inferred(name: str, args: Any, kwargs: Any) -> Any:
     return _into(into, result) if into is not None else result
 
 
-def _refuse_mixed(name: str, tensors: Any) -> None:
+def _refuse_mixed(name: str, tensors: Sequence[Tensor]) -> None:
     """Raise ValueError, as Paddle's kernels do, where floats of 32 and of 64 bits come together."""
     kinds = {word(one.m_dtype) for one in tensors}
     if {"float32", "float64"} <= kinds:
@@ -107,7 +113,7 @@ def _refuse_mixed(name: str, tensors: Any) -> None:
         raise rightly(ValueError(words))
 
 
-def _keep_rows(tensors: Any, result: Any) -> None:
+def _keep_rows(tensors: Sequence[Tensor], result: Tensor | Sequence[object]) -> None:
     """What an operator makes of each row is a gradient of rows too."""
     shapes = {one.m_shape for one in tensors if one.m_rows}
     for one in _flat(result) if shapes else ():
@@ -120,7 +126,7 @@ _ROWS = frozenset({"adam_", "adamw_", "sgd_", "momentum_", "merged_adam_", "clip
                    "multiply_", "lamb_", "adagrad_", "full_", "assign", "cast"})  # fmt: skip
 
 
-def _number(value: Any, where: Any) -> Any:
+def _number(value: Any, where: object) -> Any:
     """Return the number, or numbers, that a tensor given as an attribute holds."""
     if isinstance(value, STATE.tensor):
         array = known.array(value, "an attribute")
@@ -130,11 +136,11 @@ def _number(value: Any, where: Any) -> Any:
     return value
 
 
-def _number_of(value: Any) -> Any:
+def _number_of(value: object) -> Any:
     return known.number(value, "an attribute") if isinstance(value, STATE.tensor) else value
 
 
-def _placed(value: Any, tensors: Any) -> Any:
+def _placed(value: Any, tensors: list[Tensor]) -> Any:
     """Return arguments with places for tensors, which are added to the list."""
     if isinstance(value, STATE.tensor):
         tensors.append(value)
@@ -151,7 +157,7 @@ def _placed(value: Any, tensors: Any) -> Any:
     return value
 
 
-def _key(value: Any) -> Any:
+def _key(value: Any) -> str | tuple[object, ...]:
     if isinstance(value, Place):
         return ("T", value.number)
     if isinstance(value, (list, tuple)):
@@ -163,7 +169,13 @@ def _key(value: Any) -> Any:
     return repr(value)
 
 
-def _entry(name: str, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
+def _entry(
+    name: str,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    tensors: Sequence[Tensor],
+    sizes: object,
+) -> Any:
     key = (
         name,
         sizes,
@@ -195,7 +207,7 @@ def _entry(name: str, args: Any, kwargs: Any, tensors: Any, sizes: Any) -> Any:
 class Running:
     """One run of an entry."""
 
-    def __init__(self, entry: Any, tensors: Any, name: str) -> None:
+    def __init__(self, entry: Entry, tensors: list[Tensor], name: str) -> None:
         self.entry = entry
         self.name = name
         self.env: dict[int, Any] = dict(enumerate(tensors))
@@ -239,7 +251,14 @@ class Running:
         if nodes.needed(_given(inputs)):
             self._hang(step, inputs, outputs, within, before)
 
-    def _hang(self, step: Any, inputs: Any, outputs: Any, within: Any, before: Any) -> None:
+    def _hang(
+        self,
+        step: object,
+        inputs: Any,
+        outputs: Sequence[list[Tensor] | list[Tensor | None]],
+        within: Any,
+        before: object,
+    ) -> None:
         if within and not before:
             return
         fresh = [
@@ -253,7 +272,7 @@ class Running:
                       else one for one in row] for row in inputs]  # fmt: skip
         nodes.attach(self.entry, step, shown, fresh, self.env)
 
-    def _within(self, step: Any, inputs: Any) -> Any:
+    def _within(self, step: Step, inputs: Any) -> dict[object, object]:
         """Return the tensors in whose memory results lie, by result and place."""
         alias = STATISTICS.get(self.name)
         if alias is not None:
@@ -278,7 +297,7 @@ class Running:
                     found[slot, place] = one
         return found
 
-    def _rest(self, one: Any, spec: Any, step: Any) -> None:
+    def _rest(self, one: Tensor, spec: Spec, step: Step) -> None:
         """A tensor that is written in place keeps its block, or gets its first."""
         one.m_known = None
         one.m_version += 1
@@ -335,7 +354,7 @@ class Running:
             outputs.append(made)
         nodes.attach(self.entry, step, shown, outputs, numbers)
 
-    def _copies(self, step: Any, inputs: Any) -> Any:
+    def _copies(self, step: Step, inputs: Any) -> list[Block]:
         if step.name in views.VIEWS:
             return []
         return [
@@ -345,7 +364,7 @@ class Running:
             if one is not None and one.m_strides is not None
         ]
 
-    def _keep_copies(self, step: Any, inputs: Any, copies: Any) -> None:
+    def _keep_copies(self, step: Any, inputs: Any, copies: list[Block]) -> None:
         """Let backward keep the copy that a kernel made of a view, for the kernels that do."""
         if step.name in STRIDED or not copies or not nodes.needed(_given(inputs)):
             return
@@ -359,7 +378,7 @@ class Running:
                 STATE.ledger.inside.discard(kept.m_block.index)
                 row[place] = self.env[number] = kept
 
-    def _made(self, step: Any, spec: Any, inputs: Any, slot: Any, place: Any) -> Any:
+    def _made(self, step: Step, spec: Any, inputs: Any, slot: int, place: int) -> Any:
         """Return a result: a view, or a tensor with a block of its own."""
         if spec is None:
             return None
@@ -394,11 +413,11 @@ STRIDED = frozenset({
 they compute on. Measured with 3.3.1; `turned_views` of `tests/real/meta/meta_cases.py` holds it."""
 
 
-def _given(inputs: Any) -> Any:
+def _given(inputs: Any) -> list[object]:
     return [one for row in inputs for one in row if one is not None]
 
 
-def _partner(out: Any, names: Any, slot: Any) -> Any:
+def _partner(out: str, names: Sequence[str], slot: int) -> Any:
     """Return the operand in whose memory a result lies, by their names."""
     for name in (out, out.removesuffix("_out"), out.replace("out_", "in_"), f"prev_{out}"):
         if name in names:
@@ -408,7 +427,7 @@ def _partner(out: Any, names: Any, slot: Any) -> Any:
     return None
 
 
-def _before(tensor: Any) -> Any:
+def _before(tensor: Tensor) -> Any:
     """Return a tensor as it was before it is changed in place."""
     made = tensor.detach()
     made.m_node, made.m_slot = tensor.m_node, tensor.m_slot
@@ -424,7 +443,7 @@ KEPT = frozenset({
 """Operators in place by which masks and tables are made."""
 
 
-def _written(name: str, args: Any, kwargs: Any, tensors: Any) -> Any:
+def _written(name: str, args: object, kwargs: object, tensors: Any) -> Any:
     """Return what an operator in place writes, as Paddle's own tensor; None where it hangs on what
     is not known, or is large."""
     if name not in KEPT or name[:-1] not in STATE.operators:
@@ -436,7 +455,13 @@ def _written(name: str, args: Any, kwargs: Any, tensors: Any) -> Any:
     return first if isinstance(first, STATE.real) else None
 
 
-def _compute(name: str, args: Any, kwargs: Any, tensors: Any, result: Any) -> None:
+def _compute(
+    name: str,
+    args: list[object] | tuple[object, ...],
+    kwargs: Mapping[str, object],
+    tensors: Sequence[Tensor],
+    result: Tensor | Sequence[object],
+) -> None:
     """Compute on real data what is small and hangs on nothing unknown."""
     if name.endswith("_") or name.startswith(RANDOM):
         return
@@ -465,7 +490,7 @@ def _is_filled(made: Any, tensors: Any) -> bool:
     return not known.small(made.m_shape) or any(one.m_known is None for one in tensors)
 
 
-def _flat(value: Any) -> Any:
+def _flat(value: Any) -> list[Tensor | None]:
     if isinstance(value, (list, tuple)):
         return [leaf for one in value for leaf in _flat(one)]
     return [value]

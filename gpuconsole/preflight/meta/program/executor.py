@@ -150,7 +150,7 @@ class Run:
         self.plan = found[0]
         self.blocks: dict[int, Any] = {}
 
-    def go(self, return_numpy: bool) -> Any:
+    def go(self, return_numpy: bool) -> list[ndarray]:
         """Run the operators and return what is fetched."""
         plan, blocks = self.plan, self.blocks
         self._feed()
@@ -324,7 +324,7 @@ class Variable:
         self.tensor = STATE.tensor.__new__(STATE.tensor)
         self.tensor.m_shape, self.tensor.m_dtype = tuple(spec.shape), spec.dtype
 
-    def get_tensor(self) -> Any:
+    def get_tensor(self) -> Variable:
         """Return what holds its data, which is not known."""
         return self
 

@@ -265,7 +265,7 @@ def _maker(out: Sequence[Value] | Value | Sequence[list[Value] | Value], name: s
     return None
 
 
-def _shapes(value: Value) -> Any:
+def _shapes(value: Value) -> list[object] | None:
     if not value.initialized():
         return None
     kind = value.type()

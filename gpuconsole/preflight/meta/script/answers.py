@@ -14,13 +14,19 @@ from __future__ import annotations
 import math
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..operators import dispatch
 from ..sizes import count, word
 from ..state import STATE, rightly
 from ..values import known, ranges
 from . import early_exits
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+    from paddle.base.core import DataType
+
+    from ..tensor.tensor import Tensor
 
 FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
 """Operators that find nothing in plausible data."""
@@ -43,7 +49,7 @@ WHOLE = {"uint8", "int8", "int16", "int32", "int64"}
 """Types of whole numbers, which a script may use as lengths."""
 
 
-def install(root: Any) -> None:
+def install(root: str) -> None:
     """Answer for unknown data from now on; `root` is the folder of the script's own code."""
     call = dispatch.call
 
@@ -79,7 +85,7 @@ def _draw_by_chances() -> None:
     """Let NumPy draw by chances that are unknown data: they are alike, and need not make one."""
     import numpy
 
-    def evenly(chances: Any) -> Any:
+    def evenly(chances: object) -> Any:
         made = numpy.asarray(chances) if STATE.made_up_at and chances is not None else None
         if made is None or made.ndim != 1 or not made.size or (made != made[0]).any():
             return chances
@@ -92,7 +98,7 @@ def _draw_by_chances() -> None:
     numpy.random.multinomial = lambda n, pvals, size=None: draw(n, evenly(pvals), size)
 
 
-def _sized(result: Any, name: str, tensor: Any) -> Any:
+def _sized(result: Any, name: str, tensor: Tensor) -> Any:
     """Give the sizes of a tensor their data, which is known also where the tensor's is not."""
     import numpy
 
@@ -103,7 +109,7 @@ def _sized(result: Any, name: str, tensor: Any) -> Any:
     return result
 
 
-def _points(name: str, args: Any) -> Any:
+def _points(name: str, args: tuple[object, ...]) -> int:
     """Return how many points a sum may have counted in a map, 0 where it counts none."""
     tensors = [one for one in args if isinstance(one, STATE.tensor)]
     if name == "sum" and tensors and count(tensors[0].m_shape) > known.MOST:
@@ -113,16 +119,16 @@ def _points(name: str, args: Any) -> Any:
     return 0
 
 
-def _compares(name: str, result: Any) -> Any:
+def _compares(name: str, result: Any) -> bool:
     """Tell whether two numbers were held against each other: of a mask some points are true."""
     return name == "equal" and math.prod(int(one) for one in result.m_shape) == 1
 
 
-def _is_nothing(value: Any) -> Any:
+def _is_nothing(value: Any) -> bool:
     return isinstance(value, STATE.tensor) and value.__dict__.get("m_nothing", False)
 
 
-def value(tensor: Any, what: str, root: Any) -> Any:
+def value(tensor: Tensor, what: str, root: Any) -> Any:
     """Return an array for a tensor of unknown data."""
     import numpy
 
@@ -153,7 +159,7 @@ def _is_square(shape: Any) -> bool:
     return len(shape) > 1 and 1 < shape[-1] == shape[-2] <= SOLVED and count(shape) <= MOST_SOLVED
 
 
-def _regular(array: Any) -> Any:
+def _regular(array: ndarray) -> Any:
     """Return matrices that have an inverse, which those of ones have not."""
     import numpy
 
@@ -163,7 +169,7 @@ def _regular(array: Any) -> Any:
     return filled
 
 
-def _counted(points: Any) -> Any:
+def _counted(points: int) -> int:
     """Return what a number of unknown data is taken to be that may count so many points."""
     if not points:
         return STATE.number
@@ -171,7 +177,7 @@ def _counted(points: Any) -> Any:
     return {"few": 1, "all": points}.get(STATE.counts, STATE.number)
 
 
-def _parted(array: Any) -> Any:
+def _parted(array: ndarray) -> Any:
     """Return a map of whole numbers in which some points belong to something and some to nothing,
     as in the maps that scripts divide by them; runs with other numbers have other shares."""
     import numpy
@@ -184,17 +190,17 @@ def _parted(array: Any) -> Any:
     return filled
 
 
-def noted(root: Any) -> None:
+def noted(root: object) -> None:
     """Note who asked for a number that may become a length."""
     STATE.numbers_at[where(root)] = None
 
 
-def where(root: Any) -> str:
+def where(root: object) -> str:
     """Return file and line of the script's own code that is running, or that a library is."""
     return place(root).rstrip(": ") or "a library"
 
 
-def made(number: int, root: Any) -> int:
+def made(number: int, root: str) -> int:
     """Return what a script gets for a number of data that was made up; other runs get others."""
     noted(root)
     return number * STATE.number
@@ -219,7 +225,7 @@ class Number(float):
     __slots__ = ()
     root = ""
 
-    def _decided(self, answer: Any) -> Any:
+    def _decided(self, answer: bool) -> bool:
         stays = early_exits.here(os.path.join(os.path.abspath(self.root), ""))
         answer = answer if stays is None else stays
         STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
@@ -252,7 +258,7 @@ class Number(float):
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DataType | None = None, copy: object = None) -> Any:
         import numpy
 
         noted(self.root)
@@ -301,7 +307,7 @@ def chosen() -> Any:
     return [f"Taken for granted: {text}." for text in sorted(STATE.choices)]
 
 
-def doubts() -> Any:
+def doubts() -> list[str]:
     """Return what the run rests on that only data could tell, as sentences."""
     places = ", ".join(list(STATE.made_up_at)[:MOST_PLACES])
     asked = f"Data that only a real run has was asked for at {places}."

@@ -18,7 +18,7 @@ MOST = 100
 _TESTS: dict[Any, int] = {}
 
 
-def stays(file: str, line: int) -> Any:
+def stays(file: str, line: int) -> bool | None:
     """Return which answer to a test at a line of a script stays in its loop, None for any other
     test."""
     answer = _answers(file).get(line)

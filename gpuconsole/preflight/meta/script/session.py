@@ -20,6 +20,7 @@ from .answers import MOST_PLACES, chosen
 from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
     from paddle.io import DataLoader
@@ -59,7 +60,7 @@ class Recorder:
     def start(self) -> None:
         """Begin: nothing to do, events are recorded from the import on."""
 
-    def mark(self, what: Any, key: object = 0) -> Any:
+    def mark(self, what: str, key: object = 0) -> Any:
         """Note a moment and return its number."""
         self.count += 1
         ledger = STATE.ledger
@@ -74,7 +75,7 @@ class Recorder:
             self.readers.pop(key, None)
         return self.count
 
-    def tag(self, addresses: Any, kind: str) -> None:
+    def tag(self, addresses: Sequence[int], kind: str) -> None:
         """Say of what kind the blocks at some addresses are."""
         STATE.ledger.tag([one - 1 for one in addresses if one], kind)
 
@@ -289,7 +290,7 @@ class Session(hooks.Session):
         sizes = [batch_size.size_of(one) for one in self.unread]
         return max(sizes) if sizes else None if not self.awaited else 0
 
-    def called(self, training: Any, bare: object = False) -> None:
+    def called(self, training: bool, bare: bool = False) -> None:
         """A layer outside any other was run: a network that is evaluated is noted."""
         evaluates = not bare and not (training and self.paddle.is_grad_enabled())
         if evaluates and self.cycles.all_steps:

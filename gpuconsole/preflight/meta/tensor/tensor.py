@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
     from paddle.base.core import DataType
+    from paddle.base.core import Place as PaddlePlace
 
 
 class Keeper:
@@ -64,7 +65,7 @@ class Tensor:
     stop_gradient: Any
     persistable: Any
 
-    def __new__(cls, *_: object, **__: object) -> Any:
+    def __new__(cls, *_: object, **__: object) -> Tensor:
         made = object.__new__(cls)
         made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
         made.m_keeper = made.m_hooks = made.m_place = None
@@ -107,7 +108,7 @@ class Tensor:
         return nbytes(self.m_shape, self.m_dtype)
 
     @property
-    def strides(self) -> Any:
+    def strides(self) -> list[object]:
         """Elements between neighbours along each axis."""
         return list(self.m_strides or row_major(self.m_shape))
 
@@ -129,13 +130,13 @@ class Tensor:
         return self.m_place or STATE.paddle.framework._current_expected_place()
 
     @property
-    def type(self) -> Any:
+    def type(self) -> PaddlePlace:
         """Kind of variable."""
         kinds = STATE.core.VarDesc.VarType
         return kinds.SELECTED_ROWS if self.m_rows else kinds.DENSE_TENSOR
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> str:
         """Order of the axes."""
         return "NCHW"
 
@@ -171,7 +172,7 @@ class Tensor:
         return 0
 
     @property
-    def process_mesh(self) -> Any:
+    def process_mesh(self) -> None:
         """No mesh: the tensor is not distributed."""
         return None
 
@@ -320,7 +321,7 @@ class Tensor:
 
     _share_underline_tensor_to = _unsafe_share_buffer_to = _share_buffer_to
 
-    def _share_data_with(self, other: Tensor) -> Any:
+    def _share_data_with(self, other: Tensor) -> Tensor:
         other._share_buffer_to(self)
         return self
 
@@ -340,22 +341,22 @@ class Tensor:
     def _unset_fake_empty(self) -> None:
         return
 
-    def _share_memory(self) -> Any:
+    def _share_memory(self) -> Tensor:
         return self
 
     def value(self) -> Any:
         """Return itself, as Paddle does."""
         return self
 
-    def get_tensor(self) -> Any:
+    def get_tensor(self) -> Tensor:
         """Return what stands for the C++ tensor: itself."""
         return self
 
-    def get_selected_rows(self) -> Any:
+    def get_selected_rows(self) -> Tensor:
         """Return what stands for the rows: itself."""
         return self
 
-    def set_tensor(self, other: Any) -> None:
+    def set_tensor(self, other: object) -> None:
         """Take another tensor's data over: copied, for the block stays."""
         if self.m_block is None:
             allocate(self, "set_tensor")
@@ -368,7 +369,7 @@ class Tensor:
         allocate(self, "set")
         self.m_known = None
 
-    def copy_(self, other: Any, *_: object) -> Any:
+    def copy_(self, other: Any, *_: object) -> Tensor:
         """Copy another tensor's data into this block."""
         if self.m_block is None:
             self.m_shape, self.m_dtype = other.m_shape, other.m_dtype
@@ -400,7 +401,7 @@ class Tensor:
         made.m_rows = self.m_rows
         return made
 
-    def detach_(self) -> Any:
+    def detach_(self) -> Tensor:
         """Take it out of the graph."""
         self.m_node, self.stop_gradient = None, True
         return self
@@ -534,7 +535,7 @@ class Tensor:
         """Return the numbers of the rows held."""
         return [0] * (self.m_shape[0] if self.m_shape else 0)
 
-    def _get_tensor_from_selected_rows(self) -> Any:
+    def _get_tensor_from_selected_rows(self) -> Tensor:
         return self
 
     def get_map_tensor(self, *_: object) -> None:

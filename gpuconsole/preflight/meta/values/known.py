@@ -7,12 +7,18 @@ Everything else has no value. What a script asks of such a tensor (`numpy`, `ite
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..inference import bounds
 from ..ledger import Block
 from ..sizes import FLOATS, count, word
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+    from paddle.base.core import DataType
+
+    from ..tensor.tensor import Tensor
 
 MOST = 65536
 """Elements of the largest tensor that is computed with."""
@@ -27,7 +33,7 @@ LARGEST_COPY = 2**28
 class Copy:
     """What Paddle's memory is to an array that it made: held as long as the array and its views."""
 
-    def __init__(self, array: Any, block: Any) -> None:
+    def __init__(self, array: ndarray, block: Block) -> None:
         self.array = array
         self.block = block
         self.__array_interface__ = array.__array_interface__
@@ -46,7 +52,7 @@ FILLED = {"full": 1, "full_like": 1}
 """Operators whose results hold one number throughout, which is this argument."""
 
 
-def small(shape: Any, name: str = "") -> bool:
+def small(shape: tuple[int, ...], name: str = "") -> bool:
     """Tell whether a tensor of this shape may carry its data; `name` is the operator's that makes
     it of constants alone."""
     return count(shape) <= (MOST_CONSTANT if name in CHEAP else MOST)
@@ -77,14 +83,14 @@ def array(tensor: Any, what: str) -> Any:
     return plausible(tensor)
 
 
-def copied(tensor: Any, what: str) -> Any:
+def copied(tensor: object, what: str) -> ndarray:
     """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
     all that a view looks at, in its own memory (measured)."""
     found = array(tensor, what)
     return held(found.copy() if found.nbytes <= LARGEST_COPY else found, tensor)
 
 
-def held(found: Any, tensor: Any) -> Any:
+def held(found: ndarray, tensor: Any) -> Any:
     """Return an array with the memory that Paddle takes on a CPU for its copy of a tensor."""
     import numpy
 
@@ -94,17 +100,17 @@ def held(found: Any, tensor: Any) -> Any:
     return numpy.asarray(Copy(found, block))
 
 
-def looked_at(tensor: Any) -> None:
+def looked_at(tensor: Tensor) -> None:
     """Count the copy that Paddle makes on a CPU to look at a tensor's data, and lets go at once."""
     if _held(tensor):
         STATE.ledger.scratch([tensor.m_block.nbytes], "numpy")
 
 
-def _held(tensor: Any) -> bool:
+def _held(tensor: Tensor) -> bool:
     return STATE.backend == "cpu" and tensor.m_block is not None and tensor.m_block.nbytes > 0
 
 
-def plausible(tensor: Any) -> Any:
+def plausible(tensor: Tensor) -> ndarray:
     """Return an array of ones that takes no memory of its size."""
     import numpy
 
@@ -126,7 +132,7 @@ def copy(tensor: Any) -> Any:
         return tensor.m_known.clone()
 
 
-def of_array(values: Any) -> Any:
+def of_array(values: ndarray) -> Any:
     """Return Paddle's own tensor of a small array, None of a large one."""
     if values.size > MOST:
         return None
@@ -141,7 +147,7 @@ def of_array(values: Any) -> Any:
         return made
 
 
-def shapes(name: str, args: Any, kwargs: Any) -> Any:
+def shapes(name: str, args: Any, kwargs: object) -> Any:
     """Return the shapes of what an operator makes where the data that decides them is known.
 
     Other unknown numbers are taken to be ones, places to be the first; None where what decides
@@ -172,7 +178,7 @@ def _filler(tensor: Any) -> Any:
         return STATE.operators["full"](list(tensor.m_shape), number, tensor.m_dtype, place)
 
 
-def tensors(value: Any, kind: Any = None) -> Any:
+def tensors(value: Any, kind: type | None = None) -> Any:
     """Return the tensors within nested arguments."""
     kind = kind or STATE.tensor
     if isinstance(value, kind):
@@ -184,7 +190,7 @@ def tensors(value: Any, kind: Any = None) -> Any:
     return []
 
 
-def computed(name: str, args: Any, kwargs: Any) -> Any:
+def computed(name: str, args: Any, kwargs: object) -> Any:
     """Run Paddle's own operator on real data; None where that fails."""
     with STATE.scratch():
         try:
@@ -202,7 +208,7 @@ BY_TENSORS = {"arange": 3}
 last but one."""
 
 
-def _single(number: Any, dtype: Any) -> Any:
+def _single(number: int, dtype: DataType) -> Any:
     """Return a number as Paddle's own tensor, or what is one already."""
     if isinstance(number, STATE.real):
         return number
@@ -233,13 +239,13 @@ def install_saving() -> None:
     class Same(numpy.ndarray):  # type: ignore[misc]
         """An array of one number."""
 
-        def __reduce__(self) -> Any:
+        def __reduce__(self) -> tuple[object, tuple[object, object, object]]:
             return numpy.full, (self.shape, self.reshape(-1)[0].item(), self.dtype)
 
     class Numpy:
         """NumPy, as the module that saves sees it."""
 
-        def __getattr__(self, name: Any) -> Any:
+        def __getattr__(self, name: str) -> Any:
             return getattr(numpy, name)
 
         def array(self, value: Any, *args: Any, **kwargs: Any) -> Any:

@@ -8,10 +8,13 @@ metric may refuse a chance above 1; and as many points of a mask are picked as i
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sizes import FLOATS, word
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
 
 CHANCES = frozenset({"sigmoid", "softmax", "hardsigmoid", "gumbel_softmax"})
 """Operators that give numbers from 0 to 1."""
@@ -45,19 +48,19 @@ def note(name: str, args: Any, result: Any) -> None:
         _sum(name, args, result)
 
 
-def forget(tensor: Any) -> None:
+def forget(tensor: Tensor) -> None:
     """A tensor is written to: what was known of it holds no more."""
     if isinstance(tensor, STATE.tensor):
         for name in ("m_chance", "m_more", "m_set"):
             tensor.__dict__.pop(name, None)
 
 
-def more(tensor: Any) -> int:
+def more(tensor: Tensor) -> int:
     """Return how much more the numbers of a tensor are than data that is not known."""
     return int(tensor.__dict__.get("m_more", 0))
 
 
-def is_chance(tensor: Any) -> bool:
+def is_chance(tensor: Tensor) -> bool:
     """Tell whether the numbers of a tensor lie from 0 to 1."""
     return "m_chance" in tensor.__dict__
 
@@ -71,7 +74,7 @@ def picked(name: str, args: Any) -> Fraction | None:
     return found
 
 
-def _hand_on(given: Any, result: Any, lost: Any) -> None:
+def _hand_on(given: Any, result: Tensor, lost: tuple[str, ...]) -> None:
     if not isinstance(given, STATE.tensor):
         return
     for name in ("m_chance", "m_more", "m_set"):
@@ -79,7 +82,7 @@ def _hand_on(given: Any, result: Any, lost: Any) -> None:
             result.__dict__[name] = given.__dict__[name]
 
 
-def _sum(name: str, args: Any, result: Any) -> None:
+def _sum(name: str, args: Any, result: Tensor) -> None:
     """Note the sum with a number, and what is left of 1."""
     x = args[0]
     if not isinstance(x, STATE.tensor) or x.m_known is not None:
@@ -98,7 +101,7 @@ def _sum(name: str, args: Any, result: Any) -> None:
         result.__dict__["m_more"] = more(x) + int(bias)
 
 
-def _only(value: Any) -> Any:
+def _only(value: Any) -> float | None:
     """Return the number that all elements of a known tensor are, None where there is none."""
     held = value.m_known if isinstance(value, STATE.tensor) else None
     if held is None:

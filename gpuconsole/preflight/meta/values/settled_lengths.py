@@ -8,11 +8,16 @@ has 128. From then on what is picked at that line has this share of the largest 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..inference import bounds
 from ..sizes import count
 from ..state import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tensor.tensor import Tensor
 
 RESHAPES = frozenset({"reshape", "reshape_"})
 
@@ -23,7 +28,9 @@ def share(name: str) -> Any:
     return STATE.settled.get(_site(name), STATE.part)
 
 
-def mark(name: str, sizes: Any, tensors: Any, result: Any) -> None:
+def mark(
+    name: str, sizes: object, tensors: Sequence[Tensor], result: Tensor | Sequence[object]
+) -> None:
     """Note which results are only as long as they can be, and what is made of these alone."""
     if name in bounds.DECIDING and name in bounds.LARGEST and sizes is None:
         opened = _site(name)
@@ -38,7 +45,7 @@ def mark(name: str, sizes: Any, tensors: Any, result: Any) -> None:
             one.__dict__["m_open"] = opened
 
 
-def cut(name: str, args: Any, tensors: Any) -> Any:
+def cut(name: str, args: Any, tensors: Sequence[Tensor]) -> Any:
     """Return the arguments of an operator whose shapes collide, with a tensor that was as long as
     it can be cut to the length that fits; None where none does."""
     for one in tensors:
@@ -53,7 +60,7 @@ def cut(name: str, args: Any, tensors: Any) -> Any:
     return None
 
 
-def _length(name: str, tensor: Any, args: Any, tensors: Any) -> Any:
+def _length(name: str, tensor: Tensor, args: Any, tensors: Any) -> Any:
     """Return the length with which a tensor's shape fits, None where nothing tells it."""
     row = count(tensor.m_shape[1:])
     if name in RESHAPES:

@@ -201,7 +201,7 @@ def _copied(channel: Channel) -> Any:
     return _ended(copy, there, channel.grows is not None)
 
 
-def _ended(copy: Any, there: Any, tried: bool) -> Any:
+def _ended(copy: int, there: int, tried: bool) -> Any:
     """Wait for a copy and return what it told. Where it came to no answer neither will this
     process: it ends as the copy did, but for a run that was only `tried`."""
     _, status = os.waitpid(copy, 0)

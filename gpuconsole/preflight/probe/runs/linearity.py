@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..documents import Batch, Run
 
 SLACK = 0.001
 """Share of a run's peak by which it may differ from what the others tell, and still be a line."""
@@ -23,7 +28,7 @@ def peak(run: Any, sizes: Any = None) -> Any:
     return most
 
 
-def straight(runs: Any) -> Any:
+def straight(runs: Sequence[Run]) -> Any:
     """Whether the runs between the smallest and the largest are what those two tell.
 
     Blocks of pairs of samples grow with the square of the batch, and are no obstacle.
@@ -46,7 +51,7 @@ BY_DATA = ("sparse", "unique", "nonzero", "where_index", "masked", "nms", "binco
 """Parts of the names of kernels whose results are as long as what the data holds."""
 
 
-def by_data(run: Any) -> bool:
+def by_data(run: Run) -> bool:
     """Tell whether a run has blocks that are as long as data says."""
     return any(part in name for name in run["names"] for part in BY_DATA)
 
@@ -61,7 +66,7 @@ def proportional(small: Any, large: Any) -> Any:
     return off <= SLACK * peak(large)
 
 
-def between(few: Any, small: Any, many: Any, large: Any, batch: Any) -> Any:
+def between(few: Any, small: float, many: Any, large: float, batch: Any) -> Any:
     """Return the size of a block at a batch, of its sizes at two others."""
     if large <= small:
         return small
@@ -78,20 +83,20 @@ def seconds_at(batch: Any, runs: Any) -> Any:
     return large["seconds"] + max(0.0, slope) * (batch - large["batch"])
 
 
-def other_sizes(run: Any, batch: Any) -> Any:
+def other_sizes(run: Run, batch: Batch) -> bool:
     """Whether loaders of several batch sizes were used, and which one trains was not known."""
     if batch["how"] != "loader" or batch.get("value") or not run["own_batch"]:
         return False
     return len({one["own"] for one in run["readers"] if one.get("own")}) > 1
 
 
-def in_one_batch(run: Any) -> Any:
+def in_one_batch(run: Any) -> int:
     """Return how many samples a reader has whose epoch is one batch that is not full; 0 without."""
     whole = (one["samples"] or 0 for one in run["readers"] if one.get("batches") == 1)
     return max((samples for samples in whole if samples <= run["batch"]), default=0)
 
 
-def misplaced(small: Any, large: Any, batch: Any) -> Any:
+def misplaced(small: Run, large: Run, batch: Batch) -> bool:
     """Whether the batch size was put in where it does not reach the batches that are trained on.
     Data that is shorter than both sizes says nothing of that."""
     before, after = small.get("trained_on"), large.get("trained_on")
@@ -112,7 +117,7 @@ def level(one: Any, other: Any) -> Any:
     return upto(one, cycles), upto(other, cycles)
 
 
-def upto(run: Any, cycles: Any) -> Any:
+def upto(run: Any, cycles: int) -> Any:
     """Return a run as it was when so many of its cycles had ended."""
     events = run["events"][: run["cycles"][cycles - 1] if cycles else 0]
     born = sum(event >= 0 for event in events)
@@ -135,7 +140,7 @@ SLIGHT = 0.01
 """Share of a run's peak by which it may change with such a number, and still be told."""
 
 
-def moved(one: Any, other: Any) -> Any:
+def moved(one: Any, other: Any) -> int:
     """Return the bytes of blocks by which two runs differ."""
     sizes = [sorted(run["sizes"], reverse=True) for run in level(one, other)]
     return sum(abs(a - b) for a, b in itertools.zip_longest(*sizes, fillvalue=0))
@@ -150,14 +155,14 @@ def as_large(one: Any, other: Any) -> Any:
     )
 
 
-def at_most(first: Any, number: Any, other: Any) -> Any:
+def at_most(first: Run, number: int, other: Any) -> float | None:
     """Return the bytes by which the largest number of unknown data changes a run with ones, told by
     another with this number; None where that is more than next to nothing."""
     most = MOST_NUMBER * moved(first, other) / (number - 1)
     return most if most <= SLIGHT * peak(first) else None
 
 
-def unmoved(small: Any, large: Any) -> Any:
+def unmoved(small: Any, large: Any) -> bool:
     """Whether another batch size has changed nothing; an engine's threads may free in any order."""
     return sorted(small["sizes"]) == sorted(large["sizes"])
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
 
 COPIED_BYTES = 2**20
@@ -74,7 +75,7 @@ def _inside(folder: Any, most: Any) -> Any:
 class Laying:
     """Lays a project out, entry by entry."""
 
-    def __init__(self, source: Any, root: str, linked: Any) -> None:
+    def __init__(self, source: Any, root: str, linked: bool) -> None:
         self.source = source
         self.root = root
         self.linked = linked
@@ -93,7 +94,7 @@ class Laying:
         if not self.copied(source, target) and not os.path.lexists(target):
             self.link(source, target)
 
-    def copied(self, source: Any, target: Any) -> Any:
+    def copied(self, source: str, target: str) -> bool:
         """Copy a file; returns whether it is one, and small enough."""
         try:
             size = os.path.getsize(source)
@@ -117,7 +118,7 @@ class Laying:
             os.symlink(os.path.relpath(inside, os.path.dirname(target)), target)
 
 
-def cleared(root: str, mounted: Any) -> None:
+def cleared(root: str, mounted: frozenset[object]) -> None:
     """Throw away what a run left, but for these names."""
     for entry in list(os.scandir(root)):
         if entry.name in mounted:
@@ -128,7 +129,7 @@ def cleared(root: str, mounted: Any) -> None:
             os.unlink(entry.path)
 
 
-def home_of(environment: Any) -> Any:
+def home_of(environment: Mapping[str, str]) -> list[object]:
     """Return the folders in which libraries store what they download."""
     home = environment.get("HOME", "")
     return [home] if os.path.isdir(home) else []

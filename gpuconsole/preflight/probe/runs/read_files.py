@@ -95,7 +95,7 @@ def _told(path: str) -> list[int | str] | None:
         return None
 
 
-def _of_imports() -> Any:
+def _of_imports() -> bool:
     """Tell whether it is the search for a module that lists a folder."""
     frame: Any = sys._getframe(2)
     return frame is not None and "importlib" in frame.f_code.co_filename

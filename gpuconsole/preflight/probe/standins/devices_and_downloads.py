@@ -57,7 +57,7 @@ def _on_the_cpu(paddle: Any) -> None:
     set_device("cpu")
     chosen = ["gpu:0"]
 
-    def on_cpu(device: object = "cpu", *_: object, **__: object) -> Any:
+    def on_cpu(device: object = "cpu", *_: object, **__: object) -> PaddlePlace:
         chosen[0] = "gpu:0" if _is_card(device) else str(device)
         return set_device("cpu")
 
@@ -146,7 +146,7 @@ class Nothing(dict):  # type: ignore[type-arg]
     """A checkpoint in which there is nothing: what a script takes for a part of it has nothing
     either, and what it takes for a count or a score is 0. Arithmetic takes it for 0 too."""
 
-    def __missing__(self, key: object) -> Any:
+    def __missing__(self, key: object) -> int | float | Nothing:
         word = str(key).lower()
         if any(one in word for one in ("epoch", "iter", "step")):
             return 0
@@ -186,7 +186,7 @@ class Nothing(dict):  # type: ignore[type-arg]
         return other <= 0
 
 
-def _is_pointer(path: str) -> Any:
+def _is_pointer(path: str) -> bool:
     """Tell whether a file holds only the words by which Git LFS finds its content."""
     try:
         with open(path, "rb") as file:
@@ -198,7 +198,7 @@ def _is_pointer(path: str) -> Any:
 def _weights(paddle: Any) -> None:
     """Pretrained weights stay as initialised: their sizes are the same."""
 
-    def no_weights(url: str = "", *_: object, **__: object) -> Any:
+    def no_weights(url: str = "", *_: object, **__: object) -> str:
         name = urllib.parse.urlsplit(str(url)).path.rpartition("/")[2][:MOST_NAMED]
         note(f"Not downloaded: {name or 'weights'}; parameters stay as initialised, which is as "
              "large.")  # fmt: skip

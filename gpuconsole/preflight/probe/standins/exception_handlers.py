@@ -103,7 +103,7 @@ def _nodes_at(file: str, line: int) -> list[object]:
     return [one for one in _STATEMENTS[file] if one.lineno <= line <= (one.end_lineno or line)]
 
 
-def suffixes(frame: Any) -> Any:
+def suffixes(frame: Any) -> list[object]:
     """Return the endings of files' names that the function at a frame tests for, in their order."""
     if frame is None:
         return []
@@ -124,7 +124,7 @@ def suffixes(frame: Any) -> Any:
     return [f".{one.group().lower().lstrip('.')}" for one in found if one]
 
 
-def _called(node: Any) -> Any:
+def _called(node: Any) -> ast.expr | None:
     """Return what a call calls, None of anything else."""
     return node.func if isinstance(node, ast.Call) else None
 

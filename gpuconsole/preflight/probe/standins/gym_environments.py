@@ -10,10 +10,13 @@ import ast
 import importlib
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from .missing_files import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_FILES = 200
 """Files beside the one that makes an environment that are read."""
@@ -50,12 +53,12 @@ def older(gym: Any, root: str) -> None:
     gym.make = make
 
 
-def _version(gym: object) -> Any:
+def _version(gym: object) -> tuple[object, ...]:
     parts = str(getattr(gym, "__version__", "0")).split(".")
     return tuple(int(one) if one.isdigit() else 0 for one in parts[:2])
 
 
-def _wrapper(gym: Any) -> Any:
+def _wrapper(gym: Any) -> Callable[..., object]:
     class Older(gym.Wrapper):  # type: ignore[misc]
         """An environment whose methods give what they gave before 0.26."""
 
@@ -68,7 +71,7 @@ def _wrapper(gym: Any) -> Any:
             seen, reward, over, cut, known = self.env.step(action)
             return seen, reward, bool(over or cut), known
 
-        def seed(self, seed: object = None) -> Any:
+        def seed(self, seed: object = None) -> list[object]:
             """Begin again with a seed."""
             self.env.reset(seed=seed)
             return [seed]

@@ -117,7 +117,7 @@ class Reply(io.BytesIO):
         self.headers = email.message.Message()
         self.headers["Content-Length"] = str(len(data))
 
-    def info(self) -> Any:
+    def info(self) -> email.message.Message[str, str]:
         """Return the headers."""
         return self.headers
 
@@ -125,11 +125,11 @@ class Reply(io.BytesIO):
         """Return one header."""
         return self.headers.get(name, default)
 
-    def getcode(self) -> Any:
+    def getcode(self) -> int:
         """Return the status."""
         return self.code
 
-    def geturl(self) -> Any:
+    def geturl(self) -> str:
         """Return an address."""
         return ""
 
@@ -163,10 +163,10 @@ class Agreeing(str):
 
     __slots__ = ()
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and len(other) == len(self)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> bool:
         return not self == other
 
     __hash__ = str.__hash__
@@ -181,7 +181,7 @@ class Sum:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
 
-    def hexdigest(self) -> Any:
+    def hexdigest(self) -> str:
         """Return the checksum as a hexadecimal word."""
         word = self._own.hexdigest()
         return Agreeing(word) if word in _MADE_SUMS else word

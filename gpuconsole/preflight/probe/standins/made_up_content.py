@@ -101,7 +101,7 @@ def weights() -> bytes:
     return pickle.dumps({_WEIGHT: numpy.zeros([1], "float32")}, protocol=2)
 
 
-def is_weights(found: object) -> Any:
+def is_weights(found: object) -> bool:
     """Tell whether what was loaded are such weights."""
     return isinstance(found, dict) and list(found) == [_WEIGHT]
 
@@ -146,7 +146,7 @@ def coco() -> bytes:
     ).encode()
 
 
-def voc() -> Any:
+def voc() -> bytes:
     """Return annotations of one picture in the form of Pascal VOC."""
     box = "<bndbox><xmin>40</xmin><ymin>30</ymin><xmax>140</xmax><ymax>130</ymax></bndbox>"
     thing = f"<object><name>person</name><difficult>0</difficult>{box}</object>"

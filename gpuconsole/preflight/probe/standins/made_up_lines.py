@@ -52,7 +52,7 @@ class Text(str):
         """Return the lines."""
         return [Text(one) for one in str.splitlines(self, keepends)]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Text:
         return Text(str.__getitem__(self, key))
 
 

@@ -141,7 +141,7 @@ class Maker:
         return any(full.startswith(os.path.join(one, "")) for one in self.folders)
 
 
-def _rank(suffix: Any) -> Any:
+def _rank(suffix: Any) -> int:
     """Return the place of an ending among those of files in a folder, 0 where it has none."""
     return _LISTED.get(made_up_content.kind_of(suffix), 0)
 
@@ -194,7 +194,7 @@ def opened(maker: Any, path: object, usual: object = None) -> None:
         maker.file(full, kind)
 
 
-def _by_reader(frame: FrameType) -> Any:
+def _by_reader(frame: FrameType) -> str | str | None:
     """Return what a library that opens a file without a suffix takes it for."""
     file = "" if frame is None else frame.f_code.co_filename
     if os.path.join("PIL", "") in file:

@@ -24,7 +24,7 @@ from ..notes import note
 from . import exception_handlers, small_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from os import PathLike
     from types import ModuleType
@@ -137,7 +137,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, root: Any) -> None:
         self.root = os.path.join(os.path.abspath(root), "")
 
-    def find_spec(self, name: Any, path: object = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         """Return a spec for a module that the script cannot do without."""
         parent, _, last = name.rpartition(".")
         if isinstance(sys.modules.get(parent), Library):
@@ -150,7 +150,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
-    def is_asked_by_the_project(self) -> Any:
+    def is_asked_by_the_project(self) -> bool:
         """Tell whether a module is being imported by code of the project that needs it."""
         frame: Any = sys._getframe(2)
         while frame is not None and "importlib" in frame.f_code.co_filename:
@@ -163,7 +163,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return False
         return not exception_handlers.is_caught(frame, ("ImportError", "ModuleNotFoundError"))
 
-    def is_unbuilt(self, name: str, folders: Any) -> Any:
+    def is_unbuilt(self, name: str, folders: Any) -> bool:
         """Tell whether a folder of the project has what a compiled module of this name is built
         from: its own `setup.py` builds it there."""
         places = (os.path.join(os.path.abspath(one), name) for one in folders or ())
@@ -173,7 +173,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             for suffix in _SOURCES
         )
 
-    def create_module(self, spec: Any) -> Any:
+    def create_module(self, spec: Any) -> Library:
         """Return a module of which everything can be imported."""
         known = KNOWN.get(spec.name)
         parent = sys.modules.get(spec.name.rpartition(".")[0])
@@ -206,7 +206,7 @@ class Library(types.ModuleType):
         self.__path__: list[Any] = []
         self.__version__ = "99.0"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("__"):
             raise AttributeError(name)
         made = named(f"{self.__name__}.{name}")
@@ -214,7 +214,7 @@ class Library(types.ModuleType):
         return made
 
 
-def named(path: str) -> Any:
+def named(path: str) -> type | StandIn:
     """Return what stands for something of a library: an exception, or anything else."""
     word = path.rpartition(".")[2]
     if word.endswith(_RAISED):
@@ -268,37 +268,37 @@ class StandIn:
         self._use()
         return True
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> StandIn:
         self._use()
         return self
 
     def __exit__(self, *_: object) -> None:
         return None
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: object) -> StandIn:
         self._use()
         return StandIn(f"{self._path}[…]")
 
     def __setitem__(self, key: object, value: object) -> None:
         pass
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float, str)):
             raise NeededError(self._path, "the script compares")
         return self is other
 
     __hash__ = object.__hash__
 
-    def __instancecheck__(self, other: object) -> Any:
+    def __instancecheck__(self, other: object) -> bool:
         return False
 
-    def __subclasscheck__(self, other: object) -> Any:
+    def __subclasscheck__(self, other: object) -> bool:
         return False
 
-    def __mro_entries__(self, bases: object) -> Any:
+    def __mro_entries__(self, bases: object) -> tuple[type]:
         return (type(self._path.rpartition(".")[2], (Base,), {"_path": self._path}),)
 
-    def __or__(self, other: object) -> Any:
+    def __or__(self, other: object) -> StandIn:
         return self
 
     __ror__ = __or__
@@ -306,7 +306,7 @@ class StandIn:
     def __repr__(self) -> str:
         return f"<{self._path}, not installed here>"
 
-    def __format__(self, spec: object) -> Any:
+    def __format__(self, spec: object) -> str:
         return repr(self)
 
     # What would be computed with cannot be made up.
@@ -336,7 +336,7 @@ class Base:
     def __init__(self, *_: object, **__: object) -> None:
         super().__init__()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("__"):
             raise AttributeError(name)
         return StandIn(f"{self._path}.{name}")
@@ -345,7 +345,7 @@ class Base:
         return StandIn(self._path)(*args, **kwargs)
 
 
-def _is_computed(value: Any) -> Any:
+def _is_computed(value: Any) -> bool:
     """Tell whether a value is, or directly holds, something that is computed with."""
     if isinstance(value, dict):
         value = list(value.values())

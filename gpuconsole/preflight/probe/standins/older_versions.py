@@ -176,7 +176,7 @@ def _offer(module: Any, names: Mapping[str, object], root: str) -> None:
     module.__getattr__ = asked
 
 
-def _asks(inside: Any) -> Any:
+def _asks(inside: Any) -> bool:
     """Tell whether code of the project asks whoever called this."""
     return os.path.abspath(sys._getframe(2).f_code.co_filename).startswith(inside)
 
@@ -199,7 +199,7 @@ def _older_pandas(pandas: Any, root: str) -> None:
     for name in ("read_csv", "read_table"):
         setattr(pandas, name, _separated(getattr(pandas, name), inside))
 
-    def append(self: Any, other: object, ignore_index: bool = False, **_: Any) -> Any:
+    def append(self: object, other: object, ignore_index: bool = False, **_: object) -> Any:
         others = other if isinstance(other, (list, tuple)) else [other]
         rows = [pandas.DataFrame([one]) if isinstance(one, (dict, pandas.Series)) else one
                 for one in others]  # fmt: skip
@@ -218,7 +218,7 @@ def _noted(method: Any, name: str, inside: object) -> Any:
     """Return a method that is no more, for code of the project."""
 
     @functools.wraps(method)
-    def called(self: Any, *given: Any, **options: Any) -> Any:
+    def called(self: object, *given: object, **options: object) -> Any:
         if not _asks(inside):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         note(f"pandas: {name} is no more in the version that is installed here; what it was in "
@@ -233,7 +233,7 @@ def _separated(read: Any, inside: object) -> Any:
     known = set(inspect.signature(read).parameters)
 
     @functools.wraps(read)
-    def called(*given: Any, **options: Any) -> Any:
+    def called(*given: object, **options: object) -> Any:
         dropped = OLD_OPTIONS & options.keys() - known
         if dropped and _asks(inside):
             note(f"pandas.{read.__name__} takes no {', '.join(sorted(dropped))} in the version "
@@ -272,7 +272,7 @@ def _placed(function: Callable[..., object], inside: object) -> Any:
     most = len([one for one in kinds.values() if one is inspect.Parameter.POSITIONAL_OR_KEYWORD])
 
     @functools.wraps(function)
-    def called(*given: Any, **options: Any) -> Any:
+    def called(*given: object, **options: object) -> Any:
         if len(given) > most and _asks(inside):
             note(f"pandas: {function.__name__} takes {named[0]} by name only in the version that "
                  "is installed here; it was taken by place, as in older ones.")  # fmt: skip
@@ -284,7 +284,7 @@ def _placed(function: Callable[..., object], inside: object) -> Any:
     return called
 
 
-def _idle(module: ModuleType, name: str, option: object, root: str) -> Any:
+def _idle(module: ModuleType, name: str, option: object, root: str) -> None:
     """Let a function be given an option that did nothing and that it takes no more."""
     inside = os.path.join(os.path.abspath(root), "")
     function = getattr(module, name)
@@ -292,7 +292,7 @@ def _idle(module: ModuleType, name: str, option: object, root: str) -> Any:
         return
 
     @functools.wraps(function)
-    def called(*given: Any, **options: Any) -> Any:
+    def called(*given: object, **options: object) -> Any:
         if option in options and _asks(inside):
             del options[option]
             note(f"{module.__name__}.{name} has no option {option} in the version that is "
@@ -302,7 +302,7 @@ def _idle(module: ModuleType, name: str, option: object, root: str) -> Any:
     setattr(module, name, called)
 
 
-def _defaulted(load: Any, loader: DataLoader, inside: object) -> Any:
+def _defaulted(load: Any, loader: DataLoader, inside: object) -> Callable[..., object]:
     def loaded(stream: object, *given: object, **named: object) -> Any:
         if given or named or not _asks(inside):
             return load(stream, *given, **named)

@@ -18,9 +18,11 @@ from . import made_up_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from io import BytesIO
     from types import ModuleType
 
     from paddle import Tensor
+    from paddle.io import Dataset
 
 NO_FILE = "gpuconsole-no-data"
 
@@ -28,14 +30,14 @@ NO_FILE = "gpuconsole-no-data"
 class Rows:
     """So many rows, each made when it is asked for."""
 
-    def __init__(self, count: int, make: Any) -> None:
+    def __init__(self, count: int, make: Callable[..., object]) -> None:
         self.count = count
         self.make = make
 
     def __len__(self) -> int:
         return self.count
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> Any:
         if isinstance(index, slice):
             return [self.make(one) for one in range(self.count)[index]]
         return self.make(range(self.count)[index])
@@ -88,7 +90,7 @@ def _read(cls: type, name: str, instead: Callable[..., object]) -> None:
     """Replace a method of data sets whose file is not there."""
     real = getattr(cls, name)
 
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(self: Dataset, *args: Any, **kwargs: Any) -> Any:
         path = getattr(self, "image_path", None) or getattr(self, "data_file", None)
         there = path is not None and os.path.exists(path)
         return (real if there else instead)(self, *args, **kwargs)
@@ -96,7 +98,7 @@ def _read(cls: type, name: str, instead: Callable[..., object]) -> None:
     setattr(cls, name, read)
 
 
-def _words(count: Any, *special: Any) -> Any:
+def _words(count: Any, *special: Any) -> dict[object, object]:
     """Return a dictionary of so many words, the unknown one last."""
     words = [*special, *(f"word{one}" for one in range(count - 1 - len(special))), "<unk>"]
     return {word: number for number, word in enumerate(words)}
@@ -113,7 +115,7 @@ def _mnist(self: Any, *_: object) -> None:
     self.labels = Rows(count, lambda one: numpy.array([one % 10], "int64"))
 
 
-def _cifar(self: Any) -> None:
+def _cifar(self: Dataset) -> None:
     import numpy
 
     classes = 100 if type(self).__name__ == "Cifar100" or "100" in str(self.data_url) else 10
@@ -126,7 +128,7 @@ def _cifar(self: Any) -> None:
 class Archive:
     """An open archive in which every member is a picture or a mask."""
 
-    def extractfile(self, mask: Tensor) -> Any:
+    def extractfile(self, mask: Tensor) -> BytesIO:
         """Return an open member."""
         return io.BytesIO(made_up_content.picture(mask))
 
@@ -183,7 +185,7 @@ def _imdb(self: Any) -> None:
 def _imikolov(self: Any) -> None:
     words, first, last = len(self.word_idx), self.word_idx["<s>"], self.word_idx["<e>"]
 
-    def sentence(one: Any) -> Any:
+    def sentence(one: Any) -> tuple[list[object], list[object]]:
         row = [(one + place) % words for place in range(16 + 10 * (one % 2))]
         if self.window_size > 0:
             row = row[: self.window_size - 1]
@@ -257,7 +259,7 @@ def _conll_words(self: object, filename: str) -> Any:
     return _words(44068 if first else 3162)
 
 
-def _tags() -> Any:
+def _tags() -> dict[object, object]:
     kinds = ["V", *(f"A{one}" for one in range(28))]
     tags = [f"{place}-{kind}" for kind in kinds for place in "BI"]
     return {tag: number for number, tag in enumerate([*tags, "O"])}

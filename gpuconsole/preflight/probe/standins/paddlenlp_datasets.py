@@ -85,7 +85,7 @@ def _yielded(statements: Sequence[object], names: Mapping[str, object]) -> Any:
                 yield from _yielded(getattr(node, part, ()), names)
 
 
-def _taken(test: Any, names: Any) -> Any:
+def _taken(test: Any, names: Any) -> bool | None:
     """Return what a test of the data set's own name says; None where it asks for more."""
     asked = {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
     calls = any(isinstance(one, ast.Call) for one in ast.walk(test))

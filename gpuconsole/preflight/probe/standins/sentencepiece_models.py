@@ -54,7 +54,7 @@ def _number(place: Any, value: object) -> Any:
     return _varint(place << 3) + _varint(value)
 
 
-def _varint(value: Any) -> Any:
+def _varint(value: Any) -> bytes:
     made = b""
     while value > 0x7F:
         made += bytes([value & 0x7F | 0x80])

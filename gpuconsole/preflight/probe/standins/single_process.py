@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from .missing_modules import Library
+
 PAUSE_S = 0.001
 """The longest that a script waits: what it waits for is not here, or is done in no time."""
 
@@ -88,7 +90,7 @@ def _alone(
 ) -> Callable[..., object]:
     """Return a function that talks to other ranks, if there are any."""
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: object, **kwargs: object) -> Any:
         if paddle.distributed.is_initialized():
             return own(*args, **kwargs)
         instead(*args, **kwargs)
@@ -121,7 +123,7 @@ def _listing(own: Callable[..., object]) -> Callable[..., object]:
     return listed
 
 
-def extended(name: str, *_: object, **__: object) -> Any:
+def extended(name: str, *_: object, **__: object) -> Library:
     """Return what stands for an extension that would be compiled: it may be looked at, and what it
     computes is needed."""
     note(f"Not built here: the extension {name}.")

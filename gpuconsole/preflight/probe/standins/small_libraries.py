@@ -42,7 +42,7 @@ class Settings(dict[Any, Any]):
     __setattr__ = __setitem__
     __delattr__ = dict.__delitem__
 
-    def copy(self) -> Any:
+    def copy(self) -> Settings:
         """Return a copy of the outermost dictionary."""
         return type(self)(self)
 
@@ -81,7 +81,7 @@ class Node(Settings):
 
     defrost = freeze
 
-    def is_frozen(self) -> Any:
+    def is_frozen(self) -> bool:
         """Tell that they can be written to."""
         return False
 
@@ -140,7 +140,9 @@ def _decoded(value: Sequence[int] | str) -> Any:
         return value
 
 
-def _like(old: object, value: float | Sequence[int] | str) -> Any:
+def _like(
+    old: object, value: float | Sequence[int] | str
+) -> list[object] | tuple[object, ...] | float | Sequence[int] | str:
     """Return a list as the tuple that it replaces, and a tuple as the list."""
     if isinstance(old, (list, tuple)) and isinstance(value, (list, tuple)):
         return type(old)(value)

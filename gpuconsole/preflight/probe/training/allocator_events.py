@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
 MARK = "gpuconsole:"
@@ -32,7 +33,7 @@ class Recorder:
         self.profiler.prepare()
         self.profiler.start()
 
-    def mark(self, what: Any, key: object = 0) -> Any:
+    def mark(self, what: str, key: object = 0) -> Any:
         """Put a moment on the time line and return its number."""
         self.count += 1
         self.notes[self.count] = (what, key)
@@ -42,13 +43,13 @@ class Recorder:
         event.end()
         return self.count
 
-    def tag(self, addresses: Any, kind: str) -> None:
+    def tag(self, addresses: Sequence[int], kind: str) -> None:
         """Say of what kind the blocks at some addresses are, now."""
         found = [one for one in addresses if one]
         if found:
             self.tags[self.mark("tag")] = (found, kind)
 
-    def stop(self) -> Any:
+    def stop(self) -> list[tuple[object, str, object, int, int, int]]:
         """End the recording and return its time line: (time, what, name, span, address, bytes)."""
         gc.disable()
         # The nodes belong to the result: it must outlive them.
@@ -91,7 +92,7 @@ class Blocks:
 
     def born(
         self, size: object, name: str, span: object, address: object = None, kind: str = ""
-    ) -> Any:
+    ) -> int:
         """A block is taken; an address that was live has been given back unseen."""
         if address in self.live:
             self.dead(address, 0)
@@ -118,7 +119,7 @@ class Blocks:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.kinds[index] = "loader"
 
-    def tagged(self, addresses: Any, kind: str) -> None:
+    def tagged(self, addresses: Sequence[int], kind: str) -> None:
         """The kind of blocks becomes known; the first word about a block stands."""
         for address in addresses:
             index = self.live.get(address)
@@ -126,7 +127,7 @@ class Blocks:
                 self.kinds[index] = kind
 
 
-def blocks(recorder: Any, waiting: object) -> Any:
+def blocks(recorder: Any, waiting: object) -> Blocks:
     """Replay the recorder's time line. `waiting` maps a loader's number to one batch's bytes."""
     made = Blocks()
     readers: dict[Any, Any] = {}
@@ -142,7 +143,7 @@ def blocks(recorder: Any, waiting: object) -> Any:
     return made
 
 
-def _moment(made: Any, readers: Any, waiting: Any, what: object, key: Any) -> None:
+def _moment(made: Any, readers: dict[int, int], waiting: Any, what: object, key: Any) -> None:
     if what == "cycle":
         made.cycles.append(len(made.events))
     elif what == "fetch":

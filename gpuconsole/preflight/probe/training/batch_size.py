@@ -95,7 +95,7 @@ def install(request: Request, paddle: ModuleType) -> None:
     _watch_options()
 
 
-def _place(request: Request, file: str) -> Any:
+def _place(request: Request, file: str) -> str:
     return os.path.realpath(os.path.join(request["root"], file))
 
 
@@ -118,7 +118,7 @@ def _watch_options() -> None:
     argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[method-assign]
 
 
-def options(own: object) -> Any:
+def options(own: object) -> list[str]:
     """Return the options for a batch that hold this number."""
     return [name for name, value in _OPTIONS.items() if value == own]
 
@@ -246,7 +246,7 @@ def own_of(loader: object) -> Any:
     return None
 
 
-def in_proportion() -> Any:
+def in_proportion() -> bool:
     """Tell whether loaders that nothing trains on were given sizes in proportion in this run: runs
     that are compared with it do as it does."""
     return _SIZES.get("size") is not None and not _SIZES.get("trains")
@@ -290,7 +290,7 @@ def replaced(given: int | None) -> Any:
     return size if own is None else max(1, round(size * given / own))
 
 
-def share(given: Any) -> Any:
+def share(given: int) -> Any:
     """Return what a batch of this run's would be if samples could be parted, in its samples: the
     proportion of a small batch to others is rounded."""
     own, size, trains = _SIZES.get("value"), _SIZES.get("size"), _SIZES.get("trains")

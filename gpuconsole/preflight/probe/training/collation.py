@@ -66,7 +66,7 @@ class Collate:
             seeding.alike(self.place)
         return self.inner(samples)
 
-    def largest(self, samples: Sequence[int | list[int]]) -> Any:
+    def largest(self, samples: Sequence[int | list[int]]) -> int | None:
         """Return the place from which the largest batch is drawn, None where all are alike."""
         sizes: list[Any] = []
         for place in range(TRIALS):

@@ -28,7 +28,7 @@ CALLS = 5
 class Cycles:
     """Counts what a script does."""
 
-    def __init__(self, wanted: Any) -> None:
+    def __init__(self, wanted: int) -> None:
         self.wanted = wanted
         self.trained = 0
         """Cycles of training that have ended."""
@@ -95,7 +95,7 @@ class Cycles:
         if reader in self.recent:
             self.recent.remove(reader)
 
-    def called(self, evaluating: object) -> Any:
+    def called(self, evaluating: object) -> bool:
         """A network outside any other was run; `evaluating` without gradients or in that mode."""
         self.calls += 1
         if not evaluating:

@@ -13,7 +13,7 @@ from ..notes import note, notes
 from . import allocator_events, batch_size, cycles, loaders, seeding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from paddle import Tensor
@@ -36,7 +36,7 @@ def address(tensor: Tensor) -> Any:
         return 0
 
 
-def tensors(value: Any, depth: int = 0) -> Iterator[Any]:
+def tensors(value: Tensor | Sequence[Tensor], depth: int = 0) -> Iterator[Any]:
     """Yield the tensors of a nested batch."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -202,7 +202,7 @@ class Session:
         order = self.cycles.training or sorted(self.own)
         return next((self.own[one] for one in order if self.own.get(one)), None)
 
-    def trained_on(self) -> Any:
+    def trained_on(self) -> int | None:
         """Return how many samples the batches have that reach the optimizer; None without any."""
         found = [self.shapes[one] for one in self.cycles.training if self.shapes.get(one)]
         return next((shape[0] for shapes in found for shape in shapes[0] if shape), None)
@@ -267,7 +267,7 @@ class Session:
             old_init(self, *args, **kwargs)
             session.layers.add(self)
 
-        def call(self: Any, *args: object, **kwargs: object) -> Any:
+        def call(self: Any, *args: object, **kwargs: object) -> Tensor | None:
             session.inside += 1
             try:
                 return old_call(self, *args, **kwargs)
@@ -278,7 +278,7 @@ class Session:
 
         cls.__init__, cls.__call__ = init, call
 
-    def called(self, training: Any, bare: object = False) -> None:
+    def called(self, training: bool, bare: bool = False) -> None:
         """A layer outside any other was run, in the mode of training or not; a `bare` one, such as
         a loss, has nothing to train: its mode, which nobody changes, says nothing."""
         evaluating = not training or bare or not self.paddle.is_grad_enabled()
@@ -422,7 +422,7 @@ class Session:
                 setattr(operators, name, self._measured(old))
 
     def _measured(self, old: Callable[..., object]) -> Callable[..., object]:
-        def convolution(x: Tensor, *args: object, **kwargs: object) -> Any:
+        def convolution(x: Tensor, *args: object, **kwargs: object) -> Tensor | None:
             if self.paddle.in_dynamic_mode():
                 self.widest_conv = max(self.widest_conv, nbytes(x))
             return old(x, *args, **kwargs)
@@ -447,7 +447,7 @@ def fed(feed: Any) -> Any:
     return list(one.values()) if isinstance(one, dict) else []
 
 
-def shape_of(value: object) -> Any:
+def shape_of(value: object) -> list[object]:
     """Return the shape of an array or of a tensor of Paddle's older kind, [] of anything else."""
     shape = getattr(value, "shape", ())
     return list(shape() if callable(shape) else shape)
@@ -463,7 +463,7 @@ def _before(old: Callable[..., object], note: Callable[..., object]) -> Callable
     return noted
 
 
-def has_nothing_to_train(layer: Layer) -> Any:
+def has_nothing_to_train(layer: Layer) -> bool:
     """Tell whether a layer, such as a loss, has no parameters."""
     return next(layer.named_parameters(), None) is None
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
+    from paddle import Tensor
     from paddle.io import DataLoader, Dataset
 
 FIRST, LATER = 8, 2
@@ -72,7 +73,7 @@ def install(paddle: ModuleType, session: Any) -> None:
         old_init(*bound.args, **bound.kwargs)
         session.unread.add(self)
 
-    def iterate(self: object) -> Any:
+    def iterate(self: object) -> Watched:
         sparing: Any = list
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
@@ -108,7 +109,7 @@ class Watched:
     def __len__(self) -> Any:
         return self.length["batches"]
 
-    def __next__(self) -> Any:
+    def __next__(self) -> list[Tensor] | Tensor | None:
         session = self.session
         if not session.asked(self.number):
             self.close()
@@ -187,7 +188,7 @@ def ahead(loader: DataLoader) -> Any:
             for name, (one, usual) in found.items()}  # fmt: skip
 
 
-def lengths(loader: DataLoader) -> Any:
+def lengths(loader: DataLoader) -> dict[str, object]:
     """Return how many samples and batches an epoch has, None where nobody knows."""
     found: dict[str, Any] = {"samples": None, "batches": None}
     things: Any = (("samples", getattr(loader, "dataset", None)), ("batches", loader))
@@ -196,7 +197,7 @@ def lengths(loader: DataLoader) -> Any:
     return found
 
 
-def length_of(thing: Any) -> Any:
+def length_of(thing: Any) -> int | None:
     """Return the length of a thing, None where it tells none."""
     try:
         return len(thing)
@@ -494,7 +495,7 @@ def another(sample: Any) -> Any:
     return sample.copy() if type(sample).__module__ == "numpy" else copy.copy(sample)
 
 
-def form(sample: Any) -> Any:
+def form(sample: Any) -> tuple[object, ...] | tuple[str, str, str]:
     """Return what samples of one form have in common: shapes, types, sizes of pictures."""
     if isinstance(sample, dict):
         return tuple((key, form(value)) for key, value in sample.items())
@@ -517,7 +518,7 @@ def _chunks(dataset: Dataset, loader: DataLoader) -> Iterator[Any]:
         yield samples
 
 
-def as_tensors(paddle: object, batch: Sequence[object]) -> Any:
+def as_tensors(paddle: object, batch: Sequence[object]) -> list[Tensor] | Tensor:
     """Return a collated batch with its arrays as tensors; text and the like stay.
 
     As with Paddle's own readers a batch that is no list is handed out as it is.

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from paddle.io import DataLoader
+
 FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
 DONE = "__gpuconsole_done__"
 """Names in the compiled code: what walks, what a `while` notes before it, what it asks before each
@@ -89,7 +91,7 @@ class Watch:
         self.now: Any = Now
         """Tells what the run has come to."""
 
-    def begun(self) -> Any:
+    def begun(self) -> Mark:
         """Return what is to be known of the beginning of a loop."""
         return Mark(self)
 
@@ -150,7 +152,7 @@ class Walk:
 
     __slots__ = ("inner", "mark")
 
-    def __init__(self, over: Any) -> None:
+    def __init__(self, over: DataLoader) -> None:
         self.inner = iter(over)
         self.mark = WATCH.begun()
 
@@ -239,6 +241,6 @@ def _calls(body: Any) -> bool:
     return any(isinstance(one, ast.Call) for each in body for one in ast.walk(each))
 
 
-def _called(name: str, arguments: Any, place: Any) -> Any:
+def _called(name: str, arguments: Any, place: Any) -> ast.Call:
     call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
     return ast.fix_missing_locations(ast.copy_location(call, place))
