@@ -18,6 +18,9 @@ os.umask(0o022)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a script Ctrl-C is ignored, and every process started inherits that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # The same for the end of a terminal, under nohup.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
