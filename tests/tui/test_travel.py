@@ -347,7 +347,9 @@ async def test_hostile_words_of_a_file_are_harmless(tmp_path: Path, size: tuple[
     host = replace(first, name=nasty, error=nasty, labels={nasty: nasty}, devices=(card,))
     wrong = replace(job("a", JobState.RUNNING), user=nasty, cause=nasty, detail=nasty)
     wrong = replace(wrong, task=replace(wrong.task, name=nasty, script=nasty, args=(nasty,)))
-    batch = Batch(START, START + 9, [(START, host)], (wrong,), incidents_before=(incident(title=nasty),))
+    batch = Batch(
+        START, START + 9, [(START, host)], (wrong,), incidents_before=(incident(title=nasty),)
+    )
     batch.events.append(Event(nasty, nasty, nasty, START, "error"))
     file = FileWriter(path, Header(START, nasty, nasty, False, (nasty,), nasty))
     file.write(batch)
