@@ -420,15 +420,18 @@ class BlockingSession:
         """
         return self._each(self._lab.logs(reference, follow=follow, rank=rank))
 
-    def curves(self, reference: str, attempt: int | None = None, rank: int = 0) -> Curves:
+    def curves(
+        self, reference: str, attempt: int | None = None, rank: int = 0, *, ask: bool = False
+    ) -> Curves:
         """Return what a job tells of its training: loss, accuracy, step time and others over its
         steps, as far as its log is copied; of the latest attempt where none is named.
 
         To what the log says come the scalars that the script left in its results with VisualDL's
-        LogWriter, where its host can be asked. Of a job over several hosts `rank` is that of a
-        host. UsageError when the log cannot be read, or where there is no such rank.
+        LogWriter, where its host can be asked; `ask` waits until that has come into sight. Of a job
+        over several hosts `rank` is that of a host. UsageError when the log cannot be read, or
+        where there is no such rank.
         """
-        return self._call(self._lab.curves(reference, attempt, rank))
+        return self._call(self._lab.curves(reference, attempt, rank, ask=ask))
 
     def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
         """Return jobs side by side: parameters, curves, peak memory. A reference may be a sweep."""

@@ -41,7 +41,7 @@ SUMMARIES: Mapping[str, str] = {
     "services": "List services and their replicas, or one service.",
     "scale": "Change the number of a service's replicas.",
     "forward": "Reach a port of a running job or a service from this machine.",
-    "curves": "Plot loss, accuracy and step time of a job, read from its log...",
+    "curves": "Plot what a job logs: loss, accuracy, step time.",
     "compare": "Compare jobs, or those of a sweep, by what they log.",
     "report": "Show device-hours, use, energy and cost of jobs.",
     "audit": "Show the requests to the lab's queue, also those refused.",

@@ -351,8 +351,12 @@ class LabService:
         _require_host(job, host)
         async with self._reads.turn(_caller(request).uid, host):
             engine = await self._session.hosts.engine(host)
-            give = {"checkpoint": engine.checkpoint, "records": engine.records}
-            chunks = give.get(what, engine.results)(job.id)
+            if what == "checkpoint":
+                chunks = engine.checkpoint(job.id)
+            elif what == "records":
+                chunks = engine.records(job.id)
+            else:
+                chunks = engine.results(job.id)
             return await _sent_on(request, chunks)
 
     async def _files(self, request: web.Request) -> web.Response:

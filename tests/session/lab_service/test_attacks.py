@@ -177,6 +177,9 @@ async def test_results_that_are_not_read_do_not_hold_a_host(
     ended = asyncio.Event()
 
     class Endless:
+        async def image_facts(self, image: str) -> None:
+            return None
+
         def results(self, job: str) -> Any:
             return self._chunks()
 

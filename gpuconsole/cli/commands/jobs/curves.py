@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from gpuconsole.cli.commands.jobs.curve_options import (
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show
 from gpuconsole.cli.sessions import drive
+from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.core.jobs import Job
@@ -55,7 +57,7 @@ def curves(
     visualdl: bool,
     csv_file: Path | None,
 ) -> int:
-    """Plot loss, accuracy and step time of a job, read from its log or from VisualDL's scalars.
+    """Plot what a job logs: loss, accuracy, step time.
 
     Plain prints are read (`epoch 3 step 20 loss: 0.12`), and what Model.fit, PaddleClas,
     PaddleDetection, PaddleSeg, PaddleOCR, PaddleNLP and tqdm write; and the scalars of VisualDL's
@@ -68,7 +70,8 @@ def curves(
 
     job_, job_curves, simulated = drive(partial(work, ask=visualdl), fleet=visualdl)
     if not job_curves and not visualdl and job_.attempt is not None:
-        job_, job_curves, simulated = drive(partial(work, ask=True))
+        with suppress(UsageError):  # Without an inventory there is no host to ask.
+            job_, job_curves, simulated = drive(partial(work, ask=True))
     require_metrics(metrics, job_curves.curves)
     if csv_file is not None:
         from gpuconsole.core.training.curves import Written, csv_text
