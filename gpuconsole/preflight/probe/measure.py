@@ -238,9 +238,6 @@ def with_other_numbers(answer: Any, out: TextIO) -> Any:
             continue
         if linearity.unmoved(*linearity.level(first, again["run"])):
             return answer
-        if linearity.as_large(first, again["run"]):
-            first["notes"].append(OFTEN.format(places))
-            return answer
         if few_or_all(asked, first, out):
             first["notes"].append(COUNTS.format(places))
             return answer
@@ -286,8 +283,6 @@ def with_shorter_lengths(answer: Any, out: TextIO) -> Any:
 
 COUNTS = ("Counts of points in maps, which only data gives, move the peak by less than 1 %: from "
           "one point to all of them (asked at {}).")  # fmt: skip
-OFTEN = ("Numbers that only data gives (asked at {}) change how often the script does what it "
-         "does, and not how much it holds.")  # fmt: skip
 SLIGHTLY = 0.01
 """Share of the peak by which counts may move it."""
 

@@ -385,24 +385,6 @@ def test_numbers_that_change_training_leave_no_answer(
     assert "the memory changes with a number" in error["message"]
 
 
-def test_numbers_that_change_how_often_something_is_done_leave_the_answer(
-    probe: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An agent that plays another game plays it for more or fewer turns."""
-    first = steps(5, 1000, 7000)
-    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(9, 1000, 7000)})
-    found = probe.with_other_numbers({"runs": [first]}, io.StringIO())
-    assert found["runs"][0]["sizes"] == first["sizes"]
-    (note,) = first["notes"]
-    assert "how often" in note
-    assert "a.py:1" in note
-    held = steps(6, 1000, 7000)
-    # The same blocks, of which one stays while the largest is there.
-    held["events"] = [0, 1, ~1, 2, ~2, 3, ~3, 4, ~4, 5, ~5, 6, ~6, ~0]
-    monkeypatch.setattr(probe, "run", lambda *_: {"run": held})
-    assert "error" in probe.with_other_numbers({"runs": [first]}, io.StringIO())
-
-
 @pytest.mark.parametrize(
     ("extra", "known"),
     [(lambda number: 4 * number, True), (lambda number: 4 * number**2, False),

@@ -146,15 +146,6 @@ def moved(one: Any, other: Any) -> int:
     return sum(abs(a - b) for a, b in itertools.zip_longest(*sizes, fillvalue=0))
 
 
-def as_large(one: Any, other: Any) -> Any:
-    """Tell whether two runs hold blocks of the same sizes, only more or fewer of them, and as much
-    at once: what a number of unknown data decides is then how often something is done."""
-    peaks = [peak(run) for run in level(one, other)]
-    return set(one["sizes"]) == set(other["sizes"]) and max(peaks) - min(peaks) <= SLACK * min(
-        peaks
-    )
-
-
 def at_most(first: Run, number: int, other: Any) -> float | None:
     """Return the bytes by which the largest number of unknown data changes a run with ones, told by
     another with this number; None where that is more than next to nothing."""
