@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.scripts import script
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -17,12 +18,7 @@ _FILE = re.compile(r"`([a-z_]+/[a-z_/]+(?:\.py|/))`")
 @pytest.fixture(scope="module")
 def rooms() -> ModuleType:
     """Return the command that draws as a module."""
-    spec = importlib.util.spec_from_file_location("rooms", ROOT / "docs" / "rooms.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "docs" / "rooms.py")
 
 
 def test_every_file_of_the_page_is_there() -> None:

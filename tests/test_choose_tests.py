@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.scripts import script
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,14 +16,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     """Return the tool as a module."""
-    spec = importlib.util.spec_from_file_location(
-        "choose_tests", ROOT / "tools" / "choose_tests.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "tools" / "choose_tests.py")
 
 
 def test_a_module_chooses_the_tests_that_import_it_and_no_others(tool: ModuleType) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.scripts import script
 
 TOOL = Path(__file__).parents[1] / "tools" / "house.py"
 
@@ -17,13 +17,7 @@ TOOL = Path(__file__).parents[1] / "tools" / "house.py"
 @pytest.fixture(scope="module")
 def house() -> ModuleType:
     """Return the tool as a module."""
-    spec = importlib.util.spec_from_file_location("house", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["house"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(TOOL)
 
 
 def module_of(house: ModuleType, text: str, path: str = "gpuconsole/room/a.py") -> object:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.scripts import script
 
 TOOL = Path(__file__).parents[1] / "tools" / "mutants.py"
 
@@ -14,12 +15,7 @@ TOOL = Path(__file__).parents[1] / "tools" / "mutants.py"
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     """Return the tool as a module."""
-    spec = importlib.util.spec_from_file_location("mutants", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(TOOL)
 
 
 def test_what_no_test_noticed_is_listed(

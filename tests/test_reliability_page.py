@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.scripts import script
 
 SCRIPT = Path(__file__).parent.parent / "docs" / "reliability.py"
 LEAST = 50
@@ -15,16 +16,7 @@ LEAST = 50
 
 @pytest.fixture(scope="module")
 def reliability() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reliability", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up by name.
-    import sys
-
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(SCRIPT)
 
 
 def test_the_page_has_every_marked_test_and_its_last_run(reliability: ModuleType) -> None:

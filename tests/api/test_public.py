@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import gpuconsole
+from tests.scripts import script
 from tests.waiting import DEADLINE_S
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -33,12 +33,7 @@ for step in range(40):
 
 
 def apipage() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("apipage", DOCS / "apipage.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(DOCS / "apipage.py")
 
 
 def test_calls_and_errors_are_what_was_promised() -> None:

@@ -1,7 +1,5 @@
 """The reference of the commands is written by the commands; this fails when it is stale."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
@@ -9,18 +7,13 @@ from xml.etree import ElementTree
 from rich.segment import Segment
 from rich.style import Style
 
+from tests.scripts import script
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def page(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Data classes look for their module while it is made.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(DOCS / f"{name}.py")
 
 
 def generator() -> ModuleType:

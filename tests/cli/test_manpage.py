@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import click
 import pytest
 
 from gpuconsole.cli.entry import sections
+from tests.scripts import script
 from tests.waiting import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,12 +22,7 @@ PAGE = ROOT / "docs" / "gpuconsole.1"
 
 @pytest.fixture(scope="module")
 def manpage() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("manpage", ROOT / "docs" / "manpage.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "docs" / "manpage.py")
 
 
 def test_it_is_what_the_commands_say(manpage: ModuleType) -> None:

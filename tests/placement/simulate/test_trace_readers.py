@@ -22,6 +22,7 @@ from gpuconsole.placement.simulate.trace_readers import (
     window,
 )
 from gpuconsole.placement.simulate.workload import Cut, Workload, build
+from tests.scripts import script
 
 ROOT = Path(__file__).parents[3]
 
@@ -267,13 +268,7 @@ def test_users_follow_zipf_and_only_what_is_drawn_is_said() -> None:
 
 
 def test_the_shipped_trace_is_what_its_tool_writes() -> None:
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("sample", ROOT / "tools" / "sample_trace.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    tool = script(ROOT / "tools" / "sample_trace.py")
     text = (ROOT / "gpuconsole/data/sample-trace.csv").read_text(encoding="utf-8")
     assert text == "".join(tool.lines()), "run: python tools/sample_trace.py"
     assert text.startswith("# Synthetic")
