@@ -29,7 +29,6 @@ OF_SCREENS = {
     "estimates.expect": "makes the first answer quicker",
     "estimates.isolation": "is shown before measuring",
     "estimates.stop_measuring": "a program cancels its call",
-    "foresight.counted": "`why` tells it of a job",
     "foresight.known": "`why` tells it of a job",
     "foresight.renew": "`why` looks first",
     "foresight.where": "`placements` answers for a task",

@@ -116,7 +116,7 @@ def step_line(session: Session, name: str) -> str:
     return next((line for line in reversed(lines) if line.endswith("ms/step")), "")
 
 
-async def test_preflight_the_log_and_the_pace_tell_one_time_of_a_step(tmp_path: Path) -> None:
+async def test_the_log_of_a_step_agrees_with_what_preflight_estimates(tmp_path: Path) -> None:
     """However fast the lab's time is."""
     lab = DemoOptions(speed=4.0)
     async with open_session(None, tmp_path / "state", demo=lab) as session:

@@ -118,12 +118,10 @@ def with_records(log: Curves, records: Curves) -> Curves:
 
 def _of_record(data: bytes) -> Iterator[Scalar]:
     for number, value in _fields(data):
-        if (
-            number == 1
-            and isinstance(value, bytes)
-            and (scalar_bytes := _scalar(value)) is not None
-        ):
-            yield scalar_bytes
+        if number == 1 and isinstance(value, bytes):
+            scalar = _scalar(value)
+            if scalar is not None:
+                yield scalar
 
 
 def _scalar(data: bytes) -> Scalar | None:

@@ -1,4 +1,4 @@
-"""VisualDL's record files of jobs: fetched from their results when somebody looks at the curves.
+"""VisualDL's record files of a job: fetched from its results when its curves are shown.
 
 A host is asked only while it is connected, of a running job every few seconds at most. The curves
 of a job that has ended lie beside its log as a small file.
@@ -71,7 +71,7 @@ class TrainingRecords:
             latest = self._known.get(log)
             if (
                 latest is None
-                and (stored := await asyncio.to_thread(_kept, _beside(log))) is not None
+                and (stored := await asyncio.to_thread(_stored, _beside(log))) is not None
             ):
                 latest = self._note(log, _Known(stored, self._now(), after_end=True, whole=True))
             if records is None or not self._is_due(job, latest):
@@ -87,7 +87,7 @@ class TrainingRecords:
             ended = job.state.ended
             self._note(log, _Known(curves, self._now(), after_end=ended, whole=ended))
             if job.state.ended and self._writable:
-                await asyncio.to_thread(_keep, _beside(log), curves)
+                await asyncio.to_thread(_store, _beside(log), curves)
             return curves
 
     def _is_due(self, job: Job, latest: _Known | None) -> bool:
@@ -110,7 +110,7 @@ def _beside(log: Path) -> Path:
     return log.with_suffix(".records.json")
 
 
-def _kept(path: Path) -> Curves | None:
+def _stored(path: Path) -> Curves | None:
     try:
         document = json.loads(path.read_text("utf-8"))
         return Curves.from_json(document["curves"]) if document["version"] == _VERSION else None
@@ -118,7 +118,7 @@ def _kept(path: Path) -> Curves | None:
         return None
 
 
-def _keep(path: Path, curves: Curves) -> None:
+def _store(path: Path, curves: Curves) -> None:
     fresh = path.with_suffix(f".{os.getpid()}.new")
     document = {"version": _VERSION, "curves": curves.as_json()}
     # Where the log was never copied there is no folder, and a disk may be full: asked again then.

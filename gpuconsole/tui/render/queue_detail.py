@@ -174,7 +174,7 @@ def _end(job: Job, attempt: Attempt) -> str:
 def place_of(job: Job, waiting: Sequence[Job], starts: Mapping[str, Start]) -> Place | None:
     """Return the place of a job among those that wait, in their order; None when it does not wait.
 
-    `starts` are the expected starts by job, as `session.foresight.counted` has them.
+    `starts` are the expected starts by job, as `session.foresight.known` has them.
     """
     ids = [other.id for other in waiting]
     if job.state is not JobState.QUEUED or job.id not in ids:
