@@ -260,6 +260,7 @@ SPECTRAL = [
         graph=False,
         before=("x = paddle.eye(B) * 50.0 + 0.0 * x",),
     ),
+    Call("masked_select", "paddle.masked_select(x, y)", "x=f(A,B,C) y=b(A,B,C)", cpu=False),
     Call("masked_fill", "paddle.masked_fill(x, y, 0.5)", "x=f(A,B,C) y=b(A,1,C)", cpu=False),
     Call(
         "index_fill",

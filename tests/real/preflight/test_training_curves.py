@@ -72,7 +72,7 @@ with open(os.path.join(folder, "vdlrecords.1795845773.log"), "wb", buffering=0) 
     file.write(data[500:])
 """
 """Writes the file that VisualDL's LogWriter wrote, as that does: bit by bit."""
-RECORDS = Path(__file__).parent.parent / "core" / "training" / "visualdl-2.5.3.vdlrecords"
+RECORDS = Path(__file__).parents[2] / "core" / "training" / "visualdl-2.5.3.vdlrecords"
 
 
 def desk_of(lab: Lab, folder: Path) -> Desk:

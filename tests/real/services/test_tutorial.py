@@ -151,7 +151,7 @@ def look(stranger: Stranger, folder: Path, host: LabHost) -> None:
 def test_a_batch_that_is_too_large_ends_with_one(docker_lab: Lab, tmp_path: Path) -> None:
     stranger = Stranger(docker_lab, docker_lab.add(), tmp_path)
     text = PAGE.read_text("utf-8")
-    assert "gives exit code 1 and suggestions" in " ".join(text.split())
+    assert "leads to exit code 1 and suggestions" in " ".join(text.split())
     (command,) = [
         command for block in blocks("console") for command, _ in steps(block)
         if "--batch-size 8000000" in command
