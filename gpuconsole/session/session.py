@@ -30,7 +30,7 @@ from gpuconsole.core.engines.processes import Ran
 from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT
 from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
-from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState, Task, is_due
 from gpuconsole.core.lab_service.audit import Act
@@ -40,7 +40,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Compared, Curves, compared
 from gpuconsole.core.training.visualdl import with_records
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import ConsoleError, UsageError
+from gpuconsole.errors import UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.session.aio import cancel_all
@@ -71,7 +71,7 @@ from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.interactive.shells import Shells
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.noted import warning_line
-from gpuconsole.session.logs.records import Records, TrainingRecords
+from gpuconsole.session.logs.records import TrainingRecords, records_of
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.logs.training import TrainingLogs
 from gpuconsole.session.logs.updates import Update, updates
@@ -514,23 +514,11 @@ class Session:
             curves = await self._training.curves(job.id, number, path, whole=whole, rank=rank)
             if not latest:
                 return curves
-            records = await self._records_of(job, rank)
+            records = await records_of(self.hosts, job, rank)
             return with_records(curves, await self._records.curves(job, path, records))
         except OSError as error:
             words = msg("{path} cannot be read ({why}).", path=path, why=error.strerror)
             raise UsageError("Log cannot be read", words, "") from None
-
-    async def _records_of(self, job: Job, rank: int) -> Records | None:
-        """Return a source of the record files of a job; None where its host is not in sight."""
-        attempt = job.attempt
-        host = attempt.parts[rank].host if attempt is not None else ""
-        seen = self.hosts.snapshot().host(host) if host else None
-        if seen is None or seen.state is not HostState.UP:
-            return None
-        try:
-            return (await self.hosts.engine(host)).records
-        except ConsoleError:
-            return None
 
     async def _log_copied(self, job: Job, attempt: int, rank: int = 0) -> None:
         """Have a log here as far as there is one; the dispatcher copies it where the queue is."""

@@ -182,6 +182,8 @@ class Docker:
         self.signs: list[str] = []
         self.lead_marks: dict[int, LeadMark] = {}
         """Journals whose consoles showed that they are at work."""
+        self.records: dict[str, bytes] = {}
+        """VisualDL's record files of any job, by their paths."""
         self.sent: list[str] = []
         self.left_out = LeftOut()
         """What the next checkpoint loses that comes here."""
@@ -540,6 +542,16 @@ class FakeEngine:
         await self._at("read")
         found = self._docker.find(container)
         return {} if found is None else dict(found.files)
+
+    async def records(self, job_id: str) -> AsyncIterator[bytes]:
+        await self._at("records")
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as tar:
+            for path, data in self._docker.records.items():
+                entry = tarfile.TarInfo(path)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+        yield made.getvalue()
 
     async def results(self, job_id: str) -> AsyncIterator[bytes]:
         await self._at("results")

@@ -80,23 +80,20 @@ def curves_of(files: Mapping[str, bytes]) -> Curves:
     Of several values at one step the last written counts. A folder is a run to VisualDL: a metric
     that two of them have is distinguished by the name of the second's folder.
     """
-    values: dict[str, dict[int, float]] = {}
-    owners: dict[str, str] = {}
-    for path in sorted(files):
-        folder = path.rpartition("/")[0]
-        for scalar in scalars(files[path]):
-            name = metric_of(scalar.tag)
-            if name and owners.setdefault(name, folder) != folder:
-                name = metric_of(f"{folder.rpartition('/')[2]} {scalar.tag}")
-            if name and (name in values or len(values) < MOST_CURVES):
-                values.setdefault(name, {})[scalar.step] = scalar.value
     merged = Curves()
     merged.axis = "step"
-    for name, points in values.items():
+    for name, points in _values(files).items():
         curve = merged.curves[name] = Curve(name)
         for step in sorted(points):
             curve.add(Point(float(step), points[step]))
     return merged
+
+
+def reports_of(files: Mapping[str, bytes]) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield the steps of a run's record files, the least first, with the metrics of each."""
+    values = _values(files)
+    for step in sorted({step for points in values.values() for step in points}):
+        yield step, {name: points[step] for name, points in values.items() if step in points}
 
 
 def with_records(log: Curves, records: Curves) -> Curves:
@@ -114,6 +111,21 @@ def with_records(log: Curves, records: Curves) -> Curves:
         if len(merged.curves) < MOST_CURVES:
             merged.curves.setdefault(curve.name, replace(curve))
     return merged
+
+
+def _values(files: Mapping[str, bytes]) -> dict[str, dict[int, float]]:
+    """Return the values of each metric by their steps."""
+    values: dict[str, dict[int, float]] = {}
+    owners: dict[str, str] = {}
+    for path in sorted(files):
+        folder = path.rpartition("/")[0]
+        for scalar in scalars(files[path]):
+            name = metric_of(scalar.tag)
+            if name and owners.setdefault(name, folder) != folder:
+                name = metric_of(f"{folder.rpartition('/')[2]} {scalar.tag}")
+            if name and (name in values or len(values) < MOST_CURVES):
+                values.setdefault(name, {})[scalar.step] = scalar.value
+    return values
 
 
 def _of_record(data: bytes) -> Iterator[Scalar]:

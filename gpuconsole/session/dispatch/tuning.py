@@ -1,7 +1,7 @@
 """Sweeps with a goal: trials are handed out one after another, and bad ones are given up.
 
 The trials of a search are jobs that are held until they are handed out. What was tried and what
-came of it is in the journal and in the logs: a console that takes over goes on from there.
+came of it is in the journal and in what jobs report: a console that takes over goes on from there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gpuconsole.core.submission.tuning import (
 )
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Curves
+from gpuconsole.core.training.visualdl import with_records
 from gpuconsole.core.util.line_plot import number
 from gpuconsole.errors import ConsoleError, JournalError
 from gpuconsole.session.aio import cancel_all
@@ -34,6 +35,7 @@ from gpuconsole.session.dispatch import study
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.logs.follow import is_being_copied, log_file
+from gpuconsole.session.logs.records import TrainingRecords, records_of
 from gpuconsole.session.logs.training import TrainingLogs
 
 LOOK_EVERY_S = 2.0
@@ -53,6 +55,7 @@ class Tuning:
         self._context = context
         self._preflight = preflight if context.reads_scripts else None
         self._logs = TrainingLogs(lambda: context.settings.metrics.patterns, writable=True)
+        self._records = TrainingRecords(context.clock.now, writable=True)
         self._going: asyncio.Task[None] | None = None
         self._next_look = 0.0
         self._open: set[str] = set()
@@ -90,7 +93,7 @@ class Tuning:
     async def _one(self, name: str, jobs: Sequence[Job], epoch: int) -> None:
         goal, space = Goal.of(jobs[0].task.goal), read_space(jobs[0].task.space)
         tried = [job for job in jobs if job.task.trial]
-        curves = {job.id: await self._curves(job) for job in tried}
+        curves = {job.id: await self._curves(job, goal) for job in tried}
         trials = {job.id: trial_of(job, goal, curves[job.id]) for job in tried}
         if all(job.state.ended for job in jobs):
             self._open.discard(name)
@@ -170,15 +173,21 @@ class Tuning:
         words = f"{name}: the best trial is {job.id}, {goal.metric} {value}: {job.task.name}"
         self._context.journal.tell("job", job.id, clean(words, 500), "information")
 
-    async def _curves(self, job: Job) -> Curves:
+    async def _curves(self, job: Job, goal: Goal) -> Curves:
+        """Return a trial's curves: its log's, and where that does not report the metric of the goal
+        VisualDL's scalars too."""
         if job.attempt is None:
             return Curves()
         path = log_file(self._context.state, job.id, job.attempt.number)
         whole = job.state.ended and not is_being_copied(path)
         try:
-            return await self._logs.curves(job.id, job.attempt.number, path, whole=whole)
+            log = await self._logs.curves(job.id, job.attempt.number, path, whole=whole)
         except (ConsoleError, OSError):
-            return Curves()
+            log = Curves()
+        if goal.metric in log.curves or job.attempt.started_at is None:
+            return log
+        source = await records_of(self._context.hosts, job)
+        return with_records(log, await self._records.curves(job, path, source))
 
 
 def _runs(job: Job) -> bool:

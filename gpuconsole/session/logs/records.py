@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gpuconsole.core.containers import Hosts
+from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.visualdl import curves_of
@@ -40,6 +42,28 @@ class Records(Protocol):
     def __call__(self, job_id: str) -> AsyncIterator[bytes]:
         """Stream them; RefusedError where the results are gone."""
         ...
+
+
+async def records_of(hosts: Hosts, job: Job, rank: int = 0) -> Records | None:
+    """Return a source of the record files of a job's latest attempt; None where its host is not in
+    sight."""
+    attempt = job.attempt
+    host = attempt.parts[rank].host if attempt is not None else ""
+    seen = hosts.snapshot().host(host) if host else None
+    if seen is None or seen.state is not HostState.UP:
+        return None
+    try:
+        return (await hosts.engine(host)).records
+    except ConsoleError:
+        return None
+
+
+async def fetched(records: Records, job_id: str) -> dict[str, bytes] | None:
+    """Return a job's record files by path; None where its host does not send them."""
+    try:
+        return await within(ANSWER_S, Feed.through(records(job_id), record_files))
+    except (asyncio.TimeoutError, ConsoleError, OSError, EOFError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +100,16 @@ class TrainingRecords:
                 latest = self._note(log, _Known(stored, self._now(), after_end=True, whole=True))
             if records is None or not self._is_due(job, latest):
                 return latest.curves if latest is not None else Curves()
-            try:
-                files = await within(ANSWER_S, Feed.through(records(job.id), record_files))
-                curves = await asyncio.to_thread(curves_of, files)
-            except (asyncio.TimeoutError, ConsoleError, OSError, EOFError):
+            ended = job.state.ended
+            files = await fetched(records, job.id)
+            if files is None:
                 # Out of sight, or its results are gone: what was read before stays.
                 curves = latest.curves if latest is not None else Curves()
-                self._note(log, _Known(curves, self._now(), job.state.ended))
+                self._note(log, _Known(curves, self._now(), ended))
                 return curves
-            ended = job.state.ended
+            curves = await asyncio.to_thread(curves_of, files)
             self._note(log, _Known(curves, self._now(), after_end=ended, whole=ended))
-            if job.state.ended and self._writable:
+            if ended and self._writable:
                 await asyncio.to_thread(_store, _beside(log), curves)
             return curves
 

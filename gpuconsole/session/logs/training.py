@@ -39,7 +39,7 @@ class TrainingLog:
     ) -> None:
         self.path = path
         self._templates = templates
-        self._rules = rules
+        self.rules = rules
         self.broken: Broken | None = None
         """The first of the rules that the log breaks."""
         self._begin()
@@ -49,7 +49,7 @@ class TrainingLog:
         self.size = 0
         """Bytes that were read."""
         self._reader = TrainingReader(self._templates)
-        self._watches = [Watch(rule) for rule in self._rules]
+        self._watches = [Watch(rule) for rule in self.rules]
         self._pending = b""
 
     def read_on(self, most: int = CHUNK) -> bool:

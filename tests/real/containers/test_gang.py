@@ -64,6 +64,15 @@ for step in range(1000):
     print("step", step, flush=True)
 """
 
+WAITS = """
+import os, time
+
+with open("/tmp/rank", "w") as file:
+    file.write(os.environ["PADDLE_TRAINER_ID"])
+while True:
+    time.sleep(0.1)
+"""
+
 # The lab's devices are stand-ins that this build of Paddle cannot compute on.
 ON_CPU = {"CUDA_VISIBLE_DEVICES": "0", "PADDLE_DISTRI_BACKEND": "gloo"}
 
@@ -148,6 +157,46 @@ async def test_the_host_that_fails_first_is_named_and_the_other_is_stopped(
     assert "the second host has had enough" in done.cause
     for engine in engines:
         await until(lambda one=engine: not containers(one), what="nothing left")  # type: ignore[misc]
+
+
+async def test_a_command_runs_in_the_container_of_a_rank(
+    desk: Desk, session: Session, engines: list[LabDocker]
+) -> None:
+    job = await session.queue.submit(gang(desk, WAITS), force=True)
+    running = await job_is(session, job, JobState.RUNNING)
+    assert running.attempt is not None
+
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            desk.command("exec", *words), capture_output=True, text=True, timeout=PATIENCE_S,
+            check=False,
+        )  # fmt: skip
+
+    async def said(*rank: str) -> str:
+        read = ("--", "cat", "/tmp/rank")
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while (done := await asyncio.to_thread(ran, job.id, *rank, *read)).returncode:
+            # The script has not come to it yet.
+            assert "No such file" in done.stderr, done.stderr
+            assert asyncio.get_running_loop().time() < deadline
+        return done.stdout
+
+    assert await said() == await said("--rank", "0") == "0"
+    assert await said("--rank", "1") == "1"
+    for words, refused in (
+        ((job.id, "--rank", "2"), "has no rank 2"),
+        ((f"lab-01:{running.attempt.container_name}", "--rank", "1"), "A container has no ranks"),
+        (("nothing", "--rank", "1"), "No such job"),
+    ):
+        done = await asyncio.to_thread(ran, *words, "--", "true")
+        assert done.returncode == 2
+        assert refused in " ".join(done.stderr.split())
+    acts = [act for act in await session.audit() if act.verb == "exec"]
+    assert {act.subject.partition(":")[0] for act in acts} == {"lab-01", "lab-02"}
+    await session.cancel(job.id)
+    done = await asyncio.to_thread(ran, job.id, "--rank", "1", "--", "true")
+    assert done.returncode == 1
+    assert "is cancelled" in " ".join(done.stderr.split())
 
 
 async def log_of(session: Session, job: Job, rank: int) -> str:

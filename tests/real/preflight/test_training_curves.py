@@ -137,6 +137,31 @@ async def test_a_rule_ends_a_job_whose_loss_is_no_number(docker_lab: Lab, tmp_pa
         assert first is not None
 
 
+async def test_a_rule_ends_a_job_whose_scalars_of_visualdl_have_a_loss_that_is_no_number(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    """Its log reports no loss at all; the file's ends with a NaN."""
+    desk = desk_of(docker_lab, tmp_path)
+    script = WRITES.replace("DATA", base64.b64encode(RECORDS.read_bytes()).decode())
+    script += "\nwhile True:\n    time.sleep(1)\n"
+    async with desk.session() as session:
+        await seen(session)
+        task = replace(desk.task(script, "vdl"), stop_if=("loss is nan",))
+        job = await session.queue.submit(task, force=True)
+        running = await job_is(session, job, JobState.RUNNING)
+        # Half of it has no NaN.
+        while "val_acc" not in (await session.curves(job.id)).curves:
+            await asyncio.sleep(0.5)
+        assert not session.job(job.id).cancel_requested
+        attempt = running.attempt
+        assert attempt is not None
+        where = f"{attempt.host}:{attempt.container_name}"
+        await session.run_in_container(where, ("touch", "/results/vdl/go"))
+        ended = await job_is(session, job, JobState.CANCELLED)
+        assert ended.state_word == "stop rule"
+        assert ended.cause.startswith("Stopped by the rule `loss is nan`: loss was nan at step ")
+
+
 async def test_scalars_of_visualdl_are_plotted_while_the_job_runs_and_kept_after_it(
     docker_lab: Lab, tmp_path: Path
 ) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.dispatch.stop_rules import StopRules
 from gpuconsole.session.logs.follow import log_file
+from gpuconsole.session.logs.records import ASK_EVERY_S
 from gpuconsole.session.logs.training import TrainingLog
 from gpuconsole.session.queue.why import why_of
 from tests.session.conftest import Desk, Lab
 
+WRITTEN = (
+    Path(__file__).parents[2] / "core" / "training" / "visualdl-2.5.3.vdlrecords"
+).read_bytes()
+"""By VisualDL's LogWriter: a loss that is NaN in the end, and `val_acc`."""
 TASK = Task("train", script="/p/train.py", stop_if=("loss is nan", "loss > 10 after 100 steps"))
 
 
@@ -133,3 +139,67 @@ async def test_a_log_without_end_keeps_no_other_from_its_rules(
     found = desk.job(job.id).attempt
     assert found is not None
     assert found.ended_by == "rule"
+
+
+async def scalars_looked_at(lab: Lab, desk: Desk, rules: StopRules) -> None:
+    """Have the rules ask the host for scalars once more."""
+    await lab.clock.pass_time(ASK_EVERY_S + 1)
+    rules.look(desk.journal.role().epoch)
+    assert rules._asking is not None
+    await rules._asking
+
+
+async def test_scalars_of_visualdl_break_rules_of_what_the_log_does_not_report(lab: Lab) -> None:
+    desk = lab.desk()
+    job = await running(lab, desk, replace(TASK, stop_if=("loss is nan",)))
+    rules = StopRules(desk.context)
+    lab.docker.records = {"./vdl/vdlrecords.1.log": WRITTEN[:500]}
+    rules.look(desk.journal.role().epoch)
+    await scalars_looked_at(lab, desk, rules)
+    attempt = desk.job(job.id).attempt
+    assert attempt is not None
+    assert attempt.ended_by == ""
+    lab.docker.records = {"./vdl/vdlrecords.1.log": WRITTEN}
+    await scalars_looked_at(lab, desk, rules)
+    await lab.clock.until(lambda: desk.job(job.id).state.ended)
+    ended = desk.job(job.id)
+    assert ended.cause.startswith("Stopped by the rule `loss is nan`: loss was nan at step 4")
+
+
+@pytest.mark.parametrize(
+    ("log", "rule"),
+    [
+        # The log reports the metric itself: then it decides.
+        (b"step 1 loss: 0.5\n", "loss is nan"),
+        # Scalars count no epochs.
+        (b"", "no better val_acc for 1 epochs"),
+        (b"", "val_loss is nan"),
+    ],
+)
+async def test_scalars_break_no_other_rule(lab: Lab, log: bytes, rule: str) -> None:
+    desk = lab.desk()
+    job = await running(lab, desk, replace(TASK, stop_if=(rule,)))
+    rules = StopRules(desk.context)
+    lab.docker.records = {"./vdl/vdlrecords.1.log": WRITTEN}
+    await looked(lab, desk, job, rules, log or b"begun\n")
+    await scalars_looked_at(lab, desk, rules)
+    attempt = desk.job(job.id).attempt
+    assert attempt is not None
+    assert attempt.ended_by == ""
+
+
+async def test_a_host_that_sends_no_scalars_breaks_no_rule(lab: Lab) -> None:
+    desk = lab.desk()
+    job = await running(lab, desk, replace(TASK, stop_if=("loss is nan",)))
+    rules = StopRules(desk.context)
+    lab.docker.records = {"./vdl/vdlrecords.1.log": WRITTEN}
+    lab.docker.silent_at = frozenset({"records"})
+    rules.look(desk.journal.role().epoch)
+    await scalars_looked_at(lab, desk, rules)
+    lab.docker.silent_at = frozenset()
+    attempt = desk.job(job.id).attempt
+    assert attempt is not None
+    assert attempt.ended_by == ""
+    await scalars_looked_at(lab, desk, rules)
+    await lab.clock.until(lambda: desk.job(job.id).state.ended)
+    assert desk.job(job.id).state_word == "stop rule"

@@ -18,6 +18,7 @@ from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.simulated_lab.jobs import example
+from tests.core.training.test_visualdl import record
 from tests.session.conftest import Desk, Lab
 
 SPACE = read_space(["lr=0..10"])
@@ -98,6 +99,31 @@ async def test_trials_are_handed_out_one_after_another_and_the_best_is_named(
     await led(desk, tuning)
     again = [event.message for _, event in desk.journal.events_after(0)]
     assert again == told, "named once"
+
+
+async def test_what_a_trial_writes_with_visualdl_counts_where_its_log_does_not_say_it(
+    lab: Lab, asked: list[list[Trial]]
+) -> None:
+    desk = lab.desk()
+    queued(lab, desk, 2)
+    desk.start()
+    await lab.clock.until(lambda: desk.dispatcher.active)
+    tuning = Tuning(desk.context)
+    for value in (3.0, 1.0):
+        await led(desk, tuning)
+        lab.docker.records = {
+            "./vdl/vdlrecords.1.log": record("eval/loss", 1, 9.0) + record("eval/loss", 2, value)
+        }
+        await lab.clock.until(lambda: lab.docker.running)
+        lab.docker.finish(0, b"trained\n")
+        await lab.clock.until(lambda: not any(job.state.active for job in desk.journal.jobs()))
+        # A console that takes over finds them again.
+        tuning = Tuning(desk.context) if value == 3.0 else tuning
+    await led(desk, tuning)
+    assert [[trial.value for trial in trials] for trials in asked] == [[], [3.0]]
+    assert asked[1][0].reported == ((1, 9.0), (2, 3.0))
+    told = [event.message for _, event in desk.journal.events_after(0)]
+    assert any("val_loss 1: train[lr=1]" in words for words in told)
 
 
 async def test_a_trial_that_is_hopeless_is_ended_as_pruned(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuconsole.cli import shell_completion
 from gpuconsole.cli.options import ScriptCommand, common, options, script_args
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
@@ -28,14 +29,22 @@ both."""
 
 
 @click.command("exec", cls=ScriptCommand)
-@click.argument("container", metavar="HOST:CONTAINER")
+@click.argument("container", metavar="JOB|HOST:CONTAINER", shell_complete=shell_completion.jobs())
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Of a gang: the number of the host.",
+)
 @click.option("-i", "--interactive", is_flag=True, help="Hand on what is typed, or piped in.")
 @click.option("-t", "--tty", is_flag=True, help="Give it a terminal, where there is one here.")
 @click.option("-u", "--user", default="", metavar="USER", help="As whom it runs in the container.")
 @common
-def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
-    """Run a command in a running container of any host.
+def exec_(container: str, rank: int, interactive: bool, tty: bool, user: str) -> int:
+    """Run a command in the container of a running job, or in any container of any host.
 
+    A job comes first where both have the name; of a job over several hosts --rank chooses the host.
     Its words stand after `--` and go to no shell; without any, `sh` is run on your terminal. With a
     terminal every key goes to the command, Ctrl-C too; Ctrl-P Ctrl-Q leaves it running, and a
     terminal that is closed ends it. Without one its output and errors stay apart. Its exit code is
@@ -50,15 +59,16 @@ def exec_(container: str, interactive: bool, tty: bool, user: str) -> int:
         if as_json or not ends.are_terminal:
             raise UsageError(
                 "No command", "Without a terminal a command is needed.",
-                "Write it after --, such as: gpuconsole exec HOST:CONTAINER -- nvidia-smi",
+                "Write it after --, such as: gpuconsole exec JOB -- nvidia-smi",
             )  # fmt: skip
         words, interactive, tty = SHELL, True, True
     terminal = tty and ends.are_terminal
-    host, wanted = split_reference(container)
+    place = container_of(container, rank)
+    host, wanted = split_reference(place)
 
     async def work(session: Session) -> int | None:
         if as_json:
-            return await _document(session, container, words, user)
+            return await _document(session, place, words, user)
         target = await session.containers.find(host, wanted)
         process = await session.containers.run(
             target, words, terminal=terminal, typing=interactive,
@@ -87,6 +97,32 @@ exec = exec_
 """The command by its name."""
 
 
+def container_of(reference: str, rank: int) -> str:
+    """Return `HOST:CONTAINER` of a running job, of a gang on the host of that rank; a reference
+    that is no job of the queue as it is.
+
+    UsageError for a rank that the job does not have, or of a container; RefusedError for a job that
+    does not run.
+    """
+
+    async def known(session: Session) -> str:
+        from gpuconsole.session.ports.forwards import running_attempt
+
+        try:
+            job = session.job(reference)
+        except UsageError:
+            if ":" not in reference:
+                raise
+            return ""
+        attempt = running_attempt(job, rank)
+        return f"{attempt.host}:{attempt.container_name}"
+
+    found = drive(known, fleet=False)
+    if not found and rank:
+        raise UsageError("No such rank", "A container has no ranks.", "Name a job, or no rank.")
+    return found or reference
+
+
 async def _document(
     session: Session, container: str, words: Sequence[str], user: str
 ) -> int | None:
@@ -104,6 +140,6 @@ def _explain(code: int, words: Sequence[str]) -> None:
         return
     note(msg("Exit code {n}: a program was not found in the container, or may not be run.", n=code))
     if words[:1] != SHELL:
-        note("Most images have a shell: gpuconsole exec HOST:CONTAINER -it -- sh")
+        note("Most images have a shell: gpuconsole exec JOB -it -- sh")
     else:
         note("An image without `sh` has no shell to enter; its log can still be read.")
