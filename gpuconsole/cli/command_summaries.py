@@ -18,7 +18,7 @@ SUMMARIES: Mapping[str, str] = {
     "incidents": "Show what is wrong in the lab, or one incident with its evidence.",
     "image": "List, pull, pin, check and copy the images of hosts.",
     "containers": "List the containers on every host, of all users.",
-    "exec": "Run a command in the container of a running job, or in any...",
+    "exec": "Run a command in a job's, or any other, container.",
     "preflight": "Predict a Paddle script's memory: where it fits, with which batch.",
     "submit": "Queue a script to run in a container where it fits.",
     "what-if": "Say when waiting jobs would start after a CHANGE.",

@@ -42,7 +42,7 @@ both."""
 @click.option("-u", "--user", default="", metavar="USER", help="As whom it runs in the container.")
 @common
 def exec_(container: str, rank: int, interactive: bool, tty: bool, user: str) -> int:
-    """Run a command in the container of a running job, or in any container of any host.
+    """Run a command in a job's, or any other, container.
 
     A job comes first where both have the name; of a job over several hosts --rank chooses the host.
     Its words stand after `--` and go to no shell; without any, `sh` is run on your terminal. With a
