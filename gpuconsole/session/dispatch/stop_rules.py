@@ -88,7 +88,7 @@ class StopRules:
                 return
 
     async def _ask(self, epoch: int) -> None:
-        """Hold VisualDL's scalars against the rules whose metric the log does not report."""
+        """Hold VisualDL's scalars against the rules on metrics that the log does not report."""
         for key, log in tuple(self._watched.items()):
             rules = [rule for rule in log.rules if rule.metric not in log.curves.curves]
             now = self._context.clock.now()

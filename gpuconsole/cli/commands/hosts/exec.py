@@ -117,10 +117,10 @@ def container_of(reference: str, rank: int) -> str:
         attempt = running_attempt(job, rank)
         return f"{attempt.host}:{attempt.container_name}"
 
-    found = drive(known, fleet=False)
-    if not found and rank:
+    place = drive(known, fleet=False)
+    if not place and rank:
         raise UsageError("No such rank", "A container has no ranks.", "Name a job, or no rank.")
-    return found or reference
+    return place or reference
 
 
 async def _document(
