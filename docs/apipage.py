@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuconsole
-from gpuconsole.core.pages import with_part
+from gpuconsole.core.generated_pages import with_part
 
 PROMISED = Path(__file__).with_name("api.txt")
 _WIDTH = 88

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.api.session import open_session
 from gpuconsole.errors import UnreachableError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.factory import DemoOptions
 from gpuconsole.session.images.service import silent
 from gpuconsole.session.queue.service import NO_VALUES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
 from gpuconsole.cli.output import note, told
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task

@@ -17,7 +17,7 @@ from gpuconsole.errors import ReadOnlyError
 from gpuconsole.remote.inventory import open_inventory
 from gpuconsole.remote.lazy_hosts import LazyHosts
 from gpuconsole.session import factory
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.lab_service.http.connections import make_room
 from gpuconsole.session.lab_service.protocol import SOCKET
 from gpuconsole.session.lab_service.service import LabService

@@ -88,7 +88,7 @@ def models(
     context: click.Context, parameter: click.Parameter, beginning: str
 ) -> list[CompletionItem]:
     """Complete models of devices; a blank in a name is written as `_`."""
-    from gpuconsole.core.catalogue import Catalogue
+    from gpuconsole.core.device_catalogue import Catalogue
 
     names = (spec.model.replace(" ", "_") for spec in Catalogue.load().specs)
     return _items((name, "") for name in names if _begins(name, beginning))

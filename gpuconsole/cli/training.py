@@ -17,7 +17,7 @@ from gpuconsole.cli import traces as simulating
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note
 from gpuconsole.config import LabSettings, load_settings
-from gpuconsole.core.trust import make_private, private
+from gpuconsole.core.file_trust import make_private, private
 from gpuconsole.core.units import format_duration, iso_utc
 from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg

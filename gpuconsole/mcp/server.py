@@ -32,7 +32,7 @@ from gpuconsole.errors import UsageError
 from gpuconsole.mcp.acting import Acting
 from gpuconsole.mcp.looking import Looking
 from gpuconsole.mcp.tool import Desk
-from gpuconsole.session.aio import first
+from gpuconsole.session.async_helpers import first
 from gpuconsole.session.session import Session
 
 MOST_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from gpuconsole.cli.output import text
 from gpuconsole.cli.views import fleet, preflight
-from gpuconsole.core.answer import Answer, answer
+from gpuconsole.core.answer_figures import Answer, answer
 from gpuconsole.core.estimate import Memory, Report
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_mib, iso_utc

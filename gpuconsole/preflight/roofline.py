@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuconsole.core.catalogue import Catalogue, Spec
+from gpuconsole.core.device_catalogue import Catalogue, Spec
 from gpuconsole.core.estimate import Estimate
 
 FP32_SHARE = 0.35

@@ -16,7 +16,7 @@ from gpuconsole.remote.docker.exec_start import Made, started
 from gpuconsole.remote.docker.logs import Demultiplexer
 from gpuconsole.remote.docker.thread_pool import CALL_TIMEOUT_S, DockerCalls
 from gpuconsole.remote.inside import PYTHONS, source
-from gpuconsole.remote.inside.dial import CONNECTED
+from gpuconsole.remote.inside.port_relay import CONNECTED
 from gpuconsole.waiting import within
 
 CHUNK = 64 * 1024
@@ -68,7 +68,7 @@ class RawStream:
 
 
 class DialedStream:
-    """A connection inside a container, through `inside.dial`.
+    """A connection inside a container, through `inside.port_relay`.
 
     Implements `core.containers.ByteStream`.
     """
@@ -105,7 +105,7 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     doing = f"connecting to {target} of {short}"
     for python in PYTHONS:
         # -I and -S: nothing of the job's own Python takes part, and none of its modules.
-        command = (python, "-IS", "-c", source("dial.py"), target)
+        command = (python, "-IS", "-c", source("port_relay.py"), target)
         command_ = await calls.run(doing, _made, container, command)
         raw = await opened(calls, doing, command_)
         try:

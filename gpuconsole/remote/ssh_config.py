@@ -13,8 +13,8 @@ from textwrap import indent
 
 import yaml
 
+from gpuconsole.core.file_trust import make_private, open_trusted
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import make_private, open_trusted
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

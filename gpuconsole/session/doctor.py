@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpuconsole import __version__
 from gpuconsole.config import load_settings
-from gpuconsole.core.trust import require_private
+from gpuconsole.core.file_trust import require_private
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME, config_path, find_inventory, state_dir
 from gpuconsole.core.wording import joined, msg, name, sentences

@@ -43,7 +43,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.containers.service import Containers
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.cleanup import prune_ended

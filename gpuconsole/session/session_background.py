@@ -14,7 +14,7 @@ from gpuconsole.session.dispatch.tuning import Tuning
 from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.interactive.idle_stop import IdleStop
 from gpuconsole.session.messages.service import Messages
-from gpuconsole.session.report.meter import UseMeter
+from gpuconsole.session.report.use_meter import UseMeter
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.services.controller import ServiceController
 from gpuconsole.session.submit.secrets import Forgetting

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.containers import KIND_LABEL, ContainerSpec
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import GIB_IN_MIB

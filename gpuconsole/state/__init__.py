@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuconsole.state.files.assumptions import Assumptions
-    from gpuconsole.state.guard import JournalLostError
     from gpuconsole.state.ids import new_job_id, new_nonce
     from gpuconsole.state.journal import JobMovedError, Journal
+    from gpuconsole.state.journal_guard import JournalLostError
     from gpuconsole.state.tables.dispatcher_lease import STALE_AFTER_S, Role, RoleLostError
     from gpuconsole.state.tables.host_drains import Drain
 
@@ -33,7 +33,7 @@ _HOMES = {
     "Drain": "tables.host_drains",
     "JobMovedError": "journal",
     "Journal": "journal",
-    "JournalLostError": "guard",
+    "JournalLostError": "journal_guard",
     "Role": "tables.dispatcher_lease",
     "RoleLostError": "tables.dispatcher_lease",
     "STALE_AFTER_S": "tables.dispatcher_lease",

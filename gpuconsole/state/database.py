@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.file_trust import require_private
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import require_private
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
-from gpuconsole.state import filesystem, guard
+from gpuconsole.state import filesystem, journal_guard
 from gpuconsole.state.backup.backups import make_backup
-from gpuconsole.state.guard import Guard, JournalLostError
+from gpuconsole.state.journal_guard import Guard, JournalLostError
 from gpuconsole.state.migrations import VERSION, migrate
 
 BUSY_TIMEOUT_S = 2.0
@@ -50,7 +50,7 @@ def plain_errors(path: Path) -> Iterator[None]:
         # Where the disk is full SQLite cannot make its shared memory, and names no reason.
         words = "disk is full" if _IO in str(error) and _is_full(path) else str(error)
         if any(sign in words for sign in _DAMAGE):
-            raise guard.damaged(path, words) from error
+            raise journal_guard.damaged(path, words) from error
         for sign, title, message, hint in _TROUBLES:
             if sign in words:
                 raise JournalError(title, message.format(path=path), hint) from error
@@ -61,7 +61,7 @@ def plain_errors(path: Path) -> Iterator[None]:
         ) from error
     except UnicodeDecodeError as error:
         # The module decodes texts itself, and raises this bare.
-        raise guard.damaged(path, "a text in it is no UTF-8") from error
+        raise journal_guard.damaged(path, "a text in it is no UTF-8") from error
 
 
 class Database:
@@ -89,7 +89,7 @@ class Database:
             filesystem.require_writable(folder)
         elif folder.is_dir():
             require_private(folder)
-        guard.require_present(self.path)
+        journal_guard.require_present(self.path)
         with plain_errors(self.path):
             self._connection = self._connect()
             try:
@@ -177,13 +177,13 @@ class Database:
         self._check(self._connection)
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'journal'").fetchone()
         if row is not None and not self.read_only:
-            guard.note_identity(self.path, row["value"])
+            journal_guard.note_identity(self.path, row["value"])
         return Guard(self.path, alone=self.read_only)
 
     def _check(self, connection: sqlite3.Connection) -> None:
         (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if result != "ok":
-            raise guard.damaged(self.path, clean(str(result), 200))
+            raise journal_guard.damaged(self.path, clean(str(result), 200))
 
     def _require_same(self) -> None:
         if self._guard is not None:

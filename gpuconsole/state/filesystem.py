@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpuconsole.core.trust import make_private, require_private
+from gpuconsole.core.file_trust import make_private, require_private
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import JournalError
 

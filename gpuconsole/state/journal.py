@@ -22,21 +22,21 @@ from gpuconsole.state.backup import restoration
 from gpuconsole.state.backup.lock import DispatcherLock
 from gpuconsole.state.backup.restoration import Restoration
 from gpuconsole.state.database import Database
-from gpuconsole.state.guard import JournalLostError, damaged
+from gpuconsole.state.journal_guard import JournalLostError, damaged
 from gpuconsole.state.tables import (
     audit,
     device_use,
     dispatcher_lease,
     faults,
-    held_sums,
     host_drains,
     incidents,
     rows,
     run_history,
+    use_sums,
 )
 from gpuconsole.state.tables.dispatcher_lease import Role
-from gpuconsole.state.tables.held_sums import Asked
 from gpuconsole.state.tables.host_drains import Drain
+from gpuconsole.state.tables.use_sums import Asked
 
 KEPT_EVENTS = 1000
 _SEVERITIES: dict[JobState, Severity] = {
@@ -315,7 +315,7 @@ class Journal:
             try:
                 # All see one state of the journal.
                 connection.execute("BEGIN")
-                sums, others = held_sums.read(connection, asked)
+                sums, others = use_sums.read(connection, asked)
                 return sums, device_use.read_holdings(
                     connection, asked.since, asked.read_until, others,
                     accounts=bool({"account", "project"} & set(asked.keys)),

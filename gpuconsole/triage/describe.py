@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuconsole.config import Thresholds, TriageSection
-from gpuconsole.core.pages import with_part
+from gpuconsole.core.generated_pages import with_part
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.triage.model import Rule
 from gpuconsole.triage.rules import RULES

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gpuconsole.core.trust import make_private, read_private
+from gpuconsole.core.file_trust import make_private, read_private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
+from gpuconsole.core.file_trust import open_trusted
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import open_trusted
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import DocumentError
 

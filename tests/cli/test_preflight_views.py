@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from gpuconsole.cli.views.preflight import MOST_LAYERS, MOST_UNKNOWNS, report
-from gpuconsole.core.answer import answer
+from gpuconsole.core.answer_figures import answer
 from gpuconsole.core.estimate import (
     Ask,
     BatchSource,

@@ -13,7 +13,7 @@ from gpuconsole.core.devices.host_faults import FaultStreak
 from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job
-from gpuconsole.session.dispatch import study
+from gpuconsole.session.dispatch import optuna_study
 from gpuconsole.session.results import FetchedResults
 from gpuconsole.state import Journal
 from tests.cli.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
@@ -254,7 +254,7 @@ def test_a_search_is_queued_as_trials_that_are_held(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(study, "has_optuna", lambda: True)
+    monkeypatch.setattr(optuna_study, "has_optuna", lambda: True)
     words = ("--goal", "min  val_loss", "--sweep", "lr=1e-5..1e-1:log", "--at-most", "2")
     answer = run("submit", script, *words, "--trials", "3", *lab, "--json")
     assert answer.code == 0, answer.err
@@ -300,7 +300,7 @@ def test_a_search_without_optuna_names_the_command(
     script: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(study, "has_optuna", lambda: False)
+    monkeypatch.setattr(optuna_study, "has_optuna", lambda: False)
     words = ("--goal", "min loss", "--trials", "3", "--sweep", "lr=1..2")
     answer = run("submit", script, *words, *lab)
     assert answer.code == 2

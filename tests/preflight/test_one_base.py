@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gpuconsole.cli.views import preflight
-from gpuconsole.core.answer import answer
+from gpuconsole.core.answer_figures import answer
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Report
 from gpuconsole.core.fleet import Backend

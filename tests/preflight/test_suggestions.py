@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.estimate import Estimate, Report, Suggestion
 from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Analysis, Card, analyse, report

@@ -11,7 +11,7 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.fleet.drain import Drains

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.color import ColorSystem
 
-from gpuconsole.core.answer import answer
+from gpuconsole.core.answer_figures import answer
 from gpuconsole.core.devices.health_levels import LEVELS, Condition
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import JobState

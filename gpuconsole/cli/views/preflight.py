@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import said, say, table, text
 from gpuconsole.cli.views.preflight_curve import drawn
-from gpuconsole.core.answer import Answer, answer
+from gpuconsole.core.answer_figures import Answer, answer
 from gpuconsole.core.estimate import (
     MAY_FAIL,
     Estimate,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuconsole.core.file_trust import read_private
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import read_private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
-from gpuconsole.core.trust import require_private
+from gpuconsole.core.file_trust import require_private
 
 INVENTORY_VARIABLE = "GPUCONSOLE_INVENTORY"
 """Environment variable that names the inventory."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.devices.host_power import Elastic
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.units import format_duration

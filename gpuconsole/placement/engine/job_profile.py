@@ -12,7 +12,7 @@ from math import log10
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from gpuconsole.core.catalogue import Catalogue, Spec
+from gpuconsole.core.device_catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Host
 from gpuconsole.placement.engine.board import Board, Kind, Site
 from gpuconsole.placement.model import FREE, Policy, Request, Rules, Shun

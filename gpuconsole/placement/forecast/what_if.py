@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import get_args
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.wording import msg

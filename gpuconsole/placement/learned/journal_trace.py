@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from statistics import fmean
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.placement.simulate.device_speeds import is_linked, speeds

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuconsole.core.catalogue import Catalogue, Spec
+from gpuconsole.core.device_catalogue import Catalogue, Spec
 
 REFERENCE = "Tesla V100-SXM2-32GB"
 """Run times of a trace are taken as run times on this device."""

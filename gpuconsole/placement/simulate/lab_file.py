@@ -6,7 +6,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Field, model_validator
 
-from gpuconsole.core.catalogue import Catalogue, Spec
+from gpuconsole.core.device_catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.wording import msg
 from gpuconsole.placement.simulate.device_speeds import (

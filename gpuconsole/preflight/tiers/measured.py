@@ -26,10 +26,10 @@ from gpuconsole.preflight.memory.liveness import envelope, peak
 from gpuconsole.preflight.memory.trace import Trace
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 from gpuconsole.preflight.tiers.measured_estimate import Question, measured_estimate
+from gpuconsole.preflight.tiers.measurement_gaps import Gap, Reach, reach
 from gpuconsole.preflight.tiers.probe_pieces import Pieces, pieces
 from gpuconsole.preflight.tiers.probe_trace import Run, Unusable, read_run, varies
 from gpuconsole.preflight.tiers.static import Analysis
-from gpuconsole.preflight.tiers.unreached import Gap, Reach, reach
 
 SIMULATED = (8, 32)
 """Batch sizes at which the allocator is simulated besides the script's own."""

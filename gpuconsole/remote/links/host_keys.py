@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncssh
 
-from gpuconsole.core.trust import open_trusted
+from gpuconsole.core.file_trust import open_trusted
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import HostKeyError, UsageError
 

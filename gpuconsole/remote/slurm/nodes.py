@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.engines.batch_job import CLUSTER_LABEL
 from gpuconsole.core.fleet import Backend, Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.remote.slurm.parse import Node, Picture, Row

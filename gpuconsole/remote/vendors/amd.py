@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess
-from gpuconsole.remote.vendors import cells
+from gpuconsole.remote.vendors import table_cells
 from gpuconsole.remote.vendors.json_output import leaf, records
 from gpuconsole.remote.vendors.model import (
     Command,
@@ -49,7 +49,7 @@ def read(texts: Texts) -> Reading:
     names = _side(texts, "static", faults)
     devices = []
     for record in records(texts["metric"], "gpu_data"):
-        number = cells.count(leaf(record, "gpu"))
+        number = table_cells.count(leaf(record, "gpu"))
         if number is None:
             raise VendorError("a card without a number")
         devices.append(_card(number, record, places.get(number, {}), names.get(number, {})))
@@ -68,7 +68,7 @@ def _side(texts: Texts, key: str, faults: list[str]) -> dict[int, _Record]:
     except VendorError as error:
         faults.append(f"amd-smi {key}: {error}")
         return {}
-    numbered = ((cells.count(leaf(record, "gpu")), record) for record in listed)
+    numbered = ((table_cells.count(leaf(record, "gpu")), record) for record in listed)
     return {number: record for number, record in numbered if number is not None}
 
 
@@ -81,20 +81,21 @@ def _card(number: int, record: _Record, place: _Record, name: _Record) -> Device
         f"uuid:{uuid}" if "-" in uuid else bus or f"{number}",
         number,
         leaf(name, "asic", "market_name") or "AMD GPU",
-        memory_used_mib=cells.mib(leaf(record, "mem_usage", "used_vram")),
-        memory_total_mib=cells.mib(leaf(record, "mem_usage", "total_vram")),
-        utilization=cells.percent(leaf(record, "usage", "gfx_activity")),
+        memory_used_mib=table_cells.mib(leaf(record, "mem_usage", "used_vram")),
+        memory_total_mib=table_cells.mib(leaf(record, "mem_usage", "total_vram")),
+        utilization=table_cells.percent(leaf(record, "usage", "gfx_activity")),
         temperature_c=_first(
-            cells.celsius(leaf(record, "temperature", sensor)) for sensor in ("edge", "hotspot")
+            table_cells.celsius(leaf(record, "temperature", sensor))
+            for sensor in ("edge", "hotspot")
         ),
         power_w=_first(
-            cells.watts(leaf(record, "power", word))
+            table_cells.watts(leaf(record, "power", word))
             for word in ("socket_power", "current_socket_power", "average_socket_power")
         ),
-        sm_clock_mhz=cells.megahertz(clock),
-        memory_clock_mhz=cells.megahertz(memory_clock),
-        ecc_uncorrected=cells.count(leaf(record, "ecc", "total_uncorrectable_count")),
-        ecc_corrected=cells.count(leaf(record, "ecc", "total_correctable_count")),
+        sm_clock_mhz=table_cells.megahertz(clock),
+        memory_clock_mhz=table_cells.megahertz(memory_clock),
+        ecc_uncorrected=table_cells.count(leaf(record, "ecc", "total_uncorrectable_count")),
+        ecc_corrected=table_cells.count(leaf(record, "ecc", "total_correctable_count")),
         pci_bus_id=bus if ":" in bus else "",
     )
 
@@ -111,7 +112,9 @@ def _processes(record: _Record) -> list[DeviceProcess]:
         if not isinstance(facts, Mapping):
             continue
         size = leaf(facts, "memory_usage", "vram_mem") or leaf(facts, "mem_usage")
-        found_process = process(leaf(facts, "pid"), cells.mib(size), leaf(facts, "name") or "")
+        found_process = process(
+            leaf(facts, "pid"), table_cells.mib(size), leaf(facts, "name") or ""
+        )
         if found_process is not None:
             processes.append(found_process)
     return processes

@@ -9,8 +9,7 @@ it is printed, which is also that of its node `/dev/davinciN`.
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, DeviceProcess
-from gpuconsole.remote.vendors import cells, tables
-from gpuconsole.remote.vendors.cards import address
+from gpuconsole.remote.vendors import table_cells, tables
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -24,6 +23,7 @@ from gpuconsole.remote.vendors.model import (
     device,
     process,
 )
+from gpuconsole.remote.vendors.table_cards import address
 
 VENDOR = Vendor(
     "ascend",
@@ -61,7 +61,7 @@ def read(texts: Texts) -> Reading:
         unit = row.unit("processmemory")
         chip_process = process(
             row.get("processid"),
-            cells.mib(row.get("processmemory"), unit),
+            table_cells.mib(row.get("processmemory"), unit),
             row.get("processname") or "",
         )
         if chip is not None and chip_process is not None:
@@ -75,15 +75,15 @@ def _chip(row: tables.Row, number: int | None) -> Device:
     """Return one chip; `number` is used if a package has several and none is printed."""
     bus = address(row, "bus-id")
     own = "hbm-usage" if row.get("hbm-usage") is not None else "memory-usage"
-    used, total = cells.sizes(row.get(own), row.unit(own))
+    used, total = table_cells.sizes(row.get(own), row.unit(own))
     if own == "hbm-usage" and not total:
         # A card with no HBM prints 0 / 0 there and has its memory in the column before.
-        used, total = cells.sizes(row.get("memory-usage"), row.unit("memory-usage"))
+        used, total = table_cells.sizes(row.get("memory-usage"), row.unit("memory-usage"))
     named = row.word("phy-id", "device")
     # Without a physical number that of the NPU is the one of its node.
-    index = cells.count(named) if named else number
+    index = table_cells.count(named) if named else number
     if index is None:
-        index = cells.count(row.word("npu"))
+        index = table_cells.count(row.word("npu"))
     name = row.get("name") or ""
     health = row.word("health")
     return device(
@@ -93,9 +93,9 @@ def _chip(row: tables.Row, number: int | None) -> Device:
         name if name.lower().startswith("ascend") else f"Ascend {name}",
         memory_used_mib=used if total else None,
         memory_total_mib=total or None,
-        utilization=cells.percent(row.get("aicore")),
-        temperature_c=cells.celsius(row.get("temp")),
-        power_w=cells.watts(row.get("power")),
+        utilization=table_cells.percent(row.get("aicore")),
+        temperature_c=table_cells.celsius(row.get("temp")),
+        power_w=table_cells.watts(row.get("power")),
         pci_bus_id=bus,
         health="" if health.lower() in _UNTOLD else health,
     )

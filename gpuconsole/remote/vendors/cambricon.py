@@ -7,7 +7,7 @@ a host. A card of two chips is two devices. The columns of the lower line differ
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import cells, tables
+from gpuconsole.remote.vendors import table_cells, tables
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -47,22 +47,22 @@ def read(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    used, total = cells.sizes(row.get("memory-usage"))
-    power, limit = cells.pair(row.get("pwr:usage/cap"))
+    used, total = table_cells.sizes(row.get("memory-usage"))
+    power, limit = table_cells.pair(row.get("pwr:usage/cap"))
     number = row.word("card")
     bus = row.word("bus-id")
     return device(
         VENDOR,
         bus or number,
-        cells.count(number),
+        table_cells.count(number),
         row.get("name") or "",
         memory_used_mib=used,
         memory_total_mib=total,
-        utilization=cells.percent(row.get("util")),
-        temperature_c=cells.celsius(row.get("temp")),
-        power_w=cells.watts(power),
-        power_limit_w=cells.watts(limit),
-        ecc_uncorrected=cells.count(row.get("ecc-error")),
+        utilization=table_cells.percent(row.get("util")),
+        temperature_c=table_cells.celsius(row.get("temp")),
+        power_w=table_cells.watts(power),
+        power_limit_w=table_cells.watts(limit),
+        ecc_uncorrected=table_cells.count(row.get("ecc-error")),
         pci_bus_id=bus,
     )
 

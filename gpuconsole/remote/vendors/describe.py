@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.pages import with_part
+from gpuconsole.core.generated_pages import with_part
 from gpuconsole.remote.vendors import FAMILIES, VENDORS
 from gpuconsole.remote.vendors.model import FIELDS
 

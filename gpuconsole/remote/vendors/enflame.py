@@ -6,8 +6,7 @@ Its memory column is the device's total memory; how much of it is in use is not 
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import cells, tables
-from gpuconsole.remote.vendors.cards import address
+from gpuconsole.remote.vendors import table_cells, tables
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -19,6 +18,7 @@ from gpuconsole.remote.vendors.model import (
     cut_rows,
     device,
 )
+from gpuconsole.remote.vendors.table_cards import address
 
 VENDOR = Vendor(
     "enflame",
@@ -42,18 +42,18 @@ def read(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    power, limit = cells.pair(row.get("pwr"))
+    power, limit = table_cells.pair(row.get("pwr"))
     bus = address(row, "bus-id")
     return device(
         VENDOR,
         bus,
-        cells.count(row.word("dev")),
+        table_cells.count(row.word("dev")),
         row.get("name") or "",
-        memory_total_mib=cells.mib(row.get("mem")),
-        utilization=cells.percent(row.get("dused", "dev-util")),
-        temperature_c=cells.celsius(row.get("temp")),
-        power_w=cells.watts(power),
-        power_limit_w=cells.watts(limit),
+        memory_total_mib=table_cells.mib(row.get("mem")),
+        utilization=table_cells.percent(row.get("dused", "dev-util")),
+        temperature_c=table_cells.celsius(row.get("temp")),
+        power_w=table_cells.watts(power),
+        power_limit_w=table_cells.watts(limit),
         pci_bus_id=bus,
     )
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.wording import msg
-from gpuconsole.remote.vendors import cells as figures
+from gpuconsole.remote.vendors import table_cells as figures
 from gpuconsole.remote.vendors import tables
-from gpuconsole.remote.vendors.cards import card
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -22,6 +21,7 @@ from gpuconsole.remote.vendors.model import (
     cut_rows,
     device,
 )
+from gpuconsole.remote.vendors.table_cards import card
 
 VENDOR = Vendor(
     "iluvatar",

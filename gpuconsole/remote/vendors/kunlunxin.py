@@ -7,8 +7,7 @@ XPU-RT runtime, and is left alone.
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import cells, tables
-from gpuconsole.remote.vendors.cards import address, card
+from gpuconsole.remote.vendors import table_cells, tables
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -21,6 +20,7 @@ from gpuconsole.remote.vendors.model import (
     cut_rows,
     device,
 )
+from gpuconsole.remote.vendors.table_cards import address, card
 
 VENDOR = Vendor(
     "kunlunxin",
@@ -65,21 +65,21 @@ def read_old(texts: Texts) -> Reading:
 
 
 def _card(row: tables.Row) -> Device:
-    errors = cells.count(row.get("volatileuncorr.ecc"))
+    errors = table_cells.count(row.get("volatileuncorr.ecc"))
     return card(VENDOR, row, "xpu", ecc_uncorrected=errors)
 
 
 def _old_card(row: tables.Row) -> Device:
-    used, total = cells.sizes(row.get("memory"))
+    used, total = table_cells.sizes(row.get("memory"))
     bus = address(row, "pciaddr")
     return device(
         VENDOR,
         bus,
-        cells.count(row.word("devid")),
+        table_cells.count(row.word("devid")),
         row.get("model") or "",
         memory_used_mib=used,
         memory_total_mib=total,
-        utilization=cells.percent(row.get("userate")),
+        utilization=table_cells.percent(row.get("userate")),
         pci_bus_id=bus,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import tables
-from gpuconsole.remote.vendors.cards import card
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -16,6 +15,7 @@ from gpuconsole.remote.vendors.model import (
     attach,
     cut_rows,
 )
+from gpuconsole.remote.vendors.table_cards import card
 
 VENDOR = Vendor(
     "metax",

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import cells, json_output, tables
-from gpuconsole.remote.vendors.cards import address
+from gpuconsole.remote.vendors import json_output, table_cells, tables
 from gpuconsole.remote.vendors.model import (
     Command,
     Family,
@@ -22,6 +21,7 @@ from gpuconsole.remote.vendors.model import (
     cut_rows,
     device,
 )
+from gpuconsole.remote.vendors.table_cards import address
 
 VENDOR = Vendor(
     "moorethreads",
@@ -60,12 +60,12 @@ def _card(row: tables.Row) -> Device:
     return device(
         VENDOR,
         bus,
-        cells.count(row.word("id")),
+        table_cells.count(row.word("id")),
         row.get("name") or "",
-        memory_used_mib=cells.mib(used),
-        memory_total_mib=cells.mib(total),
-        utilization=cells.percent(row.get("%gpu")),
-        temperature_c=cells.celsius(row.get("temp")),
+        memory_used_mib=table_cells.mib(used),
+        memory_total_mib=table_cells.mib(total),
+        utilization=table_cells.percent(row.get("%gpu")),
+        temperature_c=table_cells.celsius(row.get("temp")),
         pci_bus_id=bus,
     )
 
@@ -75,9 +75,9 @@ def _with_details(devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
     return tuple(
         replace(
             device,
-            power_w=cells.watts(json_output.leaf(card, "Power Readings", "Power Draw")),
-            sm_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Graphics")),
-            memory_clock_mhz=cells.megahertz(json_output.leaf(card, "Clocks", "Memory")),
+            power_w=table_cells.watts(json_output.leaf(card, "Power Readings", "Power Draw")),
+            sm_clock_mhz=table_cells.megahertz(json_output.leaf(card, "Clocks", "Graphics")),
+            memory_clock_mhz=table_cells.megahertz(json_output.leaf(card, "Clocks", "Memory")),
         )
         if (card := cards.get(str(device.index))) is not None
         else device

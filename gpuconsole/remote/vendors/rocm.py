@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import amd, tables
-from gpuconsole.remote.vendors import cells as figures
+from gpuconsole.remote.vendors import table_cells as figures
 from gpuconsole.remote.vendors.json_output import leaf, parsed
 from gpuconsole.remote.vendors.model import (
     MAX_DEVICES,

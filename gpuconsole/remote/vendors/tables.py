@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpuconsole.core.fleet import DeviceProcess
-from gpuconsole.remote.vendors import cells as figures
+from gpuconsole.remote.vendors import table_cells as figures
 from gpuconsole.remote.vendors.model import process
 
 _RULE = re.compile(r"[\s+=|*\-]*")

@@ -17,7 +17,7 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.injected import REPORTS
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.observation import SURE_STEPS, Reported, read_reports
 from gpuconsole.session.dispatch.device_sharing import Pair, Seat, pairs, willing

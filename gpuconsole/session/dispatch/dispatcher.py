@@ -12,7 +12,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, JournalError, LeaseTakenError, UnreachableError
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.checkpoint import holder_of
 from gpuconsole.session.dispatch.attempt.container_spec import container_name

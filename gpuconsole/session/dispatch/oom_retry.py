@@ -19,7 +19,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError
 from gpuconsole.preflight.suggestion_edits import Change, applied
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.submit.validate import pack_task, refuse_hopeless

@@ -32,7 +32,7 @@ from gpuconsole.errors import (
     UnreachableError,
 )
 from gpuconsole.placement import engine_fault
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
 from gpuconsole.session.dispatch.attempt.end import CANCELLED_BEFORE, Ending

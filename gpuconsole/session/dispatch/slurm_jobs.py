@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from gpuconsole.config import LimitsSection
-from gpuconsole.core.catalogue import Catalogue
 from gpuconsole.core.containers import (
     CHECKPOINT_FOLDER,
     ContainerSpec,
     HostAccount,
 )
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task

@@ -18,7 +18,7 @@ from gpuconsole.core.training.log import Template
 from gpuconsole.core.training.stop_rules import Broken, Rule, Watch, parse_rule
 from gpuconsole.core.training.visualdl import reports_of
 from gpuconsole.errors import JournalError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.logs.follow import log_file

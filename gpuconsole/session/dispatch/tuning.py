@@ -29,9 +29,9 @@ from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.visualdl import with_records
 from gpuconsole.core.util.line_plot import number
 from gpuconsole.errors import ConsoleError, JournalError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch import study
+from gpuconsole.session.dispatch import optuna_study
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.logs.follow import is_being_copied, log_file
@@ -100,12 +100,12 @@ class Tuning:
             self._tell_best(name, jobs, best_of(tried, curves, goal), goal)
             return
         self._open.add(name)
-        if not study.has_optuna():
+        if not optuna_study.has_optuna():
             self._say(jobs, MISSING, epoch)
             return
         for job in tried:
             if _runs(job) and await asyncio.to_thread(
-                study.is_hopeless, goal, space, list(trials.values()), trials[job.id]
+                optuna_study.is_hopeless, goal, space, list(trials.values()), trials[job.id]
             ):
                 self._prune(job, goal, trials[job.id], epoch)
         await self._hand_out(name, jobs, (goal, space, list(trials.values())), epoch)
@@ -120,7 +120,7 @@ class Tuning:
         room = max(0, (jobs[0].task.at_most or USUAL_AT_ONCE) - live)
         for job in waiting[:room]:
             seed = zlib.crc32(f"{jobs[0].id}:{len(trials)}".encode())
-            values = await asyncio.to_thread(study.next_values, goal, space, trials, seed)
+            values = await asyncio.to_thread(optuna_study.next_values, goal, space, trials, seed)
             trials.append(Trial(values, "running", None))
             own = await self._estimated(job, with_values(job.task, name, values))
             now = self._context.clock.now()

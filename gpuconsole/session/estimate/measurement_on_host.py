@@ -36,7 +36,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.session.aio import first, to_its_end
+from gpuconsole.session.async_helpers import first, to_its_end
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import (
     RESULTS_DIR,

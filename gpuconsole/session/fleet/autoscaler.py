@@ -30,7 +30,7 @@ from gpuconsole.placement.elastic.wake import (
     with_awake,
     would_do,
 )
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.checkpoint import holder_of
 from gpuconsole.session.fleet.leases import LeaseBoard, marked

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuconsole.core.containers import CALIBRATION, MEASUREMENT, Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.clock import Clock
 from gpuconsole.session.dispatch.slurm_jobs import without_clusters
 from gpuconsole.session.fleet.silent_engines import Silences

@@ -23,7 +23,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.lab_service.http.rates import Underway
 from gpuconsole.session.lab_service.measuring import Record
 

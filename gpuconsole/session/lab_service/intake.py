@@ -32,8 +32,8 @@ from gpuconsole.session.dispatch.attempt.container_spec import (
 )
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.lab_service.http.rates import new_jobs
+from gpuconsole.session.lab_service.job_checks import require_sound
 from gpuconsole.session.lab_service.protocol import MOST_JOBS, Submission, Wanted
-from gpuconsole.session.lab_service.sound import require_sound
 from gpuconsole.session.queue import commands
 from gpuconsole.session.submit.secrets import require_values, without_values
 from gpuconsole.session.submit.submit import Prepared, new_ids

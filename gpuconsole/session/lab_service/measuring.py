@@ -27,8 +27,8 @@ from gpuconsole.session.lab_service.http.rates import Underway
 from gpuconsole.session.lab_service.http.streams import send_while
 from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.intake import require_mounts
+from gpuconsole.session.lab_service.measuring_turns import MeasuringTurns
 from gpuconsole.session.lab_service.protocol import MEASUREMENT, REQUEST_BYTES, Measurement
-from gpuconsole.session.lab_service.turns import MeasuringTurns
 from gpuconsole.session.lab_service.uploads import Uploads, read_document
 
 if TYPE_CHECKING:

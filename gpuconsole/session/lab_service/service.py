@@ -19,9 +19,9 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session.aio import cancel_all
-from gpuconsole.session.lab_service.acts import Acts, cost_of
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.lab_service.feed import Feed
+from gpuconsole.session.lab_service.host_operations import Operations
 from gpuconsole.session.lab_service.host_reads import HostReads
 from gpuconsole.session.lab_service.http.bodies import ACT_BYTES, OPERATION_BYTES, Bodies
 from gpuconsole.session.lab_service.http.callers import caller_of
@@ -37,7 +37,7 @@ from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.inside import Inside
 from gpuconsole.session.lab_service.intake import Intake
 from gpuconsole.session.lab_service.measuring import Measuring
-from gpuconsole.session.lab_service.operations import Operations
+from gpuconsole.session.lab_service.measuring_turns import MeasuringTurns
 from gpuconsole.session.lab_service.protocol import (
     ACTS,
     ANSWER,
@@ -61,13 +61,13 @@ from gpuconsole.session.lab_service.protocol import (
     Notified,
     packed,
 )
+from gpuconsole.session.lab_service.queue_actions import Acts, cost_of
 from gpuconsole.session.lab_service.reports import Reports
-from gpuconsole.session.lab_service.turns import MeasuringTurns
 from gpuconsole.session.lab_service.uploads import Uploads, read_document
 from gpuconsole.session.logs.follow import is_being_copied, log_file
-from gpuconsole.session.messages.courier import Ways
-from gpuconsole.session.messages.post import Guard
+from gpuconsole.session.messages.delivery import Ways
 from gpuconsole.session.messages.service import UserSettings, read_settings, refused_ways
+from gpuconsole.session.messages.webhooks import Guard
 from gpuconsole.session.standby.lead import Lead
 from gpuconsole.session.standby.routes import add_routes, is_service
 from gpuconsole.session.triage.own_marks import OwnMarks

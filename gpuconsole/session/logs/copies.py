@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpuconsole.core.containers import LogTail
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
 from gpuconsole.session.dispatch.attempt.gang import Part

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from gpuconsole.core.containers import LogTail
-from gpuconsole.core.trust import make_private, private
+from gpuconsole.core.file_trust import make_private, private
 
 OVERLAP_BYTES = 4096
 """The end of a copied log, by which its place in the tail is found."""

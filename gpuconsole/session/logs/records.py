@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuconsole.core.containers import Hosts
+from gpuconsole.core.file_trust import private
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.visualdl import curves_of
-from gpuconsole.core.trust import private
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.transfer.small_files import record_files
 from gpuconsole.remote.transfer.stream_file import Feed

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuconsole.core.file_trust import private
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.log import LONGEST_LINE, Template, TrainingReader
 from gpuconsole.core.training.stop_rules import Broken, Rule, Watch
-from gpuconsole.core.trust import private
 
 CHUNK = 1 << 20
 """Bytes read at once: a second of work at most."""

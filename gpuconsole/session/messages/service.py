@@ -19,9 +19,9 @@ from gpuconsole.core.lab_service.messages import Notice, What, message_of
 from gpuconsole.core.lab_service.receivers import require_mailbox
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError, RefusedError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
-from gpuconsole.session.messages.courier import Courier, Ways, sent
+from gpuconsole.session.messages.delivery import Courier, Ways, sent
 from gpuconsole.state.files.json_file import KeptFile
 
 FILE = "messages.json"

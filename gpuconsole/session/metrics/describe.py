@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.pages import with_part
+from gpuconsole.core.generated_pages import with_part
 from gpuconsole.session.metrics import jobs
 from gpuconsole.session.metrics.collector import METRICS, most_series
 from gpuconsole.session.metrics.model import Metric, Scope

@@ -19,7 +19,7 @@ from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.context import Context
 from gpuconsole.session.ports.connections import Connection, Pauses
 from gpuconsole.session.ports.service_port import ServicePort

@@ -20,7 +20,7 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session.reading import frames, records
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.questions import Question
-from gpuconsole.session.reading.trail import Trail
+from gpuconsole.session.reading.shared_position import Trail
 
 READY = b"ready"
 _FILES = 128

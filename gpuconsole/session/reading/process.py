@@ -17,7 +17,7 @@ from typing import Any
 
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
-from gpuconsole.session.reading import forked, frames, records, trail
+from gpuconsole.session.reading import forked, frames, records, shared_position
 from gpuconsole.session.reading.questions import Question
 
 _RETIRED_MIB = 1024
@@ -62,9 +62,9 @@ class Child:
         self._ready = self._failed = False
         self._answered = 0
         self._used_mib = 0
-        shared = trail.shared_memory()
+        shared = shared_position.shared_memory()
         try:
-            self._trail = trail.Trail(shared)
+            self._trail = shared_position.Trail(shared)
             self._process = _copy(shared, limits) if copied and forked.is_safe() else (
                 _started(shared, limits))  # fmt: skip
         finally:

@@ -10,7 +10,7 @@ from typing import Protocol
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.history import DeviceMetric, HostMetric, Series
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.recording.player import MOST_HISTORY_S, Reel
 from gpuconsole.session.recording.recorded_sources import RecordedSamples
 from gpuconsole.state.recording.archive import Shelf

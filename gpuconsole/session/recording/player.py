@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gpuconsole.core.events import Event
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.state.recording.archive import Shelf, Span
 from gpuconsole.state.recording.file_format import Header
 from gpuconsole.state.recording.reader import Stretch

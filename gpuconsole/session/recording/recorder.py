@@ -18,7 +18,7 @@ from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.clock import Clock, WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.events import News

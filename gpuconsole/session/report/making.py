@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 
 from gpuconsole.config import LabSettings, PriceSection, combined, load_settings
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.util.user_dirs import find_inventory, state_folder
 from gpuconsole.session.report.model import Query, UsageReport
-from gpuconsole.session.report.tally import Prices, Tally, idle_leases, month_edges
+from gpuconsole.session.report.totals import Prices, Tally, idle_leases, month_edges
 from gpuconsole.state.journal import Journal
-from gpuconsole.state.tables.held_sums import Asked
+from gpuconsole.state.tables.use_sums import Asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.session.restore.jobs_from_containers import (

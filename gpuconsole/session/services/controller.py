@@ -28,7 +28,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, EngineError, JournalError, UnreachableError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.preemption import interrupt
 from gpuconsole.session.services.checks import failure, open_tables

@@ -13,11 +13,11 @@ from typing import BinaryIO
 import aiohttp
 from pydantic import ValidationError
 
+from gpuconsole.core.file_trust import private
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, UnreachableError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.lab_service.console.client import CONNECT_S, Way, leading
 from gpuconsole.session.lab_service.protocol import VERSION
 from gpuconsole.session.standby.protocol import (
@@ -32,7 +32,7 @@ from gpuconsole.session.standby.protocol import (
 from gpuconsole.state.backup.copies import CopyStore, Held
 from gpuconsole.state.files.secrets import LARGEST, SecretStore
 from gpuconsole.state.filesystem import make_folder
-from gpuconsole.state.guard import identity_of
+from gpuconsole.state.journal_guard import identity_of
 
 AGAIN_S = 1.0
 """Pause before the other heads are asked again which of them leads."""

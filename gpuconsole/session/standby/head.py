@@ -17,7 +17,7 @@ from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.lab_service.console.client import Way
 from gpuconsole.session.lab_service.protocol import HeadState
 from gpuconsole.session.standby.follower import Follower
@@ -27,8 +27,8 @@ from gpuconsole.session.standby.witnesses import Outcome, Witnesses, epoch_reach
 from gpuconsole.state import Journal
 from gpuconsole.state.backup.backups import install
 from gpuconsole.state.backup.copies import STORE_NAME, CopyStore, Held
-from gpuconsole.state.files.standing import StandingFile
-from gpuconsole.state.guard import identity_of
+from gpuconsole.state.files.head_state import StandingFile
+from gpuconsole.state.journal_guard import identity_of
 
 LOOK_S = 0.2
 AGAIN_S = 5.0

@@ -11,7 +11,7 @@ from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
 from gpuconsole.session.context import Context
 from gpuconsole.session.standby.copying import Copying
 from gpuconsole.session.standby.witnesses import Votes, Witnesses, leader_after
-from gpuconsole.state.files.standing import StandingFile
+from gpuconsole.state.files.head_state import StandingFile
 from gpuconsole.waiting import within
 
 LOOK_S = 0.5

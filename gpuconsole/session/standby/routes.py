@@ -13,7 +13,7 @@ from gpuconsole.core.lab_service.rights import ROOT_UID, Caller
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.lab_service.http.unix_server import json_answer
 from gpuconsole.session.lab_service.protocol import HEAD, VERSION, HeadState

@@ -19,7 +19,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, ReadOnlyError, UsageError
-from gpuconsole.session.aio import together
+from gpuconsole.session.async_helpers import together
 from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.triage.webhook import Webhook

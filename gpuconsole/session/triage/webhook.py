@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gpuconsole.core.text import clean
-from gpuconsole.session.messages.post import sent
+from gpuconsole.session.messages.webhooks import sent
 
 TIMEOUT_S = 5.0
 WAITING = 100

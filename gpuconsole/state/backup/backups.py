@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from gpuconsole.core.file_trust import make_private, private
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError

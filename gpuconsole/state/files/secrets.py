@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpuconsole.core.trust import read_private
+from gpuconsole.core.file_trust import read_private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.state.filesystem import make_folder

@@ -13,9 +13,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.file_trust import make_private
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
-from gpuconsole.core.trust import make_private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.state.recording import event_log

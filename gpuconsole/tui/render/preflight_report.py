@@ -8,7 +8,7 @@ from pathlib import PurePath
 from rich.cells import cell_len, chop_cells
 from rich.style import Style
 
-from gpuconsole.core.answer import Answer, answer, best, goodness
+from gpuconsole.core.answer_figures import Answer, answer, best, goodness
 from gpuconsole.core.estimate import Estimate, Memory, Report, Trial, Verdict
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.submission.script_edits import BATCH, CHANGES, Edit, diff_of, kinds_of

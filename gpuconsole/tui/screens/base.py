@@ -22,8 +22,8 @@ from gpuconsole.tui.render.frame import footer_line, nav_line, status_line
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import Ink
-from gpuconsole.tui.widgets.ground import Box, Column, ground
 from gpuconsole.tui.widgets.panel import Line, Panel
+from gpuconsole.tui.widgets.plain_containers import Box, Column, ground
 from gpuconsole.tui.widgets.time_slider import Slider
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs.kill_process import signal_largest
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.fleet_map import FleetMap
-from gpuconsole.tui.widgets.ground import Column, Row
 from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
 from gpuconsole.tui.widgets.panel import Line, Name, Panel, name_box
+from gpuconsole.tui.widgets.plain_containers import Column, Row
 from gpuconsole.tui.widgets.plot import Plot
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.errors import DocumentError
 from gpuconsole.placement.simulate.device_speeds import CLASSES, REFERENCE, is_linked, speeds
 from gpuconsole.placement.simulate.lab_file import parse_lab

@@ -14,7 +14,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.tiers import measured, probe_trace, unreached
+from gpuconsole.preflight.tiers import measured, measurement_gaps, probe_trace
 from gpuconsole.preflight.tiers.probe_trace import Size, Unusable, combine, grown, read_run, ready
 from gpuconsole.preflight.tiers.static import Analysis
 from gpuconsole.preflight.verdicts import judge, largest_batch
@@ -75,7 +75,7 @@ class TestReach:
                   + memory.optimizer_mib)  # fmt: skip
         more = found.memory.high_mib - plain.memory.high_mib
         assert more == pytest.approx(beside if wider else 0.0)
-        assert (unreached.UNREACHED in found.notes) == wider
+        assert (measurement_gaps.UNREACHED in found.notes) == wider
 
     def test_a_device_copies_nothing_of_what_is_saved(self) -> None:
         runs = [run(size, reached="steps") for size in (2, 4)]
@@ -168,7 +168,11 @@ class TestReach:
         assert found.memory is not None
         copies = plain.parameters_mib + plain.optimizer_mib if backend == "cpu" else 0.0
         assert found.memory.high_mib - plain.high_mib == pytest.approx(copies)
-        assert ("unreached" in found.flags) == (unreached.UNSAVED in found.notes) == bool(copies)
+        assert (
+            ("unreached" in found.flags)
+            == (measurement_gaps.UNSAVED in found.notes)
+            == bool(copies)
+        )
 
     def test_batches_that_wait_may_be_fewer(self) -> None:
         """Where samples take longer than steps, none is ready."""

@@ -17,7 +17,7 @@ from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import COUNT, Desk, let_go, wait_until
-from tests.state.test_guard import checkpoint, halve, remove, scribble
+from tests.state.test_journal_guard import checkpoint, halve, remove, scribble
 
 pytestmark = pytest.mark.real
 

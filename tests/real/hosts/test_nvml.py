@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.fleet import Host
 from tests.real.hosts.test_agent import is_up, polling, until
 from tests.real.rig.hosts import Lab

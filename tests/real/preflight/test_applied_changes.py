@@ -24,7 +24,7 @@ from gpuconsole.core.submission.script_edits import EditKind, edited_texts
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.suggestion_edits import applied
 from tests.preflight.rewriting.loops import LOOPS
-from tests.real.consoles.at_rest import AT_REST
+from tests.real.preflight.memory_at_rest import AT_REST
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [

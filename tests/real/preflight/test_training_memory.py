@@ -13,8 +13,8 @@ import pytest
 
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight import analyse
-from tests.real.consoles.at_rest import AT_REST
 from tests.real.preflight import training_cases
+from tests.real.preflight.memory_at_rest import AT_REST
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [

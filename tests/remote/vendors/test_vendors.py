@@ -20,13 +20,13 @@ from gpuconsole.remote.vendors import (
     amd,
     ascend,
     cambricon,
-    cells,
     enflame,
     iluvatar,
     kunlunxin,
     metax,
     moorethreads,
     rocm,
+    table_cells,
 )
 from gpuconsole.remote.vendors.describe import page
 from gpuconsole.remote.vendors.latest_readings import is_foreign
@@ -288,24 +288,30 @@ def test_two_devices_with_one_address_are_refused() -> None:
     "cell", ["", "N/A", "-", "nan", "NaN", "inf", "-inf", "1e400", "未知", "12 apples", "0x1F", "٣"]
 )
 def test_what_is_no_figure_is_unknown(cell: str) -> None:
-    for read in (cells.percent, cells.celsius, cells.watts, cells.megahertz, cells.mib):
+    for read in (
+        table_cells.percent,
+        table_cells.celsius,
+        table_cells.watts,
+        table_cells.megahertz,
+        table_cells.mib,
+    ):
         assert read(cell) is None
-    assert cells.count(cell) is None
+    assert table_cells.count(cell) is None
 
 
 def test_figures_have_their_units_and_bounds() -> None:
-    assert cells.percent("100.5") is None
-    assert cells.celsius("-12C") == -12
-    assert cells.celsius("9999") is None
-    assert cells.watts("12C") is None
-    assert cells.mib("-1") is None
-    assert cells.mib("32G") == 32768
-    assert cells.mib("12", "GB") == 12288
-    assert cells.mib("12 bananas") is None
-    assert cells.sizes("858/65536 MiB") == (858, 65536)
-    assert cells.sizes("1/2 GB") == (1024, 2048)
-    assert cells.sizes("2MiB(5MiB)") == (None, None)
-    assert cells.pair("N/A/N/A") == ("N/A", "N/A")
+    assert table_cells.percent("100.5") is None
+    assert table_cells.celsius("-12C") == -12
+    assert table_cells.celsius("9999") is None
+    assert table_cells.watts("12C") is None
+    assert table_cells.mib("-1") is None
+    assert table_cells.mib("32G") == 32768
+    assert table_cells.mib("12", "GB") == 12288
+    assert table_cells.mib("12 bananas") is None
+    assert table_cells.sizes("858/65536 MiB") == (858, 65536)
+    assert table_cells.sizes("1/2 GB") == (1024, 2048)
+    assert table_cells.sizes("2MiB(5MiB)") == (None, None)
+    assert table_cells.pair("N/A/N/A") == ("N/A", "N/A")
 
 
 # --- hostile --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from gpuconsole.core.jobs import JobState, Task
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.state import JournalLostError
 from tests.session.conftest import Lab
-from tests.state.test_guard import checkpoint, halve, remove, scribble
+from tests.state.test_journal_guard import checkpoint, halve, remove, scribble
 
 
 @pytest.mark.parametrize("harm", [remove, halve, scribble])

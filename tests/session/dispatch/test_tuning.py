@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.submission.tuning import Goal, Trial, read_space
 from gpuconsole.errors import RefusedError
-from gpuconsole.session.dispatch import study
+from gpuconsole.session.dispatch import optuna_study
 from gpuconsole.session.dispatch.tuning import Tuning
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.queue import commands
@@ -68,9 +68,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[Trial]]:
         found.append(list(trials))
         return {"--lr": str(len(trials))}
 
-    monkeypatch.setattr(study, "has_optuna", lambda: True)
-    monkeypatch.setattr(study, "next_values", values)
-    monkeypatch.setattr(study, "is_hopeless", lambda *_: False)
+    monkeypatch.setattr(optuna_study, "has_optuna", lambda: True)
+    monkeypatch.setattr(optuna_study, "next_values", values)
+    monkeypatch.setattr(optuna_study, "is_hopeless", lambda *_: False)
     return found
 
 
@@ -141,7 +141,7 @@ async def test_a_trial_that_is_hopeless_is_ended_as_pruned(
     await lab.clock.until(lambda: desk.job(running.id).state is JobState.RUNNING)
     path = lab.state / "logs" / running.id / "1.log"
     await lab.clock.until(lambda: path.exists() and path.stat().st_size)
-    monkeypatch.setattr(study, "is_hopeless", lambda *_: True)
+    monkeypatch.setattr(optuna_study, "is_hopeless", lambda *_: True)
     await led(desk, tuning)
     await lab.clock.until(lambda: desk.job(running.id).state.ended)
     ended = desk.job(running.id)
@@ -158,7 +158,7 @@ async def test_without_optuna_it_waits_and_says_so(
     (job_id,) = queued(lab, desk, 1)
     desk.start()
     await lab.clock.until(lambda: desk.dispatcher.active)
-    monkeypatch.setattr(study, "has_optuna", lambda: False)
+    monkeypatch.setattr(optuna_study, "has_optuna", lambda: False)
     await led(desk, Tuning(desk.context))
     job = desk.job(job_id)
     assert job.state is JobState.HELD
@@ -179,7 +179,7 @@ async def test_optuna_leads_to_the_lowest_value() -> None:
     goal, space = Goal("val_loss", False), read_space(["lr=0..10", "width=64,128"])
     trials: list[Trial] = []
     for number in range(25):
-        values = await asyncio.to_thread(study.next_values, goal, space, trials, number)
+        values = await asyncio.to_thread(optuna_study.next_values, goal, space, trials, number)
         worse = 0.0 if values["--width"] == "128" else 5.0
         value = (float(values["--lr"]) - 7.0) ** 2 + worse
         trials.append(Trial(values, "complete", value, ((1, value), (2, value))))
@@ -189,9 +189,9 @@ async def test_optuna_leads_to_the_lowest_value() -> None:
     assert sum(trial.values["--width"] == "128" for trial in late) > len(late) / 2
     bad = Trial({"--lr": "0", "--width": "64"}, "running", 99.0, ((1, 99.0), (2, 99.0)))
     good = Trial({"--lr": "7", "--width": "128"}, "running", 0.0, ((1, 0.0), (2, 0.0)))
-    assert study.is_hopeless(goal, space, trials, bad)
-    assert not study.is_hopeless(goal, space, trials, good)
-    assert not study.is_hopeless(goal, space, trials[:2], bad), "too few have ended"
+    assert optuna_study.is_hopeless(goal, space, trials, bad)
+    assert not optuna_study.is_hopeless(goal, space, trials, good)
+    assert not optuna_study.is_hopeless(goal, space, trials[:2], bad), "too few have ended"
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -199,11 +199,13 @@ async def test_a_trial_is_placed_by_the_estimate_of_its_own_values_where_its_scr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: bool
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(study, "has_optuna", lambda: True)
-    monkeypatch.setattr(study, "is_hopeless", lambda *_: False)
+    monkeypatch.setattr(optuna_study, "has_optuna", lambda: True)
+    monkeypatch.setattr(optuna_study, "is_hopeless", lambda *_: False)
     sizes = ("8", "64")
     monkeypatch.setattr(
-        study, "next_values", lambda goal, space, trials, seed: {"--batch-size": sizes[len(trials)]}
+        optuna_study,
+        "next_values",
+        lambda goal, space, trials, seed: {"--batch-size": sizes[len(trials)]},
     )
     async with open_session(None, tmp_path, demo=DemoOptions(hosts=1), dispatch=False) as session:
         task = Task("encoder", str(example("text_encoder.py")), at_most=2)

@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.jobs import JobState, Task
-from gpuconsole.session.aio import to_its_end
+from gpuconsole.session.async_helpers import to_its_end
 from gpuconsole.session.dispatch.attempt.end import LEFT
 from tests.session.conftest import Desk, Lab, make_lab
 from tests.session.fakes import Docker

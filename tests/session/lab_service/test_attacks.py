@@ -26,6 +26,7 @@ from gpuconsole.session.lab_service import service as service_module
 from gpuconsole.session.lab_service import uploads
 from gpuconsole.session.lab_service.feed import Told
 from gpuconsole.session.lab_service.http.connections import MOST, make_room
+from gpuconsole.session.lab_service.job_checks import require_sound
 from gpuconsole.session.lab_service.protocol import (
     ANSWER,
     Answer,
@@ -40,7 +41,6 @@ from gpuconsole.session.lab_service.protocol import (
     packed,
     unpacked,
 )
-from gpuconsole.session.lab_service.sound import require_sound
 from gpuconsole.session.session import Session
 from tests.session.lab_service.conftest import LabDesk, packed_project
 from tests.waiting import until

@@ -19,10 +19,10 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.lab_service.messages import Notice, message_of
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.dispatch.preemption import interrupt
-from gpuconsole.session.messages import courier, post
-from gpuconsole.session.messages.courier import Courier, Ways, sent
-from gpuconsole.session.messages.post import Guard, posted
+from gpuconsole.session.messages import delivery, webhooks
+from gpuconsole.session.messages.delivery import Courier, Ways, sent
 from gpuconsole.session.messages.service import Messages, UserSettings, read_settings
+from gpuconsole.session.messages.webhooks import Guard, posted
 from gpuconsole.yamldoc import parse
 from tests.session.conftest import Desk, Lab, make_lab
 
@@ -98,7 +98,7 @@ async def test_redirects_are_not_followed() -> None:
 
 
 async def test_a_receiver_that_hangs_costs_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(post, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(webhooks, "TIMEOUT_S", 0.2)
     async with receiver() as one:
         one.hangs = True
         assert "did not answer" in await posted("slack", one.url, "", MESSAGE, NOW, Guard())
@@ -329,7 +329,7 @@ async def test_old_news_is_given_up(lab: Lab) -> None:
     inbox, troubles = Inbox(), []
     wanted = notify("{desktop: true}")
     made = Courier(lambda: wanted, inbox.send, lab.clock, lambda *one: troubles.append(one))
-    made.take(replace(NOTICE, at=lab.clock.now() - courier.STALE_S - 1))
+    made.take(replace(NOTICE, at=lab.clock.now() - delivery.STALE_S - 1))
     await lab.clock.until(lambda: made.oldest is None)
     assert inbox.got == []
 

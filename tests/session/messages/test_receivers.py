@@ -23,7 +23,7 @@ from gpuconsole.core.lab_service.messages import (
 )
 from gpuconsole.core.lab_service.receivers import Receiver, require_mailbox, require_receiver
 from gpuconsole.errors import DocumentError, RefusedError
-from gpuconsole.session.messages.post import is_public
+from gpuconsole.session.messages.webhooks import is_public
 from gpuconsole.yamldoc import parse
 
 NOW = 1_800_000_000.0

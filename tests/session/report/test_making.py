@@ -15,12 +15,12 @@ from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.jobs import Attempt, Job, JobState, Member, Task
 from gpuconsole.session.report.making import Known, made, prices_of
 from gpuconsole.session.report.model import KEYS, Key, Query, Sums
-from gpuconsole.session.report.tally import Tally
+from gpuconsole.session.report.totals import Tally
 from gpuconsole.state import Journal
 from gpuconsole.state.database import Database
 from gpuconsole.state.journal import _insert
 from gpuconsole.state.tables import device_use, rows
-from gpuconsole.state.tables.held_sums import Asked
+from gpuconsole.state.tables.use_sums import Asked
 
 DAY = 86400.0
 NOW = 1_900_000_000.0

@@ -21,7 +21,7 @@ from gpuconsole.session.standby.follower import Follower
 from gpuconsole.session.standby.head import Head, HeadSettings
 from gpuconsole.session.standby.lead import Lead
 from gpuconsole.session.standby.witnesses import Witnesses
-from gpuconsole.state.files.standing import StandingFile
+from gpuconsole.state.files.head_state import StandingFile
 
 
 class OpenHosts:

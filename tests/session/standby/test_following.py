@@ -27,7 +27,7 @@ from gpuconsole.session.standby.lead import Lead
 from gpuconsole.session.standby.witnesses import Witnesses
 from gpuconsole.state import Journal
 from gpuconsole.state.backup.backups import install
-from gpuconsole.state.files.standing import StandingFile
+from gpuconsole.state.files.head_state import StandingFile
 from tests.session.standby.conftest import LeadDesk
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.triage import webhook
 from gpuconsole.session.triage.webhook import WAITING, Webhook
 from tests.waiting import until

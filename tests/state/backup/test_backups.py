@@ -19,7 +19,7 @@ from gpuconsole.state import Journal, JournalLostError
 from gpuconsole.state.backup import backups as backing
 from gpuconsole.state.backup.backups import backups, make_backup, restore
 from gpuconsole.state.migrations import MIGRATIONS, VERSION
-from tests.state.test_guard import HARMS, checkpoint, halve, remove, scribble
+from tests.state.test_journal_guard import HARMS, checkpoint, halve, remove, scribble
 
 DAY = 86400.0
 START = 1_800_000_000.0

@@ -178,7 +178,7 @@ def _restored(folder: Path, name: str | None, empty: bool) -> Restored:
     import time
 
     from gpuconsole.state.backup import backups
-    from gpuconsole.state.guard import identity_of
+    from gpuconsole.state.journal_guard import identity_of
 
     return backups.restore(folder, name, time.time(), journal=identity_of(folder) if empty else "")
 

@@ -28,7 +28,7 @@ def notify(try_it: bool) -> int:
     """
 
     async def work(session: Session) -> tuple[list[str], list[str], str, list[str]]:
-        from gpuconsole.session.messages.courier import named
+        from gpuconsole.session.messages.delivery import named
 
         wanted = session.settings.notify
         way, failed = await session.send_test_message() if try_it else ("", [])

@@ -64,7 +64,7 @@ def report(by: str, since: str, until: str, as_csv: bool) -> int:
         print_document(usage_report.as_json())
         return 0
     if as_csv:
-        from gpuconsole.session.report.sheet import csv_text
+        from gpuconsole.session.report.csv_sheet import csv_text
 
         print(csv_text(usage_report), end="")
         return 0

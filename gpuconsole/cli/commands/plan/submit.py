@@ -287,7 +287,7 @@ def _submit_search(
     from gpuconsole.cli.extras import install_command
     from gpuconsole.cli.sessions import drive
     from gpuconsole.core.submission.tuning import Goal, read_space
-    from gpuconsole.session.dispatch.study import has_optuna
+    from gpuconsole.session.dispatch.optuna_study import has_optuna
 
     if goal is None or trials is None or not axes or hold:
         raise UsageError(

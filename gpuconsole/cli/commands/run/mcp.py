@@ -17,7 +17,7 @@ from gpuconsole.cli.output import note
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session

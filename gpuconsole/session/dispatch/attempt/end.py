@@ -21,7 +21,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.injected import REPORTS
-from gpuconsole.session.aio import first
+from gpuconsole.session.async_helpers import first
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
 from gpuconsole.session.dispatch.attempt.container_spec import memory_limit_mib

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpuconsole.core.containers import ContainerStatus, Engine
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
-from gpuconsole.session.aio import together
+from gpuconsole.session.async_helpers import together
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
 from gpuconsole.session.dispatch.attempt.recovery import Step, is_own, joint_step, next_step

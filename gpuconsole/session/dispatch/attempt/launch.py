@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.devices.device_sharing import Share
 from gpuconsole.core.engines.terminals import FOLDER, PROGRAM, SESSIONS
+from gpuconsole.core.file_trust import make_private, private
 from gpuconsole.core.jobs import Attempt
-from gpuconsole.core.trust import make_private, private
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UsageError
@@ -21,7 +21,7 @@ from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.remote import injected
 from gpuconsole.remote.injected import pack, pack_own_folder
 from gpuconsole.remote.inside import source
-from gpuconsole.session.aio import to_its_end
+from gpuconsole.session.async_helpers import to_its_end
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
 from gpuconsole.session.dispatch.attempt.checkpoint import bring, pack_parents

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.errors import EngineError, UnreachableError
-from gpuconsole.session.aio import cancel_all, first
+from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.context import Context
 
 SIGNS = 4

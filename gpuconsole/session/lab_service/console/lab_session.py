@@ -13,16 +13,16 @@ from typing import Any
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import PruneResult
 from gpuconsole.core.devices.run_history import HostCalibration
+from gpuconsole.core.file_trust import private
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
-from gpuconsole.core.trust import private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
-from gpuconsole.session.aio import first
+from gpuconsole.session.async_helpers import first
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer

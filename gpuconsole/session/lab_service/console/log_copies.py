@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gpuconsole.core.trust import private
+from gpuconsole.core.file_trust import private
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.lab_service.console.client import LabClient
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.state.filesystem import make_folder

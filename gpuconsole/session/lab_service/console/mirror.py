@@ -20,7 +20,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UnreachableError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.fleet.changes import applied
 from gpuconsole.session.lab_service.console.client import LabClient
 from gpuconsole.session.lab_service.protocol import Dispatching, Hello, Message, Own, Picture

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.aio import cancel_all
+from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.lab_service.protocol import REFUSAL, refusal_of
 from gpuconsole.waiting import within
 

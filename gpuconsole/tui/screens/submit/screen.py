@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
-from gpuconsole.core.answer import answer as judged
+from gpuconsole.core.answer_figures import answer as judged
 from gpuconsole.core.estimate import Report, Suggestion
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.submission.script_edits import Edit, of_batch, with_edits

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gpuconsole.errors import HostBusyError
-from gpuconsole.session.lab_service import turns as turns_module
-from gpuconsole.session.lab_service.turns import MeasuringTurns
+from gpuconsole.session.lab_service import measuring_turns as turns_module
+from gpuconsole.session.lab_service.measuring_turns import MeasuringTurns
 from tests.waiting import until
 
 ADA, BOB, CY = 1, 2, 3

@@ -13,7 +13,7 @@ from gpuconsole.core.devices.device_use import DeviceUse, Holding
 from gpuconsole.errors import UsageError
 from gpuconsole.session.report.making import prices_of
 from gpuconsole.session.report.model import MOST_ROWS, OTHERS, Key, Query, Row, Sums
-from gpuconsole.session.report.tally import (
+from gpuconsole.session.report.totals import (
     Prices,
     Tally,
     idle_leases,

@@ -13,8 +13,8 @@ from gpuconsole.core.lab_service.receivers import require_mailbox
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock
-from gpuconsole.session.messages.post import ANYWHERE, Guard, posted
 from gpuconsole.session.messages.programs import mailed, shown
+from gpuconsole.session.messages.webhooks import ANYWHERE, Guard, posted
 from gpuconsole.session.triage.webhook import host_of
 
 EVERY_S = 5.0

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuconsole.core import trust
+from gpuconsole.core import file_trust
 from gpuconsole.errors import TrustError
 
 OTHER = 12345
@@ -42,23 +42,23 @@ def _group(
     """Make this user `ann`, and every group the one described; `gid` is ann's primary one."""
     real = os.getegid()
     ann = SimpleNamespace(pw_name="ann", pw_uid=os.geteuid(), pw_gid=real if gid is None else gid)
-    monkeypatch.setattr(trust.pwd, "getpwuid", lambda uid: ann)
-    monkeypatch.setattr(trust.pwd, "getpwall", lambda: [ann])
+    monkeypatch.setattr(file_trust.pwd, "getpwuid", lambda uid: ann)
+    monkeypatch.setattr(file_trust.pwd, "getpwall", lambda: [ann])
     monkeypatch.setattr(
-        trust.grp,
+        file_trust.grp,
         "getgrgid",
         lambda number: SimpleNamespace(gr_name=name, gr_gid=number, gr_mem=members),
     )
 
 
 def read(path: Path) -> str:
-    with os.fdopen(trust.open_trusted(path), encoding="utf-8") as file:
+    with os.fdopen(file_trust.open_trusted(path), encoding="utf-8") as file:
         return file.read()
 
 
 def refused(path: Path) -> TrustError:
     with pytest.raises(TrustError) as caught:
-        trust.open_trusted(path)
+        file_trust.open_trusted(path)
     return caught.value
 
 
@@ -125,7 +125,7 @@ def test_what_belongs_to_somebody_else_is_refused(
     link.symlink_to(place)
     given = {"file": place, "folder": place.parent, "link": link}[victim]
     os.chown(given, OTHER, OTHER, follow_symlinks=False)
-    monkeypatch.setattr(trust.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=f"u{uid}"))
+    monkeypatch.setattr(file_trust.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=f"u{uid}"))
     error = refused(link)
     assert f"{given} belongs to u{OTHER} (mode" in error.message
     assert f"chown -h u0 {given}" in error.hint
@@ -143,7 +143,7 @@ def test_a_link_that_somebody_laid_into_a_sticky_folder_is_not_followed(place: P
 
 @as_root
 def test_files_of_root_are_fine_for_everybody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust.os, "geteuid", lambda: OTHER)
+    monkeypatch.setattr(file_trust.os, "geteuid", lambda: OTHER)
     assert read(place) == "good"
     place.parent.chmod(0o777)
     assert refused(place).hint == f"Run as root: chmod go-w {place.parent}"
@@ -167,7 +167,7 @@ def test_the_private_group_of_the_owner_may_write(
     refused(place)
     _group(monkeypatch, "ann", members=[])
     bob = SimpleNamespace(pw_name="bob", pw_uid=OTHER, pw_gid=os.getegid())
-    monkeypatch.setattr(trust.pwd, "getpwall", lambda: [bob])
+    monkeypatch.setattr(file_trust.pwd, "getpwall", lambda: [bob])
     refused(place)
 
 
@@ -177,7 +177,7 @@ def test_an_access_list_behind_a_private_group_is_seen(
     _group(monkeypatch, "ann", members=[])
     place.chmod(0o664)
     assert read(place) == "good"
-    monkeypatch.setattr(trust.os, "listxattr", lambda path: ["system.posix_acl_access"])
+    monkeypatch.setattr(file_trust.os, "listxattr", lambda path: ["system.posix_acl_access"])
     refused(place)
 
 
@@ -185,7 +185,7 @@ def test_links_that_go_round_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
-        trust.open_trusted(tmp_path / "a")
+        file_trust.open_trusted(tmp_path / "a")
 
 
 def test_nothing_stays_open_after_a_refusal(place: Path) -> None:
@@ -194,7 +194,7 @@ def test_nothing_stays_open_after_a_refusal(place: Path) -> None:
     for _ in range(8):
         refused(place)
         with pytest.raises(FileNotFoundError):
-            trust.open_trusted(place.parent / "none" / "x")
+            file_trust.open_trusted(place.parent / "none" / "x")
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -240,15 +240,15 @@ def test_what_was_checked_is_what_is_read(place: Path) -> None:
 def test_a_folder_that_others_may_enter_is_not_private(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "state of mine"
     folder.mkdir(mode=0o700)
-    trust.require_private(folder)
+    file_trust.require_private(folder)
     folder.chmod(mode)
     with pytest.raises(TrustError) as caught:
-        trust.require_private(folder)
+        file_trust.require_private(folder)
     assert f"(mode {mode:04o}, owner ann)" in caught.value.message
     command = caught.value.hint.partition("run: ")[2]
     subprocess.run(command, shell=True, check=True)
     assert stat.S_IMODE(folder.stat().st_mode) & 0o777 == 0o700
-    trust.require_private(folder)
+    file_trust.require_private(folder)
 
 
 @as_root
@@ -257,7 +257,7 @@ def test_a_folder_of_somebody_else_is_not_private(tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     os.chown(folder, OTHER, OTHER)
     with pytest.raises(TrustError) as caught:
-        trust.require_private(folder)
+        file_trust.require_private(folder)
     assert "belongs to" in caught.value.message
     assert "--state DIR" in caught.value.hint
 
@@ -268,7 +268,7 @@ def test_a_folder_that_others_could_exchange_is_not_private(tmp_path: Path) -> N
     folder.chmod(0o700)
     folder.parent.chmod(0o777)
     with pytest.raises(TrustError) as caught:
-        trust.require_private(folder)
+        file_trust.require_private(folder)
     assert f"{folder.parent} is writable by everybody" in caught.value.message
 
 

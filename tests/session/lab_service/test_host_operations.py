@@ -13,7 +13,7 @@ import pytest
 from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
-from gpuconsole.session.lab_service import operations
+from gpuconsole.session.lab_service import host_operations
 from gpuconsole.session.lab_service.console.lab_session import LabQueueSession
 from gpuconsole.session.lab_service.protocol import Operation
 from gpuconsole.simulated_lab import engine as engine_module
@@ -107,12 +107,12 @@ async def test_an_account_has_a_few_operations_at_once(
 
     monkeypatch.setattr(lab.session, "_prune_of", stand)
     lab.act_as("ada")
-    clients = [lab.client() for _ in range(operations.MOST_AT_ONCE)]
+    clients = [lab.client() for _ in range(host_operations.MOST_AT_ONCE)]
     asked = [
         asyncio.ensure_future(client.operate(Operation("prune"), lambda *said: None))
         for client in clients
     ]
-    await until(lambda: lab.service._operations._running.total() == operations.MOST_AT_ONCE)
+    await until(lambda: lab.service._operations._running.total() == host_operations.MOST_AT_ONCE)
     with pytest.raises(RefusedError, match="operations on hosts at once"):
         await lab.client().operate(Operation("prune"), lambda *said: None)
     for task in asked:

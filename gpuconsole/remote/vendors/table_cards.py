@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device
-from gpuconsole.remote.vendors import cells, tables
+from gpuconsole.remote.vendors import table_cells, tables
 from gpuconsole.remote.vendors.model import Vendor, VendorError, device
 
 
@@ -20,20 +20,20 @@ def card(vendor: Vendor, row: tables.Row, word: str, **more: object) -> Device:
 
     `more` are fields of the device that only this vendor's table tells.
     """
-    used, total = cells.sizes(row.get("memory-usage"), row.unit("memory-usage"))
-    power, limit = cells.pair(row.get("pwr:usage/cap"))
+    used, total = table_cells.sizes(row.get("memory-usage"), row.unit("memory-usage"))
+    power, limit = table_cells.pair(row.get("pwr:usage/cap"))
     bus = address(row, "bus-id")
     return device(
         vendor,
         bus,
-        cells.count(row.word(word)),
+        table_cells.count(row.word(word)),
         row.get("name") or "",
         memory_used_mib=used,
         memory_total_mib=total,
-        utilization=cells.percent(row.word(f"{word}-util")),
-        temperature_c=cells.celsius(row.get("temp")),
-        power_w=cells.watts(power),
-        power_limit_w=cells.watts(limit),
+        utilization=table_cells.percent(row.word(f"{word}-util")),
+        temperature_c=table_cells.celsius(row.get("temp")),
+        power_w=table_cells.watts(power),
+        power_limit_w=table_cells.watts(limit),
         pci_bus_id=bus,
         **more,
     )

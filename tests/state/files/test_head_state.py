@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.errors import JournalError
-from gpuconsole.state.files.standing import StandingFile
+from gpuconsole.state.files.head_state import StandingFile
 
 
 def test_it_survives_and_keeps_the_heads_id(tmp_path: Path) -> None:

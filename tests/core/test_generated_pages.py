@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconsole.core.pages import with_part
+from gpuconsole.core.generated_pages import with_part
 
 
 def test_a_part_takes_the_place_of_what_stood_between_its_marks() -> None:

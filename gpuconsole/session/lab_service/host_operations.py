@@ -20,6 +20,7 @@ from gpuconsole.session.lab_service.http.rates import Underway
 from gpuconsole.session.lab_service.http.streams import send_while
 from gpuconsole.session.lab_service.images import LabImages
 from gpuconsole.session.lab_service.measuring import Record
+from gpuconsole.session.lab_service.measuring_turns import MeasuringTurns
 from gpuconsole.session.lab_service.protocol import (
     CALIBRATED,
     CHECKED,
@@ -33,7 +34,6 @@ from gpuconsole.session.lab_service.protocol import (
     Pulled,
     refusal_of,
 )
-from gpuconsole.session.lab_service.turns import MeasuringTurns
 from gpuconsole.waiting import within
 
 if TYPE_CHECKING:

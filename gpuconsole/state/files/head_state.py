@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuconsole.core.trust import private
+from gpuconsole.core.file_trust import private
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconsole.core.catalogue import Catalogue
+from gpuconsole.core.device_catalogue import Catalogue
 
 CATALOGUE = Catalogue.load()
 

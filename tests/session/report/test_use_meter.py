@@ -10,8 +10,8 @@ import pytest
 from gpuconsole.core.devices.device_use import DeviceUse
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
-from gpuconsole.session.report.meter import LONGEST_GAP_S, WRITE_EVERY_S, UseMeter
 from gpuconsole.session.report.model import Query
+from gpuconsole.session.report.use_meter import LONGEST_GAP_S, WRITE_EVERY_S, UseMeter
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened, room  # noqa: F401
 
