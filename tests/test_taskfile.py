@@ -183,6 +183,8 @@ def test_the_callers_script_brings_its_own_project(folder: Path) -> None:
         ("task: {}\nresource_policy: {memory_threshold: 1.5}", "2:37: `resource_policy.memory_"),
         ("task: {memory_threshold: 0.9}", "1:8: `memory_threshold` is not a known key here"),
         ("resource_policy: {}", "1:1: `task` is missing"),
+        ("task:", "1:6: `task` is empty"),
+        ("task:\n#  script: train.py", "1:6: `task` is empty"),
         ("", "1:1: the document is empty"),
     ],
 )

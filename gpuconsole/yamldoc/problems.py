@@ -38,6 +38,12 @@ _EXPECTED = {
     "path_type": "expected a path",
 }
 
+_FILL_IN = {
+    "expected a list": "Add an item below it; lines that begin with # are comments.",
+    "expected keys and values": "Add a key below it; lines that begin with # are comments.",
+}
+"""What to do where such a thing is missing, by what was expected."""
+
 
 def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> list[Worded]:
     """Return the first problems with place, text and hint; branches of a union become one."""
@@ -58,8 +64,11 @@ def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> l
             hints.append(hint)
     for spot, (texts, hints) in refused.items():
         text = f"{spot.prefix}{_either(list(dict.fromkeys(texts)))}"
-        if spot.content == "nothing" and text.endswith("expected a list"):
-            hints.append("Add an item below it; lines that begin with # are comments.")
+        if spot.content == "nothing" and texts[0] in _FILL_IN and spot.prefix:
+            # A template of which nothing was filled in: every line of it is still a comment.
+            text = f"{spot.prefix.removesuffix(': ')} is empty"
+            problems.append((spot.line, spot.column, text, _FILL_IN[texts[0]]))
+            continue
         if spot.scalar or text.rpartition(": ")[2].startswith("expected"):
             text += f", found {spot.content}"
         problems.append((spot.line, spot.column, text, next(filter(None, hints), "")))

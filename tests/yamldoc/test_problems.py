@@ -81,8 +81,8 @@ def test_numbers_and_switches_in_any_spelling() -> None:
         ("version: 1\nhosts:\n  - {name: a, port: true}", f"3:21: {PORT} a number, found `true`"),
         ("version: 1\nhosts:\n  - name: 12", "3:11: `hosts[0].name`: expected text, found `12`"),
         ("version: 1\nhosts: 5", "2:8: `hosts`: expected a list, found `5`"),
-        ("version: 1\nhosts:\n# - name: a", "2:7: `hosts`: expected a list, found nothing"),
-        ("version: 1\nhosts: [~]", "2:9: `hosts[0]`: expected keys and values, found nothing"),
+        ("version: 1\nhosts:\n# - name: a", "2:7: `hosts` is empty"),
+        ("version: 1\nhosts: [~]", "2:9: `hosts[0]` is empty"),
         ("version: 2", "1:10: `version`: expected 1, found `2`"),
         ('version: "1"', '1:10: `version`: expected 1, found `"1"`'),
         ("version: 1\ncount: x", "2:8: `count`: expected a whole number or 'auto', found `x`"),
@@ -110,6 +110,12 @@ def test_a_mistake_has_a_place_and_words(text: str, message: str) -> None:
         message = f"1:{len(text) + 1}"  # the two YAML parsers point at different ends of a string
     assert error.message.startswith(f"site.yaml:{message}")
     assert error.exit_code == 2
+
+
+def test_a_template_that_is_not_filled_in_says_what_to_add() -> None:
+    comments = "lines that begin with # are comments."
+    assert refused("version: 1\nhosts:\n").hint == f"Add an item below it; {comments}"
+    assert refused("version: 1\nhosts: [~]").hint == f"Add a key below it; {comments}"
 
 
 def test_all_mistakes_are_told_together_in_the_order_of_the_file() -> None:
