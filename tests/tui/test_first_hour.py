@@ -80,6 +80,34 @@ async def test_an_open_bar_changes_no_density(key: str) -> None:
         assert fleet_map(console).drawn_density is Density.DEVICE_LINE
 
 
+async def test_where_hosts_have_a_line_each_rows_of_devices_fill_the_rest() -> None:
+    """A small terminal has no room for a line a device: those of one host are shown."""
+    hosts = tuple(
+        Host(f"h{n}", HostState.UP, devices=tuple(device(f"u{n}-{at}", at) for at in range(8)))
+        for n in range(4)
+    )
+    async with opened(FakeSession(hosts_now=hosts), (80, 21)) as console:
+        assert fleet_map(console).drawn_density is Density.HOST_LINE
+        await console.shows("╭─ h0")
+        rows = [line for line in console.text.splitlines() if " A100-SXM4-40GB " in line]
+        assert len([line for line in rows if "8x" not in line]) == 8
+        await console.press("down", "right", "right")
+        await console.shows("╭─ h1")
+        await console.until(lambda: "▸   2" in console.text, "the third device is marked")
+        await console.press("left")
+        await console.until(lambda: "▸   1" in console.text, "the second device is marked")
+        # A bar takes its line from them, not from the hosts.
+        await console.press("w")
+        await console.until(lambda: "where fit" in console.text, "the bar")
+        await console.until(lambda: fleet_map(console).size.height == 5, "five lines of hosts")
+        assert fleet_map(console).drawn_density is Density.HOST_LINE
+        await console.press("escape", "slash")
+        await console.type("h2")
+        await console.press("enter")
+        await console.until(lambda: fleet_map(console).drawn_density is Density.DEVICE_LINE)
+        await console.until(lambda: "╭─ h2" not in console.text, "the map alone")
+
+
 async def test_the_answer_is_readable_under_the_cursor_too() -> None:
     async with opened(FakeSession()) as console:
         await console.press("w")

@@ -21,6 +21,7 @@ from gpuconsole.session.recording.replay_session import open_replay
 from gpuconsole.state.recording.file_format import Header
 from gpuconsole.state.recording.writer import Batch, FileWriter
 from gpuconsole.tui.app import ConsoleApp, Look
+from gpuconsole.tui.render.fleet_map.layout import Density
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.widgets.fleet_map import FleetMap
@@ -128,6 +129,20 @@ async def test_steps_go_both_ways_and_forward_ends_at_now(tmp_path: Path) -> Non
         await console.shows(f"PAST {clock(NOW + 1 - 290)}")
         await console.press("greater_than_sign", "greater_than_sign")
         await console.until(lambda: console.app.travel.past is None, "now")
+
+
+async def test_to_look_back_changes_no_density(tmp_path: Path) -> None:
+    lab = session(tmp_path)
+    lab.recorder.on = True
+    rows = sum(max(1, len(host.devices)) for host in lab.hosts_now)
+    # Just high enough for a line a device: status, tabs, borders, heading, time line, footer.
+    async with opened(lab, (120, rows + 7)) as console:
+        fleet_map = console.app.screen.query_one(FleetMap)
+        await console.shows("look back")
+        assert fleet_map.drawn_density is Density.DEVICE_LINE
+        await console.press("comma")
+        await console.shows("PAST")
+        assert fleet_map.drawn_density is Density.DEVICE_LINE
 
 
 async def test_a_frozen_picture_gives_way_to_the_past(tmp_path: Path) -> None:

@@ -215,14 +215,18 @@ _OF_METRIC = {"memory": "held", "temperature": "temp", "power": "power", "free":
 
 
 def columns_for(
-    width: int, shows: Shows | None = None, *, with_host: bool = True
+    width: int, shows: Shows | None = None, *, with_host: bool = True, with_details: bool = False
 ) -> tuple[tuple[Column, int], ...]:
     """Return the columns that fit in `width` cells, with their widths."""
     shows = shows or Shows()
+    first = COLUMNS if with_host else COLUMNS[1:]
+    if with_details:
+        at = 1 + next(place for place, column in enumerate(first) if column.title == "memory")
+        first = (*first[:at], *DETAILS, *first[at:])
     chosen = [
         replace(column, draw=partial(column.draw, shows)) if column.draw in (_shown, _past)
         else column
-        for column in (COLUMNS if with_host else (*COLUMNS[1:4], *DETAILS, *COLUMNS[4:]))
+        for column in first
         if column.draw is not _past or (shows.sparks is not None and shows.sparks.span_s)
     ]  # fmt: skip
     while len(chosen) > 1 and _needed(chosen) > width:
@@ -265,6 +269,19 @@ def device_line(
         pieces += column.draw(ink, picture, host, device, width)
         pieces.append((" " * GAP, ink.text))
     return pieces
+
+
+def device_table(
+    ink: Ink, picture: Picture, host: Host, cursor: Device | None, width: int, shows: Shows
+) -> list[list[Piece]]:
+    """Return the devices of a host as lines with a heading; `cursor` is the marked one."""
+    columns = columns_for(width - 2, shows, with_host=False)
+    mark, space = (ink.glyphs.cursor + " ", ink.key), ("  ", ink.text)
+    lines = [[space, *heading(ink, columns)]]
+    for device in host.devices:
+        pieces = device_line(ink, picture, host, device, columns)
+        lines.append([mark if device is cursor else space, *pieces])
+    return lines
 
 
 def process_lines(ink: Ink, device: Device, width: int) -> list[list[Piece]]:

@@ -14,6 +14,7 @@ from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.device import marks_of, scale_of
+from gpuconsole.tui.render.device_rows import device_table
 from gpuconsole.tui.render.fleet_map.layout import Density, groupings
 from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, following
 from gpuconsole.tui.render.fleet_map.selection import following_order
@@ -38,6 +39,10 @@ LARGE = 160
 """From so many columns on there may be a second pane below the map."""
 LEAST_LOWER, MOST_LOWER = 12, 26
 """Lines of that pane: it takes only what the map leaves."""
+LEAST_DEVICES = 3
+"""Rows of devices below hosts that have a line each: fewer are not worth a box."""
+BOX = 3
+"""Lines of a table around its rows: two of the border, one of the heading."""
 PLOTTED_S = 900.0
 ASK_AGAIN_S = 5.0
 """How long (s) an answer about free devices is valid."""
@@ -65,6 +70,7 @@ class FleetScreen(ConsoleScreen):
         with Row(id="fleet"):
             with Column(id="fleet-left"):
                 yield FleetMap(id="map")
+                yield Panel(id="fleet-devices")
                 yield Static("", id="fleet-empty", classes="panel empty", markup=False)
                 with Row(id="fleet-lower"):
                     with Column(id="fleet-plots"):
@@ -302,23 +308,52 @@ class FleetScreen(ConsoleScreen):
     # -- drawing ----------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Give what the map does not need to a second pane, if that is enough for one."""
+        """Give what the map does not need to rows of devices, then to a second pane, if that is
+        enough for one."""
         if not self.ready:
             return
         left, fleet_map = self.query_one("#fleet-left"), self.query_one(FleetMap)
-        lower = self.query_one("#fleet-lower")
         bars = self._bars()
         width, height = left.size.width, left.size.height + bars
-        spare = 0
-        if self.size.width >= LARGE and fleet_map.shown_hosts and height > LEAST_LOWER:
-            spare = height - 2 - fleet_map.lines_in(max(1, width - 2), max(1, height - 2))
-        shown = spare >= LEAST_LOWER
+        density, lines = fleet_map.needs(max(1, width - 2), max(1, height - 2))
+        # A bar takes its line from what is below the map, not from the map.
+        spare = height - 2 - lines - bars if fleet_map.shown_hosts else 0
+        rows = min(fleet_map.most_devices, spare - BOX) if density is Density.HOST_LINE else 0
+        shown = self._show_below("#fleet-devices", rows + BOX if rows >= LEAST_DEVICES else 0)
+        spare -= shown
+        enough = self.size.width >= LARGE and spare + bars >= LEAST_LOWER
+        self._show_below("#fleet-lower", min(spare, MOST_LOWER) if enough else 0)
+
+    def _show_below(self, pane_id: str, lines: int) -> int:
+        """Show a pane of so many lines below the map, or hide it; return the lines."""
+        pane = self.query_one(pane_id)
+        shown = lines > 0
         if shown:
-            # A bar takes its line from the pane, not from the map above it.
-            lower.styles.height = min(spare - bars, MOST_LOWER)
-        if shown is not lower.display:
-            lower.display = shown
-            self.call_after_refresh(self._draw_lower)
+            pane.styles.height = lines
+        if shown is not pane.display:
+            pane.display = shown
+            self.call_after_refresh(self._draw_below)
+        return max(0, lines)
+
+    def _draw_below(self) -> None:
+        """Draw what is below the map about what is under the cursor."""
+        self._draw_devices()
+        self._draw_lower()
+
+    def _draw_devices(self) -> None:
+        """Draw the devices of the host under the cursor, where hosts have a line each."""
+        panel, fleet_map = self.query_one("#fleet-devices", Panel), self.query_one(FleetMap)
+        host, device = fleet_map.current
+        if not panel.display or host is None:
+            return
+        panel.entitle(Name(host.name), "left/right device" if host.devices else "")
+        if host.devices:
+            width, shows = panel.inner_width, fleet_map.shows
+            panel.put(device_table(self.ink, self.picture, host, device, width, shows))
+            at = next((row for row, each in enumerate(host.devices) if each is device), 0)
+            panel.scroll_to(y=max(0, at + 2 - panel.size.height), animate=False)
+        else:
+            panel.put([[(self.ink.say(host.error or host.state.value), self.ink.muted)]])
 
     def _draw_lower(self) -> None:
         """Draw the past of the device under the cursor, and what runs and happened on its host."""
@@ -383,7 +418,7 @@ class FleetScreen(ConsoleScreen):
         return owner_legend(self.ink, owners, counts, self.query_one(FleetMap).size.width - 4)
 
     def _draw_inspector(self) -> None:
-        self._draw_lower()
+        self._draw_below()
         panel = self.query_one("#inspector", Panel)
         if not panel.display or not panel.size.width:
             return

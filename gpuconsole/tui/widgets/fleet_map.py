@@ -87,7 +87,7 @@ class FleetMap(ScrollView, can_focus=True):
         self._at = (0, 0)
         self._layout: Layout | None = None
         self._laid_for: tuple[object, ...] = ()
-        self._asked: tuple[tuple[object, ...], int] = ((), 0)
+        self._asked: tuple[tuple[object, ...], tuple[Density, int]] = ((), (Density.HOST_CELL, 0))
         self._strips: dict[int, Strip] = {}
         self._sparks: Sparks | None = None
         self._past: Past | None = None
@@ -150,15 +150,25 @@ class FleetMap(ScrollView, can_focus=True):
         """The density in use, chosen or natural."""
         return self._placed().density
 
-    def lines_in(self, width: int, height: int) -> int:
-        """Return how many lines the hosts shown would take in a map of this size."""
+    @property
+    def shows(self) -> Shows:
+        """What rows of devices show beside the facts."""
+        return Shows(BY_NAME[self.metric], self._owners, self._sparks)
+
+    @property
+    def most_devices(self) -> int:
+        """How many devices the largest host has."""
+        return max((len(item.devices) for item in self._shown), default=0)
+
+    def needs(self, width: int, height: int) -> tuple[Density, int]:
+        """Return how the hosts would be drawn in a map of this size, and in how many lines."""
         shown, density = self._shown, self.density
         asked = (width, height, density, self.group, len(shown), sum(len(s.devices) for s in shown))
         if asked != self._asked[0]:
             if density is None:
                 density = natural_density(shown, width, height, self.group)
             placed = layout(shown, density, width, self.group)
-            self._asked = asked, len(placed.rows) + placed.heading
+            self._asked = asked, (density, len(placed.rows) + placed.heading)
         return self._asked[1]
 
     def move_to(self, host: str, uuid: str = "") -> None:
@@ -176,6 +186,10 @@ class FleetMap(ScrollView, can_focus=True):
             return
         host, device = self._at
         row = placed.row(host, device)
+        if placed.density is Density.HOST_LINE and right:
+            last = max(0, len(self._shown[host].devices) - 1)
+            self._stand(host, max(0, min(last, device + right)))
+            return
         if placed.density >= Density.HOST_LINE:
             self._stand_on_row(row + (down or right), down or right)
             return
@@ -282,8 +296,8 @@ class FleetMap(ScrollView, can_focus=True):
         return view
 
     def _columns(self, width: int) -> tuple[tuple[Column, int], ...]:
-        shows = Shows(BY_NAME[self.metric], self._owners, self._sparks)
-        return columns_for(width - 3, shows, with_host=self._with_host)
+        whose = self._with_host
+        return columns_for(width - 3, self.shows, with_host=whose, with_details=not whose)
 
     def _placed(self) -> Layout:
         """Lay out for the present size; drawing may come before the first Resize."""
