@@ -36,7 +36,9 @@ wrong."""
 NEED_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_NEED_PER_SAMPLE_MIB"
 """What each sample of its batch takes beside that."""
 TFLOP_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_TFLOP_PER_SAMPLE"
-"""What a step computes for each sample of the batch: its steps take as long as preflight says."""
+GB_PER_SAMPLE_ENV = "GPUCONSOLE_SIMULATED_GB_PER_SAMPLE"
+"""What a step computes and moves for each sample of the batch: its steps take as long as preflight
+says."""
 DEFAULT_NEED_MIB = 6144.0
 _BACKEND_ENV = "GPUCONSOLE_BACKEND"
 _BOUND_SHARE = 0.82
@@ -127,12 +129,14 @@ def step_seconds(spec: ContainerSpec, cards: Sequence[Card], speed: float) -> fl
     the console's clock as preflight and placement estimate, however fast the lab's time is: the
     estimate, the log and the measured pace agree.
     """
-    per_sample = _number(spec.env.get(TFLOP_PER_SAMPLE_ENV)) or 0.0
-    work = per_sample * (_option(spec.command, _BATCH_OPTIONS) or 0)
-    if work and cards:
+    samples = _option(spec.command, _BATCH_OPTIONS) or 0
+    tflop = samples * (_number(spec.env.get(TFLOP_PER_SAMPLE_ENV)) or 0.0)
+    if tflop and cards:
+        moved = samples * (_number(spec.env.get(GB_PER_SAMPLE_ENV)) or 0.0)
+        work = Work(tflop * 1e12, moved * 1e9)
         catalogue = Catalogue.load()
         specs = (catalogue.lookup(card.model, card.memory_mib, card.backend) for card in cards)
-        times = [each and roofline(Work(work * 1e12), each) for each in specs]
+        times = [each and roofline(work, each) for each in specs]
         if all(times):
             return max(seconds for seconds in times if seconds) * speed
     return _STEP_S / max(0.1, min((card.speed for card in cards), default=0.2))

@@ -11,6 +11,7 @@ from gpuconsole.core.engines.terminals import SESSION
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.services import SERVICE, HealthCheck, Service
 from gpuconsole.simulated_lab.container_script import (
+    GB_PER_SAMPLE_ENV,
     NEED_ENV,
     NEED_PER_SAMPLE_ENV,
     TFLOP_PER_SAMPLE_ENV,
@@ -43,9 +44,13 @@ def example(name: str) -> Path:
 
 _BASE = ("--hidden", "768", "--layers", "12", "--heads", "12", "--length", "256")
 _LARGE = ("--hidden", "1024", "--layers", "12", "--heads", "16", "--length", "512")
-_BASE_WORK = {TFLOP_PER_SAMPLE_ENV: "0.138"}
-_LARGE_WORK = {TFLOP_PER_SAMPLE_ENV: "0.5034"}
-"""What reading says of these scripts: a test holds both against it."""
+_SMALL = ("--hidden", "768", "--layers", "4", "--heads", "12", "--length", "256")
+_BASE_WORK = {TFLOP_PER_SAMPLE_ENV: "0.138", GB_PER_SAMPLE_ENV: "2.76"}
+_SMALL_WORK = {TFLOP_PER_SAMPLE_ENV: "0.046", GB_PER_SAMPLE_ENV: "0.94"}
+_LARGE_WORK = {TFLOP_PER_SAMPLE_ENV: "0.5034", GB_PER_SAMPLE_ENV: "9.2"}
+"""What reading says of these scripts: a test holds it against that."""
+SWEEP_STEPS = 2500
+"""A minute and a half on the devices that the sweeps are for."""
 
 
 def main_task() -> Task:
@@ -56,7 +61,7 @@ def main_task() -> Task:
 def demo_tasks() -> tuple[Task, ...]:
     """Return the tasks with which the demo opens, in the order in which they are submitted."""
     return (
-        replace(_task("smoke-test", "mnist_cnn.py", "--steps", "40"), priority=5),
+        replace(_small("smoke-test", batch=8, steps=360), priority=5),
         replace(
             _task(
                 "encoder-base", "text_encoder.py", *_BASE, "--batch-size", "32", "--steps", "2000"
@@ -77,7 +82,7 @@ def demo_tasks() -> tuple[Task, ...]:
             labels={"pool": "dev"},
             env={NEED_ENV: "500", NEED_PER_SAMPLE_ENV: "830", **_BASE_WORK},
         ),
-        replace(_task("on-ascend", "mnist_cnn.py", "--steps", "1500"), backend="npu"),
+        replace(_small("on-ascend", batch=32, steps=12_000), backend="npu"),
         replace(
             _task("eight-cards", "text_encoder.py", *_BASE, "--batch-size", "64"),
             devices=8,
@@ -89,7 +94,7 @@ def demo_tasks() -> tuple[Task, ...]:
         *_sweep(),
         # The host of this one falls out of sight for a minute now and then.
         replace(
-            _task("on-a-shaky-host", "mnist_cnn.py", "--steps", "600"),
+            _small("on-a-shaky-host", batch=8, steps=2000),
             labels={"pool": "serve"},
             priority=-10,
         ),
@@ -119,7 +124,7 @@ def _sweep(
     """Return a sweep that is longer than its devices are many: the rest waits, with a start."""
     return tuple(
         replace(
-            _task(f"{name}[lr={rate}]", "mnist_cnn.py", "--steps", "240", "--lr", rate),
+            _small(f"{name}[lr={rate}]", "--lr", rate, batch=32, steps=SWEEP_STEPS),
             backend="npu",
             exclusive=True,
             sweep=name,
@@ -140,6 +145,12 @@ async def submit_demo_jobs(queue: Submits, rival: str = "") -> tuple[Job, ...]:
         await queue.open_session(demo_shell()),
         *[await queue.submit(task, force=True) for task in others],
     )
+
+
+def _small(name: str, *args: str, batch: int, steps: int) -> Task:
+    """Return a job of a small encoder, whose steps take as long as preflight says."""
+    sizes = ("--batch-size", str(batch), "--steps", str(steps))
+    return replace(_task(name, "text_encoder.py", *_SMALL, *sizes, *args), env=_SMALL_WORK)
 
 
 def _task(name: str, script: str, *args: str) -> Task:

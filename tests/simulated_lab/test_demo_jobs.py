@@ -8,14 +8,17 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.factory import DemoOptions, open_session
 from gpuconsole.session.session import Session
+from gpuconsole.simulated_lab import jobs as demo_jobs
 from gpuconsole.simulated_lab.container_script import TFLOP_PER_SAMPLE_ENV
-from gpuconsole.simulated_lab.jobs import RIVALS, demo_tasks, submit_demo_jobs
+from gpuconsole.simulated_lab.jobs import RIVALS, demo_tasks, rival_tasks, submit_demo_jobs
 from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
 def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    # Steps take their time however fast the lab's time is.
+    monkeypatch.setattr(demo_jobs, "SWEEP_STEPS", 60)
 
 
 def states(session: Session) -> dict[str, JobState]:
@@ -104,9 +107,10 @@ async def test_the_demo_has_a_service_on_two_hosts_a_session_and_a_sweep_to_comp
         assert not any(session.job(job.id).health.restarts for job in replicas)
 
 
-def running(session: Session, name: str) -> Job | None:
+def begun(session: Session, name: str) -> Job | None:
+    """Return a job once it has started; a short one has ended before others are submitted."""
     job = session.job(name)
-    return job if job.state is JobState.RUNNING else None
+    return job if job.state in (JobState.RUNNING, JobState.SUCCEEDED) else None
 
 
 def step_line(session: Session, name: str) -> str:
@@ -121,8 +125,9 @@ async def test_the_log_of_a_step_agrees_with_what_preflight_estimates(tmp_path: 
     lab = DemoOptions(speed=4.0)
     async with open_session(None, tmp_path / "state", demo=lab) as session:
         await submit_demo_jobs(session.queue)
-        for name, per_sample in (("encoder-base", 32), ("encoder-large", 16)):
-            job = await until(lambda name=name: running(session, name), name)
+        batches = {"smoke-test": 8, "encoder-base": 32, "encoder-large": 16, "on-ascend": 32}
+        for name, per_sample in batches.items():
+            job = await until(lambda name=name: begun(session, name), name)
             estimate, attempt = job.estimate, job.attempt
             assert estimate is not None
             assert attempt is not None
@@ -140,8 +145,18 @@ async def test_the_log_of_a_step_agrees_with_what_preflight_estimates(tmp_path: 
             assert in_log == pytest.approx(middle, rel=0.1), line
 
 
-async def test_three_users_compete_for_the_same_devices_in_the_demo(tmp_path: Path) -> None:
+def test_every_job_of_the_demo_that_trains_says_what_a_step_computes() -> None:
+    """Otherwise the log would tell another time of a step than preflight and placement."""
+    fits = [task for task in (*demo_tasks(), *rival_tasks("chen")) if task.name != "too-big"]
+    assert [task.name for task in fits if TFLOP_PER_SAMPLE_ENV not in task.env] == []
+
+
+async def test_three_users_compete_for_the_same_devices_in_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = tmp_path / "state"
+    # Long enough for the rivals to come while the first jobs run.
+    monkeypatch.setattr(demo_jobs, "SWEEP_STEPS", 400)
     async with open_session(None, state, demo=DemoOptions(speed=20.0)) as session:
         await submit_demo_jobs(session.queue)
         for rival in RIVALS:

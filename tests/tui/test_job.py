@@ -55,7 +55,7 @@ async def test_progress_memory_and_log(size: tuple[int, int]) -> None:
             await console.shows("docker run")
         else:
             await console.shows("step 200 of 500", "1.9 s a step", "predicted up to 17.6 GiB",
-                                "peak 20.0 GiB", "gpu 0 has 19.5 GiB free.")  # fmt: skip
+                                "job peak 20.0 GiB", "gpu 0 has 19.5 GiB free.")  # fmt: skip
             await console.press("right_parenthesis", "right_parenthesis", "right_parenthesis")
             await console.shows("docker run")
             await console.press("left_parenthesis", "left_parenthesis", "left_parenthesis")

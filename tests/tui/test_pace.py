@@ -57,6 +57,22 @@ def test_the_pace_is_that_of_the_last_minutes() -> None:
     assert pace.seconds(running, first, NOW) == pytest.approx(3.8), "another attempt begins anew"
 
 
+def test_the_start_of_a_short_run_is_no_part_of_its_pace() -> None:
+    """Three steps in the first four seconds do not take 1.3 s each."""
+    pace, begun = Pace(), job("resnet", JobState.RUNNING)
+    assert begun.started_at is not None
+    first = begun.started_at + 3.0
+    for at in range(3):
+        pace.note("a", Progress("step", 1 + at, 60), first + 0.3 * at)
+    assert pace.seconds(begun, Progress("step", 3, 60), first + 1.0) is None
+    for at in range(3, 20):
+        pace.note("a", Progress("step", 1 + at, 60), first + 0.3 * at)
+    last = Progress("step", 20, 60)
+    assert pace.seconds(begun, last, first + 6.0) == pytest.approx(0.3)
+    ended = job("resnet", JobState.SUCCEEDED)
+    assert pace.seconds(ended, last, NOW) == pytest.approx(0.3), "as it was seen to run"
+
+
 def test_nothing_is_left_of_what_does_not_run() -> None:
     done = Progress("step", 100, 1000)
     assert left_s(job("x", JobState.FAILED), done, 1.0) is None

@@ -9,6 +9,7 @@ import pytest
 
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.simulated_lab import jobs as demo_jobs
 from gpuconsole.simulated_lab.jobs import submit_demo_jobs
 from tests.tui.console import SIZES, Driven, opened
 
@@ -80,6 +81,8 @@ async def test_service_shell_and_sweep_are_found_by_keys_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    # Steps take their time however fast the lab's time is.
+    monkeypatch.setattr(demo_jobs, "SWEEP_STEPS", 300)
     rows = tour("docs/index.md", "## The demo\n")
     assert len(rows) == len(MORE)
     async with (

@@ -172,7 +172,7 @@ def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> lis
     held, shared = _held_now(job, snapshot)
     say = ink.say
     words = say(f"predicted up to {format_mib(job.estimate_mib)}")
-    words += say(f"   peak {format_mib(peak)}")
+    words += say(f"   job peak {format_mib(peak)}")
     if held is not None:
         words += say(f"   now {format_mib(held)}")
     elif shared is not None:

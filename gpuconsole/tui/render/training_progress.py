@@ -11,6 +11,8 @@ WINDOW_S = 120.0
 """The pace is that of the last so many seconds."""
 _LEAST_S = 2.0
 """A pace of a shorter time would jump about."""
+_LEAST_AVERAGED_S = 60.0
+"""Imports and the device's context take a large part of a shorter run: its average says little."""
 
 
 class Pace:
@@ -36,17 +38,19 @@ class Pace:
             self._seen.popleft()
 
     def seconds(self, job: Job, progress: Progress | None, now: float) -> float | None:
-        """Return how long a step takes lately; else on average since the job started."""
+        """Return how long a step takes lately; else on average since the job started, where it has
+        run for long enough."""
         if progress is None or not progress.done:
             return None
         steps = progress.end * max(1, progress.epochs)
-        if len(self._seen) > 1 and not job.state.ended:
+        if len(self._seen) > 1:
             (begun, before), (seen, after) = self._seen[0], self._seen[-1]
             if seen - begun >= _LEAST_S:
                 return (seen - begun) / ((after - before) * steps)
         if job.started_at is None:
             return None
-        return max(0.0, (job.ended_at or now) - job.started_at) / (progress.done * steps)
+        ran_s = (job.ended_at or now) - job.started_at
+        return ran_s / (progress.done * steps) if ran_s >= _LEAST_AVERAGED_S else None
 
 
 def left_s(job: Job, progress: Progress | None, step_s: float | None) -> float | None:

@@ -116,11 +116,10 @@ def _label(across: tuple[str, float] | None) -> str:
 
 def _legend(ink: Ink, series: Series, bounds: Bounds, near: bool, width: int) -> list[Piece]:
     peak = series.peak
-    words = ink.say(f"peak {format_mib(peak[1] if peak else None)}")
-    if peak and bounds.predicted:
-        words += f" ({100 * peak[1] / bounds.predicted:.0f}%)"
-    if bounds.limit and not near:
-        words += ink.say(f", limit {format_mib(bounds.limit)}")
+    words = ink.say(f"device peak {format_mib(peak[1] if peak else None)}")
+    share = f" ({100 * peak[1] / bounds.predicted:.0f}%)" if peak and bounds.predicted else ""
+    far = ink.say(f", limit {format_mib(bounds.limit)}") if bounds.limit and not near else ""
+    words += share + far if cell_len(words + share + far) <= width else far or share
     return [(fit(words, width, "right"), ink.text)]
 
 
