@@ -51,6 +51,7 @@ change. A theme is read again when its file is saved.
 | `GPUCONSOLE_CONFIG` | every command | the settings file, which must exist then |
 | `GPUCONSOLE_READ_ONLY` | every command | `1` refuses every change |
 | `GPUCONSOLE_DEBUG` | every command | `1` writes a log for reports of faults, as `--debug` does |
+| `GPUCONSOLE_NO_EXTENSIONS` | every command | `1` loads nothing that other packages add |
 | `GPUCONSOLE_METRICS_TOKEN` | `gpuconsole metrics` | the token that a scraper must send |
 | `GPUCONSOLE_NO_TOUR` | the console | `1` shows no tour at the first start |
 | `NO_COLOR` | every command | no colours |

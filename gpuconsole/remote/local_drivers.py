@@ -13,7 +13,7 @@ def has_driver() -> bool:
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
-        from gpuconsole.remote.vendors import VENDORS
+        from gpuconsole.remote.vendors import readers
 
-        return any(shutil.which(tool) for vendor in VENDORS for tool in vendor.tools)
+        return any(shutil.which(tool) for vendor in readers().vendors for tool in vendor.tools)
     return True

@@ -21,10 +21,13 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME, config_path, find_inventory, state_dir
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError
+from gpuconsole.extensions import OFF, VENDORS, actions, extensions
 from gpuconsole.remote.check_findings import Finding
 from gpuconsole.remote.inventory import load_inventory
 from gpuconsole.remote.isolation.sandbox import require_sandbox
 from gpuconsole.remote.ssh_config import own_config, read_aliases, require_trusted
+from gpuconsole.remote.vendors import readers
+from gpuconsole.remote.vendors.model import VendorReader
 from gpuconsole.state.filesystem import require_local
 
 SMALLEST = (80, 24)
@@ -87,6 +90,7 @@ async def examine(machine: Machine) -> tuple[Finding, ...]:
         _settings(),
         _inventory(machine),
         *_extras(machine.install),
+        *_extensions(),
     )
 
 
@@ -269,6 +273,19 @@ def _extras(install: Callable[[str], str]) -> Iterator[Finding]:
             yield Finding(
                 extra, "skip", msg("Not installed: {what_text}.", what_text=what), install(extra)
             )
+
+
+def _extensions() -> Iterator[Finding]:
+    """Say what other packages add; nothing where there is none."""
+    found, vendors = actions(), extensions(VENDORS, VendorReader)
+    named = [(each.name, each.package) for each in found.loaded]
+    named += [(each.name, each.package) for each in vendors.loaded]
+    for extension, package in named:
+        said = msg("{name} of {package}", name=extension, package=package)
+        yield Finding("extension", "ok", said)
+    for fault in (*found.faults, *readers().faults):
+        remedy = msg("Update or remove that package; {off}=1 runs without any.", off=OFF)
+        yield Finding("extension", "warn", fault, remedy)
 
 
 def as_document(findings: Sequence[Finding]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpuconsole.core.devices.health_levels import is_alarming
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.text import clean
+from gpuconsole.core.vendors import VENDORS
 from gpuconsole.core.wording import msg
 
 RESERVE_SHARE = 0.02
@@ -45,6 +46,8 @@ def _fault(device: Device) -> tuple[str, dict[str, object]]:
     """Return what is wrong with a device: the words after its number, and the values in them."""
     if device.lost:
         return "has dropped off the bus; its host needs a look", {}
+    if device.vendor and device.vendor not in VENDORS:
+        return "is of a maker whose devices containers cannot be given here", {}
     if is_alarming(device.health):
         return "is called {word} by its own tool; its host needs a look", {"word": device.health}
     if device.ecc_uncorrected:

@@ -10,7 +10,7 @@ from importlib import resources, util
 from typing import Any
 
 from gpuconsole.remote.polling.source_pruning import pruned_program
-from gpuconsole.remote.vendors import FAMILIES
+from gpuconsole.remote.vendors import readers
 
 MARK = b"@gpuc "
 """What every line of the agent starts with; all else on the channel is noise."""
@@ -70,7 +70,7 @@ def tools() -> list[dict[str, Any]]:
                 for way in family.ways
             ],
         }
-        for family in FAMILIES
+        for family in readers().families.values()
     ]
 
 

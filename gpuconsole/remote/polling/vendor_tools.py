@@ -18,7 +18,7 @@ from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.remote.agent.tool_runs import DEADLINE_S, LIMIT
 from gpuconsole.remote.agent.vendor_tools import FOLDERS, pause_after
 from gpuconsole.remote.links.protocol import Completed, Link
-from gpuconsole.remote.vendors import FAMILIES
+from gpuconsole.remote.vendors import readers
 from gpuconsole.remote.vendors.latest_readings import Round, Shelf, is_foreign
 from gpuconsole.remote.vendors.model import Family, Way
 
@@ -55,7 +55,7 @@ class ToolRounds:
     async def find(self) -> frozenset[str]:
         """Return which tools the host has; UnreachableError, or EngineError where it has no
         shell."""
-        names = [way.tool for family in FAMILIES for way in family.ways]
+        names = [way.tool for family in readers().families.values() for way in family.ways]
         done = await self._link.run(_shell(_WHICH, list(dict.fromkeys(names))), timeout=20.0)
         said = (await self._link.run(_shell(_MACHINE, []), timeout=20.0)).stdout
         machine_id, _, name = said.decode("utf-8", "replace").strip("\n").rpartition("\n")
@@ -64,7 +64,11 @@ class ToolRounds:
 
     async def follow(self, tools: frozenset[str]) -> None:
         """Ask these tools again and again, until the link breaks."""
-        families = [family for family in FAMILIES if any(way.tool in tools for way in family.ways)]
+        families = [
+            family
+            for family in readers().families.values()
+            if any(way.tool in tools for way in family.ways)
+        ]
         followers = [asyncio.ensure_future(self._follow(family, tools)) for family in families]
         try:
             with contextlib.suppress(UnreachableError):

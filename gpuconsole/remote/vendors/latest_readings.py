@@ -17,12 +17,11 @@ from dataclasses import dataclass, field, replace
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
-from gpuconsole.remote.vendors import BY_NAME, VENDORS
+from gpuconsole.remote.vendors import readers
 from gpuconsole.remote.vendors.model import MAX_DEVICES, Reading, Texts, VendorError, Way, whole
 
 MAX_PIDS = 1000
 _MOST_TEXT = 8 * 2**20
-_PREFIX = {vendor.name: vendor.prefix for vendor in VENDORS}
 Facts = Mapping[int, tuple[str, str, str]]
 """User, command and container of a process by its number."""
 
@@ -61,7 +60,7 @@ class Shelf:
 
     def take(self, tool_round: Round) -> None:
         """Take a round. What cannot be read becomes a fault of its devices."""
-        family = BY_NAME.get(tool_round.family)
+        family = readers().families.get(tool_round.family)
         if family is None or not 0 <= tool_round.way < len(family.ways):
             return
         if not tool_round.fault and not tool_round.texts:
@@ -169,12 +168,25 @@ def unread(device: Device, why: str, at: float | None) -> Device:
     )
 
 
+def _understood(way: Way, texts: Texts) -> Reading:
+    """Return what a reader understands; VendorError where it fails in any way."""
+    try:
+        return way.read(texts)
+    except VendorError:
+        raise
+    except Exception as error:
+        # A reader may come from another package: its faults cost its own devices only.
+        raise VendorError(
+            msg("its reader failed: {error}", error=f"{type(error).__name__}: {error}")
+        ) from error
+
+
 def _read(tool_round: Round) -> Reading:
-    way = BY_NAME[tool_round.family].ways[tool_round.way]
+    way = readers().families[tool_round.family].ways[tool_round.way]
     try:
         if way.commands[0].key not in tool_round.texts:
             raise VendorError("nothing")
-        reading = whole(way.read(tool_round.texts))
+        reading = whole(_understood(way, tool_round.texts))
     except VendorError as error:
         if tool_round.status:
             said = (
@@ -202,8 +214,9 @@ def _read(tool_round: Round) -> Reading:
 
 def _named(reading: Reading, tool_round: Round) -> Iterable[Device]:
     """Give the devices names of their own in the whole lab."""
+    prefixes = {vendor.name: vendor.prefix for vendor in readers().vendors}
     for device in reading.devices:
-        prefix = _PREFIX.get(device.vendor, "DEV")
+        prefix = prefixes.get(device.vendor, "DEV")
         own = device.uuid.removeprefix("uuid:")
         name = own if own != device.uuid else f"{tool_round.machine}-{own}"
         uuid = f"{prefix}-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}"[:96]

@@ -95,6 +95,17 @@ class Vendor:
     notes: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class VendorReader:
+    """A maker's tools, as a package adds them by an entry point of `gpuconsole.vendors`.
+
+    A family with the name of one that is built in takes its place.
+    """
+
+    vendor: Vendor
+    family: Family
+
+
 def device(vendor: Vendor, local: str, index: int | None, model: str, **values: object) -> Device:
     """Return a device as a reader found it; VendorError without a number that can be one."""
     if index is None or not 0 <= index < 65536:

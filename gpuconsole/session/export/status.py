@@ -28,11 +28,12 @@ def status_document(snapshot: FleetSnapshot, now: float) -> dict[str, Any]:
     return {
         "taken_at": iso_utc(snapshot.taken_at),
         "simulated": snapshot.simulated,
-        "hosts": [_host(host, now) for host in snapshot.hosts],
+        "hosts": [host_document(host, now) for host in snapshot.hosts],
     }
 
 
-def _host(host: Host, now: float) -> dict[str, Any]:
+def host_document(host: Host, now: float) -> dict[str, Any]:
+    """Return what the document says of a host at a moment."""
     age = host.age_s(now)
     return {
         "name": host.name,
@@ -45,11 +46,12 @@ def _host(host: Host, now: float) -> dict[str, Any]:
         "faults": [streak.as_json() for streak in host.faults],
         "power": host.power or None,
         "interruptible": host.interruptible,
-        "devices": [_device(device, now) for device in host.devices],
+        "devices": [device_document(device, now) for device in host.devices],
     }
 
 
-def _device(device: Device, now: float) -> dict[str, Any]:
+def device_document(device: Device, now: float) -> dict[str, Any]:
+    """Return what the document says of a device at a moment."""
     age = device.age_s(now)
     return {
         "uuid": device.uuid,

@@ -296,10 +296,14 @@ def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:
     if screen.FORM:
         # In a form letters type, but what they do elsewhere can be chosen here.
         shared += [replace(key, keys="") for key in console.keys_of("go")]
+    # It imports this module for what an entry is.
+    from gpuconsole.tui.palette.extension_actions import ExtensionActions
+
     actions = {key.action for key in here}
     elsewhere = [key for key in shared if key.action not in actions and _offered(console, key)]
     return (
         Actions("here", here, console, screen),
+        ExtensionActions(console, screen),
         Actions("anywhere", _once(elsewhere), console, screen),
         Hosts(console),
         Devices(console),

@@ -27,6 +27,8 @@ from gpuconsole.tui.widgets.plain_containers import Box, Column, ground
 from gpuconsole.tui.widgets.time_slider import Slider
 
 if TYPE_CHECKING:
+    from gpuconsole.core.fleet import Device, Host
+    from gpuconsole.core.jobs import Job
     from gpuconsole.session.session import Session
     from gpuconsole.tui.app import ConsoleApp
 
@@ -96,6 +98,10 @@ class ConsoleScreen(Screen[None]):
 
     def draw(self, picture: Picture) -> None:
         """Draw the body."""
+
+    def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
+        """Return what is under the cursor, or what the screen is about: host, device, job."""
+        return None, None, None
 
     def crumbs(self) -> str:
         """Say where one is, for the right end of line 2."""

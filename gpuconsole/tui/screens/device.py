@@ -207,6 +207,12 @@ class DeviceScreen(ConsoleScreen):
         keys_shown = "" if self.console.read_only or not count else "K signal  c stop container"
         name_box(rows, f"{words} on gpu {device.index}", keys_shown)
 
+    def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
+        """Return the device, its host, and the job that holds it."""
+        host, device = self._current()
+        owner = self.picture.owners.get(device.uuid) if device is not None else None
+        return host, device, owner
+
     def _current(self) -> tuple[Host | None, Device | None]:
         host = self.picture.snapshot.host(self._host)
         devices = host.devices if host is not None else ()

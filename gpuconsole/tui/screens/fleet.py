@@ -33,6 +33,8 @@ from gpuconsole.tui.widgets.plain_containers import Column, Row
 from gpuconsole.tui.widgets.plot import Plot
 
 if TYPE_CHECKING:
+    from gpuconsole.core.fleet import Device, Host
+    from gpuconsole.core.jobs import Job
     from gpuconsole.placement.forecast.free_capacity import Answer, Ask
 
 LARGE = 160
@@ -127,6 +129,12 @@ class FleetScreen(ConsoleScreen):
         every = "1 host" if total == 1 else f"{total:,} hosts"
         words = say(f"{shown:,} of {total:,} hosts" if shown != total else every)
         return f"{say('filter:')} {self._filter_text}   {words}" if self._filter_text else words
+
+    def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
+        """Return the device under the cursor, its host, and the job that holds it."""
+        host, device = self.query_one(FleetMap).current
+        owner = self.picture.owners.get(device.uuid) if device is not None else None
+        return host, device, owner
 
     # -- actions ----------------------------------------------------------------------------
 

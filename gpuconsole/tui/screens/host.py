@@ -11,8 +11,9 @@ from textual.containers import Horizontal, Vertical
 from textual.reactive import reactive
 
 from gpuconsole.core.filters import only_host
-from gpuconsole.core.fleet import Host
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.history import HostMetric
+from gpuconsole.core.jobs import Job
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.images.service import HostImages
@@ -109,6 +110,12 @@ class HostScreen(ConsoleScreen):
         if device is None or device.uuid not in self.picture.owners:
             absent.add("host.job")
         return [key for key in self.keys() if key.id not in absent]
+
+    def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
+        """Return the device under the cursor, its host, and the job that holds it."""
+        host, device = self.query_one(FleetMap).current
+        owner = self.picture.owners.get(device.uuid) if device is not None else None
+        return host, device, owner
 
     # -- actions ----------------------------------------------------------------------------
 

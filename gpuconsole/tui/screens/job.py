@@ -13,6 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from gpuconsole.core.engines.transfers import LeftOut
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Curves
@@ -96,6 +97,10 @@ class JobScreen(LogScreen):
                 yield Panel(id="job-facts")
         yield Static("", id="job-empty", classes="panel empty", markup=False)
         yield FilterBar(search=True, id="filter")
+
+    def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
+        """Return the job."""
+        return None, None, self.job
 
     @property
     def job(self) -> Job | None:

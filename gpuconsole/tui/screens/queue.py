@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
+from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
@@ -385,6 +386,10 @@ class QueueScreen(ListScreen):
             self._whys.clear()
         now = self.picture.now
         self._whys |= {id_: (self._jobs[id_], now, why) for id_, why in reasons.items()}
+
+    def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
+        """Return the job under the cursor."""
+        return None, None, self._chosen
 
     @property
     def _chosen(self) -> Job | None:
