@@ -124,7 +124,7 @@ def actions() -> Extensions[Action]:
 
 
 def output_of(action: Action, selected: Selected) -> str:
-    """Run an action and return what it said or what went wrong, clean and bounded; "" for nothing."""
+    """Run an action; return what it said or what went wrong, cleaned and bounded, or ""."""
     try:
         said = action.run(selected)
     except Exception as error:
