@@ -82,10 +82,10 @@ def extensions(group: str, kind: type[T]) -> Extensions[T]:
     """Return the objects of a group that are of `kind`; the same ones for the whole process."""
     if os.environ.get(OFF):
         return Extensions()
-    found = _objects(group)
+    objects = _objects(group)
     loaded: list[Extension[T]] = []
-    faults = list(found.faults)
-    for each in found.loaded:
+    faults = list(objects.faults)
+    for each in objects.loaded:
         if isinstance(each.value, kind):
             loaded.append(Extension(each.name, each.package, each.value))
         else:

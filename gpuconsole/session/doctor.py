@@ -277,13 +277,13 @@ def _extras(install: Callable[[str], str]) -> Iterator[Finding]:
 
 def _extensions() -> Iterator[Finding]:
     """Say what other packages add; nothing where there is none."""
-    found, vendors = actions(), extensions(VENDORS, VendorReader)
-    named = [(each.name, each.package) for each in found.loaded]
+    own_actions, vendors = actions(), extensions(VENDORS, VendorReader)
+    named = [(each.name, each.package) for each in own_actions.loaded]
     named += [(each.name, each.package) for each in vendors.loaded]
     for extension, package in named:
         said = msg("{name} of {package}", name=extension, package=package)
         yield Finding("extension", "ok", said)
-    for fault in (*found.faults, *readers().faults):
+    for fault in (*own_actions.faults, *readers().faults):
         remedy = msg("Update or remove that package; {off}=1 runs without any.", off=OFF)
         yield Finding("extension", "warn", fault, remedy)
 

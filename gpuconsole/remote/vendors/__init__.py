@@ -71,11 +71,11 @@ class Readers:
 @lru_cache(maxsize=1)
 def readers() -> Readers:
     """Return the readers of this process."""
-    found = extensions(ENTRY_POINTS, VendorReader)
+    added = extensions(ENTRY_POINTS, VendorReader)
     vendors = {vendor.name: vendor for vendor in VENDORS}
     families = {family.name: family for family in FAMILIES}
-    faults = list(found.faults)
-    for each in found.loaded:
+    faults = list(added.faults)
+    for each in added.loaded:
         reader = each.value
         if reader.vendor.backend not in get_args(Backend):
             faults.append(

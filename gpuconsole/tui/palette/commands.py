@@ -4,10 +4,10 @@ themes and settings. Sources give plain texts to search; an entry is made only f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
@@ -15,6 +15,8 @@ from gpuconsole.core.util.human_time import clock_words, parse_moment
 from gpuconsole.core.wording import msg
 from gpuconsole.language import NAMES
 from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.palette.entries import Entry, Item, Run, Source
+from gpuconsole.tui.palette.extension_actions import ExtensionActions
 
 if TYPE_CHECKING:
     from gpuconsole.core.fleet import Device, DeviceProcess, Host
@@ -22,45 +24,6 @@ if TYPE_CHECKING:
     from gpuconsole.tui.app import ConsoleApp
     from gpuconsole.tui.screens.base import ConsoleScreen
     from gpuconsole.tui.style.styles import Symbols
-
-
-Run = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that can be chosen."""
-
-    id: str
-    """Known by this among the recently used."""
-    name: str
-    note: str
-    """The key that does the same, or a state."""
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something to search: its text in lower case, and its entry for when it is shown."""
-
-    id: str
-    text: str
-    entry: Callable[[], Entry]
-
-
-class Source(Protocol):
-    """A group of the palette."""
-
-    @property
-    def group(self) -> str:
-        """What the group is called, and what one types with a colon to ask for it alone."""
-
-    @property
-    def shown_unasked(self) -> bool:
-        """Whether it is offered before anything is typed."""
-
-    def items(self) -> Iterable[Item]:
-        """Give everything of the group; called once while the palette is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +259,6 @@ def sources(console: ConsoleApp, screen: ConsoleScreen) -> tuple[Source, ...]:
     if screen.FORM:
         # In a form letters type, but what they do elsewhere can be chosen here.
         shared += [replace(key, keys="") for key in console.keys_of("go")]
-    # It imports this module for what an entry is.
-    from gpuconsole.tui.palette.extension_actions import ExtensionActions
-
     actions = {key.action for key in here}
     elsewhere = [key for key in shared if key.action not in actions and _offered(console, key)]
     return (

@@ -18,7 +18,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.extensions import MAX_TITLE, Action, Extension, Selected, actions, output_of
 from gpuconsole.session.export.status import device_document, host_document
 from gpuconsole.tui.keymap.user_keymap import bindings
-from gpuconsole.tui.palette.commands import Entry, Item
+from gpuconsole.tui.palette.entries import Entry, Item
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.dialogs.modal import Dialog
 from gpuconsole.tui.style.styles import ink_of

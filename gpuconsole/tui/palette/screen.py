@@ -18,7 +18,8 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from gpuconsole.tui.keymap.user_keymap import bindings
-from gpuconsole.tui.palette.commands import Entry, Item, Run, Source, look_at, sources
+from gpuconsole.tui.palette.commands import look_at, sources
+from gpuconsole.tui.palette.entries import Entry, Item, Run, Source
 from gpuconsole.tui.palette.fuzzy import PART, places, score
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.runtime.background import aside

@@ -26,7 +26,7 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "extension"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "extension"
 Install = Callable[..., None]
 CARDS = (
     "index,model,memory_used_mib,memory_total_mib,utilization_percent\n"
