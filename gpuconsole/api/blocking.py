@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from gpuconsole.placement.elastic.prepull import Fetch
     from gpuconsole.placement.forecast.what_if import Comparison
     from gpuconsole.session.images.copy import Copied
-    from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging, Told
+    from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging, PullProgress
     from gpuconsole.session.logs.updates import Update
     from gpuconsole.session.ports.forwards import ForwardInfo
     from gpuconsole.session.queue.planner import Why
@@ -110,11 +110,13 @@ class BlockingImages:
         """Ask hosts for their images, all at once; those that cannot be asked say why."""
         return self._call(self._lab.listing(hosts))
 
-    def fetch(self, fetches: Sequence[Fetch], told: Told = silent) -> tuple[FetchedImage, ...]:
+    def fetch(
+        self, fetches: Sequence[Fetch], progress: PullProgress = silent
+    ) -> tuple[FetchedImage, ...]:
         """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
         pulls; layers that are whole stay. The result names every fetch, also those of hosts that
         had the image."""
-        return self._call(self._lab.fetch(fetches, told))
+        return self._call(self._lab.fetch(fetches, progress))
 
     def pin(self, image: str, host: str = "") -> Pin:
         """Find the one image that a name means and remember it: tasks that are submitted from now
@@ -399,10 +401,10 @@ class BlockingSession:
         start, options."""
         return self._ask(lambda: self._lab.why_now(reference))
 
-    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+    def explain(self, jobs: Iterable[Job]) -> dict[str, Why]:
         """Return why each of these jobs is in its state, by id, after one look at the journal and
         the fleet: for all rows of a list at once."""
-        return self._ask(lambda: self._lab.whys(jobs))
+        return self._ask(lambda: self._lab.explain(jobs))
 
     def warnings(self, reference: str) -> tuple[str, ...]:
         """Return what was said when a job was submitted: what is unknown, what was not shipped."""

@@ -437,17 +437,17 @@ class Session:
         """Return why a job is in its state, from what is known already: reason, blockers, estimated
         start, options."""
         job = self.job(reference)
-        return self.whys((job,))[job.id]
+        return self.explain((job,))[job.id]
 
     @property
     def held_elsewhere(self) -> int:
         """How many devices jobs of other queues hold, which this one does not see."""
         return self._leases.held_elsewhere(self._journal.id)
 
-    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+    def explain(self, jobs: Iterable[Job]) -> dict[str, Why]:
         """Return why each of these jobs is in its state, by id, after one look at the journal and
         the fleet: for all rows of a list at once."""
-        return self._explanations.whys(tuple(jobs), dispatched=bool(self.dispatcher))
+        return self._explanations.explain(tuple(jobs), dispatched=bool(self.dispatcher))
 
     def warnings(self, reference: str) -> tuple[str, ...]:
         """Return what was said when a job was submitted: what is unknown, what was not shipped."""

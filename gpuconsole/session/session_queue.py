@@ -65,7 +65,7 @@ class Explanations:
         await self._outlook.renew()
         await self._foresight.renew()
 
-    def whys(self, jobs: tuple[Job, ...], *, dispatched: bool) -> dict[str, Why]:
+    def explain(self, jobs: tuple[Job, ...], *, dispatched: bool) -> dict[str, Why]:
         """Explain the state of each job, by id; `dispatched` is whether a console starts jobs."""
         queued = any(job.state is JobState.QUEUED for job in jobs)
         waiting = self._outlook.plan.waiting if queued else {}

@@ -581,7 +581,7 @@ class FakeSession:
     def why_now(self, reference: str) -> Why:
         return Why(self.job(reference).state.value)
 
-    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+    def explain(self, jobs: Iterable[Job]) -> dict[str, Why]:
         return {one.id: self.why_now(one.id) for one in jobs}
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:

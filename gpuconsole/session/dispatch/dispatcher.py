@@ -342,7 +342,7 @@ class Dispatcher:
             streak.host for streak in streaks if streak.set_aside and not streak.image
         }
         # What a host has of a restored journal is learned before anything there is removed.
-        well -= self._adoption.unasked
+        well -= self._adoption.unqueried
         self._back, self._well = well - self._well, well
 
     def _sweep_back(self) -> None:

@@ -36,7 +36,7 @@ from gpuconsole.state.files.images import ImageCheck, ImageNotes, Pin
 
 PARALLEL = 4
 """Roads over which images are fetched at once."""
-Told = Callable[[str, str], None]
+PullProgress = Callable[[str, str], None]
 """Hears a host's name and a sentence."""
 
 
@@ -106,7 +106,7 @@ class Imaging:
         return tuple(await asyncio.gather(*(self._listed(host) for host in asked)))
 
     async def fetch(
-        self, fetches: Sequence[Fetch], told: Told = silent
+        self, fetches: Sequence[Fetch], progress: PullProgress = silent
     ) -> tuple[FetchedImage, ...]:
         """Pull images by policy: the order given, one at a time on each road. Cancelling ends the
         pulls; layers that are whole stay. The result names every fetch, also those of hosts that
@@ -125,7 +125,7 @@ class Imaging:
 
         async def drive(lane: Sequence[Fetch]) -> list[FetchedImage]:
             async with slots:
-                return [await self._pull(fetch, told) for fetch in lane]
+                return [await self._pull(fetch, progress) for fetch in lane]
 
         for lane in await asyncio.gather(*(drive(lane) for lane in lanes(due, roads, present))):
             ended += lane
@@ -255,13 +255,13 @@ class Imaging:
             # The pull itself will say what is wrong.
             return False
 
-    async def _pull(self, fetch: Fetch, report: Told) -> FetchedImage:
+    async def _pull(self, fetch: Fetch, progress: PullProgress) -> FetchedImage:
         try:
             engine = await self._context.hosts.engine(fetch.host)
-            await engine.ensure_image(fetch.image, lambda words: report(fetch.host, words))
+            await engine.ensure_image(fetch.image, lambda words: progress(fetch.host, words))
         except ConsoleError as error:
             return FetchedImage(fetch, error)
-        report(fetch.host, f"has {fetch.image}")
+        progress(fetch.host, f"has {fetch.image}")
         return FetchedImage(fetch)
 
     async def _holders(self, image: str, host: str) -> list[tuple[str, ImageRecord]]:

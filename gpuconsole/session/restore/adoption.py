@@ -57,9 +57,9 @@ class Adoption:
         answered = self._reap()
         if answered:
             self._take(answered, epoch)
-        for name in self.unasked:
+        for name in self.unqueried:
             self._ask(name)
-        if self._present is not None and not self.unasked and self._hosts():
+        if self._present is not None and not self.unqueried and self._hosts():
             self._finish(epoch)
 
     async def close(self) -> None:
@@ -69,7 +69,7 @@ class Adoption:
         self._over, self._present = False, None
 
     @property
-    def unasked(self) -> frozenset[str]:
+    def unqueried(self) -> frozenset[str]:
         """Hosts that have not been asked since the restore."""
         present = self._present
         return frozenset(self._hosts()) - present.asked if present is not None else frozenset()
@@ -152,7 +152,7 @@ class Settled:
 
     adopted: tuple[Job, ...]
     """Jobs of which a host knew an attempt that the backup does not have."""
-    unasked: tuple[str, ...]
+    unreached: tuple[str, ...]
     """Hosts that could not be asked; what was submitted before the restore waits for them."""
     missing: tuple[str, ...]
     """Jobs that were submitted after the backup and are on no host: their packed projects are
@@ -191,6 +191,6 @@ async def settle(context: Context, wait_s: float) -> Settled:
         adopted=tuple(
             job for job in jobs if job.attempt and FOUND in job.attempt.placement_reasons
         ),
-        unasked=tuple(sorted(names - present.asked)) if present is not None else (),
+        unreached=tuple(sorted(names - present.asked)) if present is not None else (),
         missing=tuple(sorted({path.name.partition(".")[0] for path in bundles} - ids)),
     )

@@ -50,7 +50,7 @@ WHY_S = 2.0
 """So long an answer is good for: every beat asks for each row in sight."""
 LIST_FRAME = 3
 """Lines of the list beside its rows: the heading and the box."""
-MOST_WHYS = 2000
+MOST_REASONS = 2000
 
 
 class QueueScreen(ListScreen):
@@ -70,7 +70,7 @@ class QueueScreen(ListScreen):
         """The jobs shown, in order."""
         self._columns: Sized = ()
         self._looking = False
-        self._whys: dict[str, tuple[Job, float, Why]] = {}
+        self._reasons: dict[str, tuple[Job, float, Why]] = {}
         """Why jobs stand where they do: of which job, asked when, and the answer."""
 
     def body(self) -> ComposeResult:
@@ -364,12 +364,12 @@ class QueueScreen(ListScreen):
     def _why(self, job: Job) -> Why | None:
         if not self._told(job):
             self._ask(job)
-        known_why = self._whys.get(job.id)
+        known_why = self._reasons.get(job.id)
         return None if known_why is None else known_why[2]
 
     def _told(self, job: Job) -> bool:
         """Whether the answer for a job is still good."""
-        answer = self._whys.get(job.id)
+        answer = self._reasons.get(job.id)
         return answer is not None and answer[0] is job and 0 <= self.picture.now - answer[1] < WHY_S
 
     def _ask(self, job: Job) -> None:
@@ -378,14 +378,14 @@ class QueueScreen(ListScreen):
         seen = (self._jobs[job_id] for job_id in self.query_one(Rows).in_sight)
         rows = (row for row in seen if row.state is JobState.QUEUED and not self._told(row))
         try:
-            reasons = self.session.whys({each.id: each for each in (job, *rows)}.values())
+            reasons = self.session.explain({each.id: each for each in (job, *rows)}.values())
         except ConsoleError:
             # The journal cannot be read now; earlier answers stay.
             return
-        if len(self._whys) > MOST_WHYS:
-            self._whys.clear()
+        if len(self._reasons) > MOST_REASONS:
+            self._reasons.clear()
         now = self.picture.now
-        self._whys |= {id_: (self._jobs[id_], now, why) for id_, why in reasons.items()}
+        self._reasons |= {id_: (self._jobs[id_], now, why) for id_, why in reasons.items()}
 
     def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
         """Return the job under the cursor."""

@@ -128,7 +128,7 @@ async def test_two_that_both_saw_it_free_cannot_both_have_it(
 
 
 @pytest.mark.fault(
-    "A lease whose job is gone, and a fresh one in its place",
+    "A lease of a job that is gone, and a fresh one in its place",
     "Only the stale one is removed",
 )
 async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_place(

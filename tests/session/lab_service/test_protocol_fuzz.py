@@ -120,8 +120,8 @@ async def test_broken_submissions_are_refused_in_words(lab: LabDesk) -> None:
     # What was taken can be planned with, and shown.
     jobs = lab.session._journal.jobs()
     assert jobs
-    whys = lab.session.whys(jobs)
-    assert not [job for job in jobs if job.id not in whys]
+    reasons = lab.session.explain(jobs)
+    assert not [job for job in jobs if job.id not in reasons]
     async with lab.console("cat") as console:
         await until(lambda: {job.id for job in console.jobs()} == {job.id for job in jobs})
 

@@ -108,7 +108,7 @@ async def test_reasons_of_many_jobs_cost_one_look_at_the_journal(
         looks = []
         asked = Journal.role
         monkeypatch.setattr(Journal, "role", lambda self: (looks.append(1), asked(self))[1])
-        found = session.whys(session.jobs())
+        found = session.explain(session.jobs())
         assert len(looks) == 1
         assert found == {job.id: session.why_now(job.id) for job in session.jobs()}
         assert "runs on a" in found[running.id].reason

@@ -37,7 +37,7 @@ def why(job: str) -> int:
         group = session.group(job)
         # Only what waits for devices, or is held against one, needs a look at the hosts.
         looks = any(each.state is JobState.QUEUED or _has_steps(each) for each in group)
-        return {} if looks else session.whys(group)
+        return {} if looks else session.explain(group)
 
     async def asked(session: Session) -> dict[str, Why]:
         group = session.group(job)
@@ -45,7 +45,7 @@ def why(job: str) -> int:
             await session.look_around(_PICTURE_S)
         else:
             await session.first_frames(_PICTURE_S)
-        return session.whys(session.group(job))
+        return session.explain(session.group(job))
 
     reasons = drive(told, fleet=False) or drive(asked)
     documents = {name: each.as_json() for name, each in reasons.items()}

@@ -157,7 +157,7 @@ def adopt(without: tuple[str, ...]) -> int:
     """
     settled = _adopt(without)
     _answer({}, settled)
-    return 3 if settled.unasked else 0
+    return 3 if settled.unreached else 0
 
 
 def _confirm(folder: Path, yes: bool) -> None:
@@ -203,7 +203,7 @@ def _say_restored(done: Restored) -> None:
 def _settled_document(settled: Settled) -> dict[str, Any]:
     return {
         "adopted": [job.as_json() for job in settled.adopted],
-        "unasked": list(settled.unasked),
+        "unasked": list(settled.unreached),
         "missing": list(settled.missing),
     }
 
@@ -227,8 +227,8 @@ def _answer(document: dict[str, Any], settled: Settled | None) -> None:
         missing = msg("On no host and not in the backup: {jobs}", jobs=listed)
         tell(sentences(missing, msg("and {n} more", n=more) if more > 0 else ""))
         tell("They were submitted after it was made. Submit again what is still needed.")
-    if settled.unasked:
-        hosts = msg("Not reached: {hosts}.", hosts=", ".join(settled.unasked))
+    if settled.unreached:
+        hosts = msg("Not reached: {hosts}.", hosts=", ".join(settled.unreached))
         note(sentences(hosts, "Waiting jobs start once they were."))
         note("For a host that is gone: gpuconsole journal adopt --without HOST")
     else:

@@ -12,7 +12,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement.elastic.prepull import Fetch
 from gpuconsole.session.images.copy import Copied
-from gpuconsole.session.images.service import FetchedImage, Imaging, Told, silent
+from gpuconsole.session.images.service import FetchedImage, Imaging, PullProgress, silent
 from gpuconsole.session.lab_service.protocol import (
     CHECKED,
     COPIED,
@@ -38,14 +38,14 @@ class LabImaging(Imaging):
         self._session = session
 
     async def fetch(
-        self, fetches: Sequence[Fetch], told: Told = silent
+        self, fetches: Sequence[Fetch], progress: PullProgress = silent
     ) -> tuple[FetchedImage, ...]:
         """Have images pulled by policy; cancelling ends the pulls, layers that are whole stay."""
         self._context.require_writable("Fetching images")
         if not fetches:
             return ()
         pairs = tuple((fetch.host, fetch.image) for fetch in fetches)
-        answer = await self._session.operate(Operation("pull", fetches=pairs), told)
+        answer = await self._session.operate(Operation("pull", fetches=pairs), progress)
         by_pair = {(pulled.host, pulled.image): pulled for pulled in PULLED.validate_json(answer)}
         return tuple(_fetched(fetch, by_pair.get((fetch.host, fetch.image))) for fetch in fetches)
 

@@ -129,10 +129,10 @@ class LabQueueSession(Session):
         self._placer.remember(self._journal.observations())
         return self
 
-    def whys(self, jobs: Iterable[Job]) -> dict[str, Why]:
+    def explain(self, jobs: Iterable[Job]) -> dict[str, Why]:
         """Say why jobs stand where they do; while the service is away, that this is not known."""
         if not self.client.lost:
-            return super().whys(jobs)
+            return super().explain(jobs)
         seen = f"This is how it stood when {self.client.name} was heard last."
         reason = f"The lab's queue does not answer: {self.client.lost}. {seen}"
         return {job.id: Why(job.state.value, reason) for job in jobs}
