@@ -1,4 +1,4 @@
-"""Whose an error is that ended the script: its own, the measuring's, or nobody can tell.
+"""Who is to blame for an error that ended the script: the script, the measurement, or unknown.
 
 The script is blamed only for what it would do with data, too. An error that arises in code of the
 measuring, or that was met on the way from one, is none of the script's, unless that code says that
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import notes
 from .standins import devices_and_downloads, missing_files, missing_modules
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from collections.abc import Iterator, Sequence
+    from types import ModuleType
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of the code that measures."""
@@ -30,7 +30,7 @@ MOST_SAID = 2
 LIMIT = "a limit of the measurement, not a fault of the script"
 
 
-def failure(error: BaseException, meta: Any, root: PathLike[str] | str) -> tuple[str, ...]:
+def failure(error: BaseException, meta: ModuleType | None, root: str) -> tuple[str, str]:
     """Return kind and words for an error that ended the script; the kind "script" is its fault."""
     words = f"{type(error).__name__}: {str(error).strip()[-600:]}"
     words = words.replace("NeededError: ", "The script ")
@@ -45,7 +45,7 @@ def failure(error: BaseException, meta: Any, root: PathLike[str] | str) -> tuple
     elif isinstance(error, FileNotFoundError):
         kind = "data"
     else:
-        origins = {origin(one, meta, root) for one in met(error)}
+        origins = {origin(met_error, meta, root) for met_error in met(error)}
         if "measuring" in origins:
             return "unsupported", f"Unsupported: {words} ({LIMIT})"
         kind, words = doubted(words + missing_modules.blamed(words), meta)
@@ -53,37 +53,37 @@ def failure(error: BaseException, meta: Any, root: PathLike[str] | str) -> tuple
     return kind, words + missing_modules.blamed(words) + because(_made_up())
 
 
-def doubted(words: str, meta: Any) -> tuple[str, ...]:
+def doubted(words: str, meta: ModuleType | None) -> tuple[str, str]:
     """Return kind and words for an end of the script: not its fault where something was taken for
     granted before."""
     doubts = [*notes.notes(), *(meta.script.answers.doubts() if meta is not None else ())]
     return ("unclear", words + because(doubts)) if doubts else ("script", words)
 
 
-def because(doubts: Any) -> str:
+def because(doubts: Sequence[str]) -> str:
     """Return what to add to words about an error that may come of something made up."""
     said = " ".join(doubts[:MOST_SAID])
     return f" (it may come of this: {said})" if said else ""
 
 
-def _made_up() -> list[object]:
-    return [one for one in notes.notes() if one.startswith(missing_files.MADE_UP)]
+def _made_up() -> list[str]:
+    return [sentence for sentence in notes.notes() if sentence.startswith(missing_files.MADE_UP)]
 
 
-def met(error: Any) -> Iterator[Any]:
-    """Give an error and those that were being handled, or are named as causes, when it was
+def met(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that were being handled, or are named as causes, when it was
     raised."""
-    seen: set[Any] = set()
-    pending = [error]
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
     while pending:
-        one = pending.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            pending += [one.__cause__, one.__context__]
+        cause = pending.pop()
+        if cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            pending += [cause.__cause__, cause.__context__]
 
 
-def origin(error: BaseException, meta: Any, root: PathLike[str] | str) -> str:
+def origin(error: BaseException, meta: ModuleType | None, root: str) -> str:
     """Return where an error arose: "measuring" in the measuring's own code, where that does not say
     that Paddle raises it too, "library" in what that code called, else "script"."""
     tensor = meta.state.STATE.tensor if meta is not None else ()
@@ -92,7 +92,7 @@ def origin(error: BaseException, meta: Any, root: PathLike[str] | str) -> str:
         return "measuring"
     if isinstance(error, SyntaxError) or getattr(error, "rightly", False):
         return "script"
-    folders = (OWN, *(one + os.sep for one in (meta.__path__ if meta is not None else ())))
+    folders = (OWN, *(folder + os.sep for folder in (meta.__path__ if meta is not None else ())))
     below = os.path.join(os.path.abspath(root), "")
     frames = traceback.extract_tb(error.__traceback__)
     for depth, frame in enumerate(reversed(frames)):
@@ -109,12 +109,12 @@ def origin(error: BaseException, meta: Any, root: PathLike[str] | str) -> str:
     return "script"
 
 
-def place(error: BaseException, root: str) -> Any:
+def place(error: BaseException, root: str) -> tuple[str, int]:
     """Return file and line of the innermost frame that is the project's own."""
     root = os.path.abspath(root)
-    found: Any = ("", 0)
+    innermost = ("", 0)
     for frame in traceback.extract_tb(error.__traceback__):
         # Names like `<frozen posixpath>` are of no file.
         if os.path.isabs(frame.filename) and frame.filename.startswith(root + os.sep):
-            found = (frame.filename, frame.lineno)
-    return found
+            innermost = (frame.filename, frame.lineno or 0)
+    return innermost

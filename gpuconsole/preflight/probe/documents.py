@@ -34,7 +34,25 @@ class Ahead(TypedDict):
     part: int
 
 
-class Change(TypedDict, total=False):
+class Likeness(TypedDict, total=False):
+    """What makes a run like another: what the first reports, and the others are asked for."""
+
+    until: int | None
+    way: list[list[int]] | None
+    whole: bool | None
+    drawn: list[int | None] | None
+    trains: list[int] | None
+
+
+class Sizes(TypedDict, total=False):
+    """What batch sizes of loaders are replaced by."""
+
+    value: int | None
+    size: int | None
+    trains: list[int] | None
+
+
+class Change(Likeness, total=False):
     """How the request of a further run differs from that of the first."""
 
     size: int | None
@@ -42,11 +60,16 @@ class Change(TypedDict, total=False):
     number: int
     part: int
     counts: str
-    until: int | None
-    way: list[list[int]] | None
-    whole: list[int] | None
-    drawn: list[int] | None
-    trains: list[int] | None
+
+
+class Summary(TypedDict, total=False):
+    """What further runs have to know of the first."""
+
+    own: int | None
+    numbers: bool
+    lengths: bool
+    plain: bool
+    like: Change
 
 
 class Request(Change, total=False):
@@ -86,14 +109,25 @@ class Reader(TypedDict, total=False):
     buffered: int
 
 
-class Run(Change, total=False):
-    """What one run of the script tells: its blocks as plain lists, and the facts beside them."""
+class Read(TypedDict):
+    """The files of the project that a run read, with size and digest, None for one that is not
+    there, and the folders that it listed."""
 
+    files: dict[str, list[int | str] | None]
+    folders: list[str]
+
+
+class Run(Likeness, total=False):
+    """What one run of the script reports: its blocks as plain lists, and the facts beside them.
+
+    `name` is the number of each block's name; measured on a device, that of the device."""
+
+    batch: int
     events: list[int]
     cycles: list[int]
     sizes: list[int]
     names: list[str]
-    name: list[int]
+    name: list[int] | str
     kind: list[int]
     inside: list[int]
     readers: list[Reader]
@@ -112,6 +146,7 @@ class Run(Change, total=False):
     notes: list[str]
     paddle: str
     seconds: float
+    choices: list[str]
     settled: bool
     by_itself: bool
     counted: bool
@@ -120,7 +155,7 @@ class Run(Change, total=False):
     least: float
     numbers_at: list[str]
     request: Request
-    read: Value
+    read: Read
     steps: int
     allocated: int
     reserved: int
@@ -134,12 +169,13 @@ class Fault(TypedDict, total=False):
     file: str
     line: int
     wordless: bool
+    output: str
 
 
 class Document(TypedDict):
     """A finished measurement."""
 
-    read: Value
+    read: Read
     version: int
     mode: str
     script: str

@@ -13,15 +13,18 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .runs import budget, forking, linearity, read_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TextIO
 
-    from .documents import Request, Run
+    from .documents import Ahead, Answer, Batch, Change, Document, Fault, Request, Run
+
+    Forward = Callable[[float, str], None]
+    """Hears how far a run is, from 0 to 1, and its stage."""
 
 VERSION = 1
 MODES = ("traced", "meta", "device")
@@ -64,12 +67,15 @@ def main() -> None:
     say(out, measured(request, out))
 
 
-def read(names: Sequence[str]) -> Any:
+def read(names: Sequence[str]) -> Request:
     """Return the request: of a named file, else of standard input."""
+    request: Request
     if not names:
-        return json.load(sys.stdin)
-    with open(names[0], encoding="utf-8") as file:
-        return json.load(file)
+        request = json.load(sys.stdin)
+    else:
+        with open(names[0], encoding="utf-8") as file:
+            request = json.load(file)
+    return request
 
 
 def say(out: TextIO, message: Mapping[str, object]) -> None:
@@ -78,14 +84,15 @@ def say(out: TextIO, message: Mapping[str, object]) -> None:
     out.flush()
 
 
-def fault(kind: Any, message: object, file: object = "", line: object = 0) -> dict[str, int | str]:
+def fault(kind: str, message: str, file: str = "", line: int = 0) -> Fault:
     """Return an error as the protocol has it."""
     return {"kind": kind, "message": message, "file": file, "line": line}
 
 
-def measured(request: Any, out: Any) -> Any:
+def measured(request: Request, out: TextIO) -> Answer:
     """Run the script at each batch size and return the message that ends the answer."""
     budget.begin(request.get("limit_s"))
+    answer: Answer
     if request["mode"] == "meta":
         answer = with_shorter_lengths(with_other_numbers(at_its_own(request, out), out), out)
         return closed(request, as_asked(request, answer, out))
@@ -103,7 +110,7 @@ def measured(request: Any, out: Any) -> Any:
     return closed(request, further(request, answer, out))
 
 
-def peaks(request: Request, out: TextIO) -> Any:
+def peaks(request: Request, out: TextIO) -> Answer:
     """Run the script on its device once for each batch size; return the runs, or an error."""
     runs = []
     sizes = request["batches"]
@@ -115,18 +122,20 @@ def peaks(request: Request, out: TextIO) -> Any:
     return {"runs": runs}
 
 
-def batches(request: Any, sizes: list[int], out: Any) -> Any:
+def batches(request: Request, sizes: list[int], out: TextIO) -> Answer:
     """Run the script once for each of some batch sizes; return the runs, or an error.
 
     The first run tells the script's own batch size where nothing else did: loaders of other sizes
     then keep their proportion to it. Where a size changes nothing there is but one run.
     """
-    runs: list[Any] = []
+    runs: list[Run] = []
     for place, wanted in enumerate(sizes):
         size = budget.afforded(request, wanted, runs)
         if size is None:
             break
-        asked = alike({**request, "size": size}, runs[0]) if runs else {**request, "size": size}
+        asked: Request = {**request, "size": size}
+        if runs:
+            asked = alike(asked, runs[0])
         if request["mode"] == "meta" and not runs and len(sizes) > 1:
             asked["ahead"] = ahead(sizes[1])
         answer = with_fewer(asked, stages(out, size, place, len(sizes), sizes[-1]), runs)
@@ -135,12 +144,12 @@ def batches(request: Any, sizes: list[int], out: Any) -> Any:
             break
         if "error" in answer:
             return answer
-        runs = sorted([*runs, answer["run"]], key=lambda one: one["batch"])
+        runs = sorted([*runs, answer["run"]], key=lambda run_: run_["batch"])
         if place == 0 and linearity.other_sizes(runs[0], request["batch"]):
-            own = {**request["batch"], "value": runs[0]["own_batch"]}
+            own: Batch = {**request["batch"], "value": runs[0]["own_batch"]}
             return batches({**request, "batch": own}, sizes, out)
         if place == 1 and linearity.misplaced(runs[0], runs[1], request["batch"]):
-            loaders = {"how": "loader", "value": runs[0]["trained_on"]}
+            loaders: Batch = {"how": "loader", "value": runs[0]["trained_on"]}
             return batches({**request, "batch": loaders}, sizes, out)
         if place == 1:
             runs = pair(*runs)
@@ -149,7 +158,7 @@ def batches(request: Any, sizes: list[int], out: Any) -> Any:
     return {"runs": runs}
 
 
-def with_fewer(request: Any, forward: Any, runs: Sequence[Run]) -> Any:
+def with_fewer(request: Request, forward: Forward, runs: Sequence[Run]) -> Answer:
     """Run the script; the second time with fewer samples where the memory is not enough."""
     answer = run(request, forward)
     fewer = budget.fewer(runs[0]["batch"]) if len(runs) == 1 else None
@@ -158,26 +167,28 @@ def with_fewer(request: Any, forward: Any, runs: Sequence[Run]) -> Any:
     return run({**request, "size": fewer}, forward)
 
 
-def lacks_room(answer: Any) -> Any:
+def lacks_room(answer: Answer) -> bool:
     """Tell whether the memory of this place was not enough for a run."""
     return answer.get("error", {}).get("kind") == "memory"
 
 
-def alike(request: Any, first: Any) -> Any:
-    """Return a request for a run that is like what the first told of itself."""
+def alike(request: Request, first: Run) -> Request:
+    """Return a request for a run that is like the first, by what that reported of itself."""
     return {**request, **forking.alike(first)}
 
 
-def further(request: Request, answer: Any, out: TextIO) -> Any:
+def further(request: Request, answer: Answer, out: TextIO) -> Answer:
     """Follow what is not a line in the batch to the script's own batch, where that is soon done."""
-    runs = answer.get("runs", ())
-    own = request.get("own") or next((one["own_batch"] for one in runs if one["own_batch"]), None)
+    runs = answer.get("runs", [])
+    own = request.get("own") or next(
+        (run_["own_batch"] for run_ in runs if run_["own_batch"]), None
+    )
     if len(runs) < 3 or linearity.straight(runs) or not own or own <= runs[-1]["batch"]:
         return answer
     seconds = linearity.seconds_at(own, runs)
     if seconds > min(LONGEST_S, budget.left_s()) or budget.refusal(own, runs):
         return answer
-    asked = {**request, "size": own}
+    asked: Request = {**request, "size": own}
     if request["batch"]["how"] == "loader":
         asked["batch"] = {**request["batch"], "value": runs[0]["own_batch"]}
     more = run(asked, stages(out, own, 0, 1))
@@ -185,13 +196,13 @@ def further(request: Request, answer: Any, out: TextIO) -> Any:
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
 
 
-def at_its_own(request: Any, out: Any) -> Any:
+def at_its_own(request: Request, out: TextIO) -> Answer:
     """Run the script at its own batch size and its double: without data that costs little, and
-    nothing has to be told from other sizes. Where the size is not known, the loader that trains
-    tells it in a run of the script as it is written."""
+    nothing has to be derived from other sizes. Where the size is not known, the loader that trains
+    shows it in a run of the script as it is written."""
     batch = request["batch"]
     if batch["how"] == "loader" and not batch.get("value"):
-        asked = {**request, "size": None, "ahead": ahead(forking.DOUBLE)}
+        asked: Request = {**request, "size": None, "ahead": ahead(forking.DOUBLE)}
         first = run(asked, stages(out, "of its own", 0, 2, "twice its own"))
         if "error" in first and first["error"]["kind"] not in OF_SIZE:
             return first
@@ -200,8 +211,8 @@ def at_its_own(request: Any, out: Any) -> Any:
             return {"runs": [linearity.fixed(first["run"])]}
         own = first["run"]["own_batch"] if "run" in first else None
         if own:
-            known = {**request, "size": 2 * own, "batch": {**batch, "value": own}}
-            second = run(alike(known, first["run"]), stages(out, 2 * own, 1, 2))
+            asked = {**request, "size": 2 * own, "batch": {**batch, "value": own}}
+            second = run(alike(asked, first["run"]), stages(out, 2 * own, 1, 2))
             if "run" in second:
                 return {"runs": pair(first["run"], second["run"])}
     answer = batches(request, request["batches"], out)
@@ -212,22 +223,24 @@ def at_its_own(request: Any, out: Any) -> Any:
     return answer
 
 
-def by_option(request: Any, whole: Any, out: Any) -> Any:
+def by_option(request: Request, whole: Answer, out: TextIO) -> Answer:
     """Run a script that lives with no batch but its own at others by its own option for it, where
     one alone holds its size; it may need the size in other places than its loaders."""
     first = whole["runs"][0]
     if len(whole["runs"]) > 1 or len(first["options"]) != 1:
         return whole
     words = [*request["args"], first["options"][0], "{batch}"]
-    batch = {"how": "argument", "args": words, "value": first["own_batch"]}
+    batch: Batch = {"how": "argument", "args": words, "value": first["own_batch"]}
     answer = batches({**request, "batch": batch}, request["batches"], out)
     return answer if "runs" in answer else whole
 
 
-def with_other_numbers(answer: Any, out: TextIO) -> Any:
-    """Run the script once more where it asked for numbers that only data gives, with others in
+def with_other_numbers(answer: Answer, out: TextIO) -> Answer:
+    """Run the script once more where it asked for numbers that depend on data, with others in
     their place: memory that changes with them is not known without the data."""
-    first = answer["runs"][0] if "runs" in answer else {}
+    if "runs" not in answer:
+        return answer
+    first = answer["runs"][0]
     if not first.get("numbers_at") or first.get("settled"):
         return answer
     places = ", ".join(first["numbers_at"])
@@ -260,24 +273,26 @@ PART = 4
 """Of such lengths one in so many, to see how low the peak may lie."""
 
 
-def with_shorter_lengths(answer: Any, out: TextIO) -> Any:
-    """Tell how low the peak may lie where lengths that only data gives were taken at their largest.
+def with_shorter_lengths(answer: Answer, out: TextIO) -> Answer:
+    """Note how low the peak may be where lengths that depend on data were taken at their largest.
 
     It is the highest of sums that are lines in those lengths, so a line through two of its points
     is not above it beyond them: at lengths of nothing.
     """
-    first = answer["runs"][0] if "runs" in answer else {}
+    if "runs" not in answer:
+        return answer
+    first = answer["runs"][0]
     if not forking.is_open(first):
         return answer
     asked = alike({**first["request"], "part": PART}, first)
     again = run(asked, stages(out, first["batch"], 0, 1))
     if "run" not in again:
         return answer
-    most, some = (linearity.peak(one) for one in linearity.level(first, again["run"]))
+    most, some = (linearity.peak(run_) for run_ in linearity.level(first, again["run"]))
     least = max(0.0, (PART * some - most) / (PART - 1) / max(1, most))
-    for one in answer["runs"] if least < 1 - SLIGHTLY else ():
-        one["least"] = least
-        one["flags"] = sorted({*one["flags"], "bound"})
+    for run_ in answer["runs"] if least < 1 - SLIGHTLY else ():
+        run_["least"] = least
+        run_["flags"] = sorted({*run_["flags"], "bound"})
     return answer
 
 
@@ -287,25 +302,24 @@ SLIGHTLY = 0.01
 """Share of the peak by which counts may move it."""
 
 
-def few_or_all(asked: Any, first: Any, out: Any) -> bool:
+def few_or_all(asked: Request, first: Run, out: TextIO) -> bool:
     """Tell whether memory changes only with counts of points in maps, and its peak hardly: other
     numbers change nothing, and neither few points nor all of them change much."""
     if not first.get("counted"):
         return False
     runs = []
-    for change in ({"counts": "few"}, {"number": 1, "counts": "all"}):
+    changes: tuple[Change, ...] = ({"counts": "few"}, {"number": 1, "counts": "all"})
+    for change in changes:
         answer = run({**asked, **change}, stages(out, first["batch"], 0, 1))
         if "run" not in answer:
             return False
         runs.append(linearity.level(first, answer["run"]))
     few, many = runs
-    low, high = (linearity.peak(one) for one in many)
+    low, high = (linearity.peak(run_) for run_ in many)
     return linearity.unmoved(*few) and abs(high - low) <= SLIGHTLY * low
 
 
-def next_to_nothing(
-    first: Any, number: int, other: dict[str, int | list[int]], out: TextIO
-) -> float | None:
+def next_to_nothing(first: Run, number: int, other: Run, out: TextIO) -> float | None:
     """Return the bytes by which the largest number of unknown data changes a run, where that is
     next to nothing: a buffer of a few bytes for each, as a third run confirms; else None."""
     most, least = linearity.at_most(first, number, other), OTHER_NUMBERS[-1]
@@ -316,15 +330,15 @@ def next_to_nothing(
     # What grows faster than the number would be more than these tell.
     if "run" not in third or linearity.at_most(first, least, third["run"]) is None:
         return None
-    told = (number - 1) / (least - 1) * linearity.moved(first, third["run"])
-    return most if linearity.moved(first, other) <= told * ROUNDED else None
+    expected = (number - 1) / (least - 1) * linearity.moved(first, third["run"])
+    return most if linearity.moved(first, other) <= expected * ROUNDED else None
 
 
-def as_asked(request: Request, answer: Any, out: TextIO) -> Any:
+def as_asked(request: Request, answer: Answer, out: TextIO) -> Answer:
     """Run the script at the batch size that is asked about too, where it does something else at
     each, or its data is in one batch of two larger ones: they tell nothing of it."""
-    runs, size = answer.get("runs", ()), request.get("own")
-    if not runs or not size or size in [one["batch"] for one in runs]:
+    runs, size = answer.get("runs", []), request.get("own")
+    if not runs or not size or size in [run_["batch"] for run_ in runs]:
         return answer
     if len(runs) == 1:
         return beside_its_own(request, runs[0], size, out)
@@ -332,28 +346,29 @@ def as_asked(request: Request, answer: Any, out: TextIO) -> Any:
     if runs[0]["events"] == runs[-1]["events"] and not split:
         return answer
     # It goes its own way: an epoch is another number of its batches.
-    own_way = {**runs[-1]["request"], "size": size, "until": None, "way": None}
+    own_way: Request = {**runs[-1]["request"], "size": size, "until": None, "way": None}
     more = run(own_way, stages(out, size, 0, 1))
     return {"runs": [*runs, more["run"]]} if "run" in more else answer
 
 
-def beside_its_own(request: Any, first: Any, size: object, out: Any) -> Any:
-    """Run a script at the size asked about whose double failed, or did not go as far: too few
+def beside_its_own(request: Request, first: Run, size: int, out: TextIO) -> Answer:
+    """Run a script at the size asked about where its double failed, or did not go as far: too few
     samples for that are no reason for a smaller batch."""
     own = first["own_batch"]
     if not own or not first["loaders"] or not first.get("fixed"):
         return {"runs": [first]}
     # Without the mark of a run of one size alone.
-    single = {name: value for name, value in first.items() if name != "fixed"}
-    batch = {**request["batch"], "value": own}
+    single: Run = {**first}
+    del single["fixed"]
+    batch: Batch = {**request["batch"], "value": own}
     more = run(alike({**request, "size": size, "batch": batch}, first), stages(out, size, 0, 1))
     if "run" not in more:
         return {"runs": [first]}
-    runs = pair(*sorted([single, more["run"]], key=lambda one: one["batch"]))
+    runs = pair(*sorted([single, more["run"]], key=lambda run_: run_["batch"]))
     return {"runs": runs if len(runs) > 1 else [first]}
 
 
-def of_first_steps(answer: Any, again: Any, places: Any) -> Any:
+def of_first_steps(answer: Answer, again: Run, places: str) -> Answer:
     """Return an answer for the first steps alone where other numbers of unknown data change only
     what comes later, as an evaluation; an error where they change these steps too."""
     first = answer["runs"][0]
@@ -362,13 +377,13 @@ def of_first_steps(answer: Any, again: Any, places: Any) -> Any:
     if 0 < early <= len(again["cycles"]) and linearity.unmoved(
         linearity.upto(first, early), linearity.upto(again, early)
     ):
-        runs = [linearity.upto(one, early) for one in answer["runs"]]
+        runs = [linearity.upto(run_, early) for run_ in answer["runs"]]
         runs[0]["notes"].append(f"The peak of the first {early} steps: in what follows {words}.")
         return {"runs": runs}
     return {"error": fault("unsupported", f"Unsupported: {words}")}
 
 
-def pair(small: Any, large: Any) -> Any:
+def pair(small: Run, large: Run) -> list[Run]:
     """Return two runs that went as far as each other, or the first alone where the batch size
     changes nothing, or the other did not go as far and the first is of the script's own size."""
     few, many = linearity.level(small, large)
@@ -380,7 +395,7 @@ def pair(small: Any, large: Any) -> Any:
     return [few, many]
 
 
-def as_written(request: Request, out: TextIO) -> Any:
+def as_written(request: Request, out: TextIO) -> Answer:
     """Run the script with its own batch size, and with twice that where that is soon done."""
     batch = request["batch"]
     first = run(
@@ -391,16 +406,17 @@ def as_written(request: Request, out: TextIO) -> Any:
         return first
     own, seconds = first["run"]["own_batch"], first["run"]["seconds"]
     if own and 2 * seconds <= min(LONGEST_S, budget.left_s()):
-        known = {**batch, "value": own} if batch["how"] == "loader" else batch
-        more = run({**request, "size": 2 * own, "batch": known}, stages(out, 2 * own, 1, 2))
+        if batch["how"] == "loader":
+            batch = {**batch, "value": own}
+        more = run({**request, "size": 2 * own, "batch": batch}, stages(out, 2 * own, 1, 2))
         if "run" in more:
             return {"runs": pair(first["run"], more["run"])}
     return {"runs": [linearity.fixed(first["run"])]}
 
 
 def stages(
-    out: TextIO, size: object, place: int, count: int, later: int | str | None = None
-) -> Any:
+    out: TextIO, size: int | str, place: int, count: int, later: int | str | None = None
+) -> Forward:
     """Return what tells how far one run of several is. With a share of 1 to 2 it is the run at a
     later size that follows from it, beyond that another at its own."""
 
@@ -412,29 +428,29 @@ def stages(
     return forward
 
 
-def closed(request: Request, answer: Any) -> Any:
+def closed(request: Request, answer: Answer) -> Answer:
     """Return the message that ends the answer."""
     return {"document": document(request, answer["runs"])} if "runs" in answer else answer
 
 
-def document(request: Request, runs: Sequence[Run]) -> dict[object, object]:
+def document(request: Request, runs: list[Run]) -> Document:
     """Return the document of a finished measurement."""
     paddle = runs[0]["paddle"]
-    for one in runs:
-        early = one.pop("early", 0)
-        if one.get("until"):
-            one["notes"].append(LATER.format(early, one["cycles_seen"]))
-        del one["paddle"]
-        one.pop("request", None)
-        one.pop("settled", None)
-        one.pop("options", None)
-        one.pop("counted", None)
-        one.pop("whole", None)
-        one.pop("way", None)
-        one.pop("trains", None)
-        one.pop("by_itself", None)
-        one.pop("drawn", None)
-        one.pop("loaders", None)
+    for run_ in runs:
+        early = run_.pop("early", 0)
+        if run_.get("until"):
+            run_["notes"].append(LATER.format(early, run_["cycles_seen"]))
+        del run_["paddle"]
+        run_.pop("request", None)
+        run_.pop("settled", None)
+        run_.pop("options", None)
+        run_.pop("counted", None)
+        run_.pop("whole", None)
+        run_.pop("way", None)
+        run_.pop("trains", None)
+        run_.pop("by_itself", None)
+        run_.pop("drawn", None)
+        run_.pop("loaders", None)
     return {
         "read": read_files.united(runs),
         "version": VERSION,
@@ -446,7 +462,7 @@ def document(request: Request, runs: Sequence[Run]) -> dict[object, object]:
     }
 
 
-def run(request: Any, forward: Any) -> Any:
+def run(request: Request, forward: Forward) -> Answer:
     """Run the script in a process of its own; return its last message.
 
     A run from which others followed leaves their answers to the next calls.
@@ -462,35 +478,36 @@ def run(request: Any, forward: Any) -> Any:
         except OSError as error:
             return {"error": fault("memory", f"The project could not be laid out: {error}")}
     answers = said(request, forward)
-    changes: list[Any] = [{}]
+    changes: list[Change] = [{}]
     further = request.pop("ahead", None)
     # Where the first came to no run, nothing says of what requests the others are answers.
-    if len(answers) > 1 and "run" in answers[0]:
+    if further is not None and len(answers) > 1 and "run" in answers[0]:
         first, second = answers[0]["run"], answers[1].get("run", {})
         first["settled"] = second.pop("settled", False)
-        changes += forking.changes(request, further, **forking.told_of(first))
+        changes += forking.changes(request, further, forking.summary_of(first))
         changes = forking.without_numbers(changes) if first["settled"] else changes
     for change, answer in zip(changes, answers):
         asked = {**request, **change}
-        answer.get("run", {}).update(request=asked)
+        if "run" in answer:
+            answer["run"]["request"] = asked
         _AHEAD.append((asked, answer))
     return _AHEAD.pop(0)[1]
 
 
-_AHEAD: list[Any] = []
+_AHEAD: list[tuple[Request, Answer]] = []
 """Further requests with their answers, which the last run gave as well."""
 
 
-def ahead(size: int | str) -> Any:
+def ahead(size: int | str) -> Ahead:
     """Return what follows a run from the same start: another size; if the script asks for numbers
     of unknown data, others in their place; if it took lengths at their largest, shorter ones."""
     return {"size": size, "number": OTHER_NUMBERS[0], "part": PART}
 
 
-def said(request: Request, forward: Callable[[float, str], None]) -> Any:
+def said(request: Request, forward: Forward) -> list[Answer]:
     """Start a process that runs the script; return its answers, of which there is one at least."""
     start = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")
-    child: Any = subprocess.Popen(
+    child = subprocess.Popen(
         [sys.executable, start, "--run"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -500,11 +517,14 @@ def said(request: Request, forward: Callable[[float, str], None]) -> Any:
         errors="replace",
         start_new_session=True,
     )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
     began = time.monotonic()
-    kept: list[Any] = []
-    heard: dict[Any, Any] = {}
+    printed: list[str] = []
+    heard: dict[int, Answer] = {}
     listener = threading.Thread(target=listen, args=(child.stdout, forward, heard), daemon=True)
-    reader = threading.Thread(target=keep_tail, args=(child.stderr, kept), daemon=True)
+    reader = threading.Thread(target=keep_tail, args=(child.stderr, printed), daemon=True)
     listener.start()
     reader.start()
     with contextlib.suppress(OSError):
@@ -523,15 +543,15 @@ def said(request: Request, forward: Callable[[float, str], None]) -> Any:
         if "run" in answer:
             answer["run"]["seconds"] = round(time.monotonic() - began, 3)
         if "error" in answer:
-            answer["error"] = with_output(answer["error"], "".join(kept)[-TAIL:])
+            answer["error"] = with_output(answer["error"], "".join(printed)[-TAIL:])
     return answers
 
 
-def listen(stream: Any, forward: Callable[[float, str], None], heard: dict[str, object]) -> None:
+def listen(stream: Iterable[str], forward: Forward, heard: dict[int, Answer]) -> None:
     """Follow what runs say to the end of the stream: progress, and the last message of each."""
     for line in stream:
         try:
-            message = json.loads(line)
+            message: Answer = json.loads(line)
         except ValueError as error:
             words = f"The measured process broke off: {error}"
             message = {"error": fault("script", words), "place": max(heard, default=0)}
@@ -542,18 +562,18 @@ def listen(stream: Any, forward: Callable[[float, str], None], heard: dict[str, 
             heard[place] = message
 
 
-def with_output(error: dict[str, int | str], output: Any) -> dict[str, object]:
+def with_output(error: Fault, output: str) -> Fault:
     """Return an error with what was printed, and with the last line of it for its reason where it
     has no words of its own."""
-    whole = {**error, "output": output}
+    whole: Fault = {**error, "output": output}
     lines = output.split("\n")
-    last = next((one.strip() for one in reversed(lines) if one.strip()), "")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if whole.pop("wordless", False) and last:
         whole["message"] += f" ({last[:LINE]})"
     return whole
 
 
-def ended(code: int, mode: str) -> Any:
+def ended(code: int, mode: str) -> tuple[str, str]:
     """Return kind and words for a process that ended without an answer."""
     if mode == "meta" and code < 0 and code != -9:
         # Without data Paddle's own inference of shapes breaks off, not the script.
@@ -565,17 +585,17 @@ def ended(code: int, mode: str) -> Any:
     return "script", f"The script ended the process itself, with code {code}."
 
 
-def keep_tail(stream: Any, kept: Any) -> None:
+def keep_tail(stream: TextIO, tail: list[str]) -> None:
     """Read a stream to its end, keeping the last of it."""
     length = 0
     while True:
         text = stream.read(1024)
         if not text:
             return
-        kept.append(text)
+        tail.append(text)
         length += len(text)
-        while length - len(kept[0]) > TAIL:
-            length -= len(kept.pop(0))
+        while length - len(tail[0]) > TAIL:
+            length -= len(tail.pop(0))
 
 
 def laid_out(request: Request) -> None:
@@ -592,7 +612,7 @@ def laid_out(request: Request) -> None:
     project_copy.lay(request["source"], root, request.get("files"), linked)
 
 
-_MOUNTED: dict[Any, Any] = {}
+_MOUNTED: dict[str, frozenset[str]] = {}
 """What was in a folder before the project was laid out there, or anything made up."""
 
 
@@ -604,8 +624,8 @@ def environment(request: Request) -> dict[str, str]:
     """Return the child's environment: the task's own variables, one thread, no accelerator
     but where it is measured on one, nothing written beside code."""
     own = {**os.environ, **request.get("env", {})}
-    folders = [os.path.join(request["root"], one) for one in request.get("path", ())]
-    folders += [one for one in own.get("PYTHONPATH", "").split(os.pathsep) if one]
+    folders = [os.path.join(request["root"], folder) for folder in request.get("path", ())]
+    folders += [folder for folder in own.get("PYTHONPATH", "").split(os.pathsep) if folder]
     own["PYTHONPATH"] = os.pathsep.join(folders)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
                  "OPENCV_FOR_THREADS_NUM"):  # fmt: skip

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 MOST = 20
-_NOTES: dict[Any, Any] = {}
+_NOTES: dict[object, str] = {}
 
 
 def note(sentence: str, about: object = None) -> None:
@@ -14,6 +12,6 @@ def note(sentence: str, about: object = None) -> None:
         _NOTES[about or sentence] = sentence
 
 
-def notes() -> Any:
+def notes() -> list[str]:
     """Return the sentences in the order in which they came."""
     return list(_NOTES.values())

@@ -8,25 +8,27 @@ import multiprocessing
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .runs import forking
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from types import ModuleType
 
-    from .documents import Request
+    from .documents import Answer, Fault, Request
+    from .runs.read_files import Reads
+    from .training import device_peaks, hooks
 
 LONGEST_WHY = 200
-"""Characters of an error that are told where the script broke off after its first steps."""
+"""Characters of an error that are reported where the script broke off after its first steps."""
 
 
 class Channel:
     """Where answers go. The script's own standard output and error are one other stream."""
 
     def __init__(self) -> None:
-        self.reads: Any = None
+        self.reads: Reads | None = None
         """What the script reads, once it runs."""
         self.out = os.fdopen(os.dup(1), "w")
         os.set_inheritable(self.out.fileno(), False)
@@ -34,32 +36,32 @@ class Channel:
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         self.place = 0
         """Which of the runs of one start this is."""
-        self.told: Any = None
+        self.told: int | None = None
         """Where to tell the process that this one was copied from what it has to know."""
-        self.seen: Any = None
+        self.seen: forking.Seen | None = None
         """Where the first of the runs leaves its blocks."""
-        self.grows: Any = None
+        self.grows: float | None = None
         """How much larger than in the first run blocks may be, where that is all that may differ
-        for this run to be told of."""
+        for this run to be reported."""
 
-    def say(self, message: Any) -> None:
+    def say(self, message: Answer) -> None:
         """Write one line."""
         if self.grows is not None and "run" in message:
             # Only its end is held against the first.
             return
         message["place"] = self.place
         if self.told is not None and "run" in message:
-            if self.place == 0:
+            if self.place == 0 and self.seen is not None:
                 self.seen.put(message["run"])
-            told = json.dumps(forking.told_of(message["run"])) + "\n"
-            os.write(self.told, told.encode())
+            summary = json.dumps(forking.summary_of(message["run"])) + "\n"
+            os.write(self.told, summary.encode())
         self.out.write(json.dumps(message, separators=(",", ":")) + "\n")
         self.out.flush()
 
-    def end(self, message: Mapping[str, dict[str, int | str]]) -> None:
+    def end(self, message: Answer) -> None:
         """Write the last line and leave at once, running nothing more of the script."""
         alike = self._alike(message)
-        if "run" in message:
+        if "run" in message and self.reads is not None:
             message["run"]["read"] = self.reads.told()
         if alike:
             self.say(message)
@@ -68,12 +70,12 @@ class Channel:
             child.kill()
         os._exit(0 if "run" in message and alike else 1)
 
-    def _alike(self, message: Any) -> bool:
-        """Tell whether this run is told of; one that did as the first settles its numbers."""
+    def _alike(self, message: Answer) -> bool:
+        """Tell whether this run is reported; one that did as the first settles its numbers."""
         if self.grows is None:
             return True
         run, grows, self.grows = message.get("run"), self.grows, None
-        if run is None or not self.seen.grown(run, grows):
+        if run is None or self.seen is None or not self.seen.grown(run, grows):
             return False
         run["settled"] = True
         return True
@@ -83,16 +85,18 @@ class Channel:
         self.say({"progress": share, "stage": stage})
 
     def fail(
-        self, kind: Any, message: object, file: Any = "", line: Any = 0, wordless: Any = False
+        self, kind: str, message: str, file: str = "", line: int = 0, wordless: bool = False
     ) -> None:
         """End with an error; a wordless one has its reason in what the script printed last."""
-        error = {"kind": kind, "message": message, "file": file, "line": line}
-        self.end({"error": {**error, "wordless": True} if wordless else error})
+        error: Fault = {"kind": kind, "message": message, "file": file, "line": line}
+        if wordless:
+            error["wordless"] = True
+        self.end({"error": error})
 
 
 def main() -> None:
     """Run the script of the request on standard input."""
-    request = json.load(sys.stdin)
+    request: Request = json.load(sys.stdin)
     channel = Channel()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdin = os.fdopen(0, closefd=False)
@@ -106,49 +110,16 @@ def main() -> None:
     # Imported before the script's folder takes this one's place.
     from . import blame
     from .runs import project_copy, read_files
-    from .standins import (
-        devices_and_downloads,
-        hub_files,
-        made_up_lines,
-        missing_files,
-        missing_modules,
-        older_versions,
-        paddlenlp_datasets,
-        saving,
-        single_process,
-    )
-    from .training import batch_size, device_peaks, hooks, watched_loops
 
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
+    stand_in = replacements(paddle, request, meta)
+    session_of = watching(meta, request)
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != here]
     script = os.path.join(request["root"], request["script"])
     os.chdir(os.path.join(request["root"], request.get("cwd") or "."))
     if request.get("source"):
         project_copy.guard_links(request["source"])
-    if meta is not None:
-        # First, so that edited text is asked for first.
-        watched_loops.install(request["root"])
-    batch_size.install(request, paddle)
-    devices_and_downloads.install(paddle, on_device=request["mode"] == "device")
-    missing_modules.install(paddle, request["root"])
-    hub_files.install()
-    saving.install(paddle)
-    paddlenlp_datasets.install()
-    single_process.install(paddle, request["mode"])
-    if request.get("source"):
-        # Never in a project itself.
-        missing_files.install(request["root"], request.get("outside", ()))
-    if not request.get("image"):
-        older_versions.install(request["root"])
-        missing_modules.prefer_own(request["root"])
-    if meta is not None:
-        meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
-        meta.script.answers.install(request["root"])
-        numbered(meta, request)
-        made_up_lines.NUMBER["of"] = lambda number: from_lines(meta, number, request["root"])
-        session: Any = meta.script.session.Session(paddle, request, channel)
-    else:
-        watch = device_peaks if request["mode"] == "device" else hooks
-        session = watch.Session(paddle, request, channel)
+    stand_in()
+    session = session_of(paddle, request, channel)
     session.install()
     channel.reads = read_files.Reads(request)
     sys.addaudithook(channel.reads.heard)
@@ -169,23 +140,83 @@ def main() -> None:
         session.broke(f"{type(error).__name__}: {str(error)[:LONGEST_WHY]}")
         traceback.print_exc()
         first = retried(error)
-        found = blame.failure(first, meta, request["root"])
-        channel.fail(*found, *blame.place(first, request["root"]))
+        failure = blame.failure(first, meta, request["root"])
+        channel.fail(*failure, *blame.place(first, request["root"]))
     session.ended()
 
 
-def numbered(meta: Any, request: Request) -> None:
-    """Set what numbers of unknown data are in this run."""
+def replacements(
+    paddle: ModuleType, request: Request, meta: ModuleType | None
+) -> Callable[[], None]:
+    """Return a function that replaces what the script would not find here: batch sizes, devices,
+    modules, files, older versions. What it needs is imported already."""
+    from .standins import (
+        devices_and_downloads,
+        hub_files,
+        made_up_lines,
+        missing_files,
+        missing_modules,
+        older_versions,
+        paddlenlp_datasets,
+        saving,
+        single_process,
+    )
+    from .training import batch_size, watched_loops
+
+    def install() -> None:
+        root = request["root"]
+        if meta is not None:
+            # First, so that edited text is asked for first.
+            watched_loops.install(root)
+        batch_size.install(request, paddle)
+        devices_and_downloads.install(paddle, on_device=request["mode"] == "device")
+        missing_modules.install(paddle, root)
+        hub_files.install()
+        saving.install(paddle)
+        paddlenlp_datasets.install()
+        single_process.install(paddle, request["mode"])
+        if request.get("source"):
+            # Never in a project itself.
+            missing_files.install(root, request.get("outside", ()))
+        if not request.get("image"):
+            older_versions.install(root)
+            missing_modules.prefer_own(root)
+        if meta is not None:
+            meta.hook.ready(paddle, request.get("operators", {}), request.get("backend", "gpu"))
+            meta.script.answers.install(root)
+            numbered(meta, request)
+            made_up_lines.NUMBER["of"] = lambda number: from_lines(meta, number, root)
+
+    return install
+
+
+def watching(
+    meta: ModuleType | None, request: Request
+) -> Callable[[ModuleType, Request, Channel], hooks.Session | device_peaks.Session]:
+    """Return the class of the session that watches the script's steps."""
+    from .training import device_peaks, hooks
+
+    if meta is not None:
+        session: type[hooks.Session] = meta.script.session.Session
+        return session
+    return device_peaks.Session if request["mode"] == "device" else hooks.Session
+
+
+def numbered(meta: ModuleType | None, request: Request) -> None:
+    """Set what numbers of unknown data are in this run, if tensors have no data."""
+    if meta is None:
+        return
     meta.state.STATE.number = request.get("number", 1)
     meta.state.STATE.counts = request.get("counts", "")
     part = request.get("part")
     meta.state.STATE.part = fractions.Fraction(1, part) if part else None
 
 
-def from_lines(meta: Any, number: int, root: str) -> Any:
+def from_lines(meta: ModuleType, number: int, root: str) -> int:
     """Return a number of a made-up line; a run that is given others divides from this here."""
     forking.reached()
-    return meta.script.answers.made(number, root)
+    length: int = meta.script.answers.made(number, root)
+    return length
 
 
 def retried(error: BaseException) -> BaseException:
@@ -216,7 +247,7 @@ def start(script: str, request: Request) -> None:
     sys.argv = batch_size.Words(os.path.relpath(script), request)
     sys.path.insert(0, os.path.dirname(script))
     # Last, as the folder of a package in development is.
-    sys.path += [one for one in (root, os.path.join(root, "src")) if os.path.isdir(one)]
+    sys.path += [folder for folder in (root, os.path.join(root, "src")) if os.path.isdir(folder)]
     module = types.ModuleType("__main__")
     module.__file__ = script
     module.__dict__["__builtins__"] = __builtins__

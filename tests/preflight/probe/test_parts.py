@@ -82,7 +82,7 @@ def test_a_batch_that_takes_little_work_is_fetched_whole(part: Any) -> None:
     data, take = Counted([5] * 100), loader.Sparing(fetching)
     assert [row[1] for row in take(loader.Lazy(list(range(100)), data))] == list(range(100))
     assert not take.filled
-    assert fetching.told == {True}
+    assert fetching.reported == {True}
     assert 0 < fetching.work < 100
 
 
@@ -595,13 +595,13 @@ AHEAD = {"size": 16, "number": 16, "part": 4}
 
 def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> None:
     ahead, asked = part("runs.forking"), {"size": 8, "batch": {"how": "loader"}}
-    short = ahead.changes(asked, AHEAD, **ahead.told_of(FIRST))
+    short = ahead.changes(asked, AHEAD, ahead.summary_of(FIRST))
     made = [(one["until"], one["whole"], one["drawn"]) for one in short]
     assert made == [(0, False, [None, 7])] * 2
-    late = ahead.changes(asked, AHEAD, **ahead.told_of({**FIRST, "until": 12}))
+    late = ahead.changes(asked, AHEAD, ahead.summary_of({**FIRST, "until": 12}))
     assert [one["until"] for one in late] == [12, 12]
     long = {**FIRST, "numbers_at": [], "choices": {f"nonzero: {ahead.OPEN}": 1}}
-    runs = ahead.changes(asked, AHEAD, **ahead.told_of(long))
+    runs = ahead.changes(asked, AHEAD, ahead.summary_of(long))
     assert [(one["size"], one.get("part")) for one in runs] == [(16, None), (8, 4)]
 
 
@@ -633,7 +633,7 @@ def divided(part: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
                 channel.seen.put(made)
             if channel._alike({"run": made}):
                 channel.say({"run": made})
-                return ahead.told_of(made)
+                return ahead.summary_of(made)
             return {}
 
         def ended(code: int) -> None:

@@ -153,7 +153,7 @@ class Session(hooks.Session):
         whole = self.request.get("whole")
         return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled)
 
-    def asked(self, reader: object) -> Any:
+    def asked(self, reader: int) -> bool:
         """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
         self.asked_for += 1
         goes_on = super().asked(reader)
@@ -451,7 +451,7 @@ class Session(hooks.Session):
             self.saved = self.saved or bool(self.cycles.all_steps)
             return save(*args, **kwargs)
 
-        self.paddle.save = saved
+        setattr(self.paddle, "save", saved)  # noqa: B010
 
     def _predictor(self) -> None:
         """Refuse inference engines, which run a saved network outside all that is watched here."""

@@ -6,7 +6,7 @@ import math
 import os
 import resource
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import linearity
 
@@ -29,7 +29,7 @@ _ENDS: list[float] = []
 """When an answer has to be there, of a clock that only goes forward."""
 
 
-def begin(limit_s: Any) -> None:
+def begin(limit_s: float | None) -> None:
     """Begin the time of a measurement; None for no limit."""
     _ENDS[:] = [] if limit_s is None else [time.monotonic() + limit_s]
 
@@ -54,7 +54,7 @@ def afforded(request: Request, size: int, runs: Sequence[Run]) -> int | None:
     return None if why else size
 
 
-def fewer(batch: Any) -> Any:
+def fewer(batch: int) -> int | None:
     """Return a batch size that is smaller than one that was run, None where there is none."""
     return batch // 2 or None
 
@@ -65,9 +65,9 @@ def unchecked(runs: Sequence[Run], why: str) -> None:
     runs[0]["notes"].append(UNCHECKED.format(runs[0]["batch"], runs[-1]["batch"], why))
 
 
-def refusal(size: Any, runs: Any) -> str:
+def refusal(size: int, runs: Sequence[Run]) -> str:
     """Return why a run at a batch size may not be, as far as others tell; "" where it may."""
-    last = max(runs, key=lambda one: one["batch"])
+    last = max(runs, key=lambda run: run["batch"])
     grows = max(1.0, size / last["batch"])
     if last["seconds"] * grows > left_s():
         return NO_TIME

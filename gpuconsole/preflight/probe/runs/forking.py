@@ -18,14 +18,14 @@ import mmap
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from . import linearity, project_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ..documents import Request, Run
+    from ..documents import Ahead, Batch, Change, Request, Run, Summary
     from ..run import Channel
 
 DOUBLE = "double"
@@ -35,12 +35,12 @@ OPEN = "as long as it can be"
 MOST_SEEN = 2**20
 """Blocks of a run that another is held against."""
 
-_WAITING: list[Any] = []
+_WAITING: list[tuple[Request, Channel, Callable[[Request], object]]] = []
 
 
-def is_open(run: Any) -> bool:
-    """Tell whether a run took lengths at their largest that only data gives."""
-    return any(one.endswith(OPEN) for one in run.get("choices", ()))
+def is_open(run: Run) -> bool:
+    """Tell whether a run took lengths that depend on data at their largest."""
+    return any(choice.endswith(OPEN) for choice in run.get("choices", ()))
 
 
 class Seen:
@@ -69,7 +69,7 @@ def _events(run: Run) -> bytes:
     return hashlib.sha256(array.array("q", [*run["events"], -1, *run["cycles"]]).tobytes()).digest()
 
 
-def install(request: Request, channel: object, numbered: Callable[[Request], object]) -> None:
+def install(request: Request, channel: Channel, numbered: Callable[[Request], object]) -> None:
     """Divide where the batch size is asked for, if the request has further runs. `numbered` sets
     what numbers of unknown data are."""
     if request.get("ahead"):
@@ -89,48 +89,59 @@ def reached() -> None:
     folders = [request["root"], *project_copy.home_of(os.environ)] if request.get("source") else []
     before = [project_copy.below(folder) for folder in folders]
     channel.seen = Seen()
-    told = _copied(channel)
-    if told is not None:
+    summary = _copied(channel)
+    if summary is not None:
         # A list: the folders are the same for each run.
-        kept = list(zip(folders, before))
-        _go_on(Start(request, channel, numbered, kept), ahead, told)
+        before_by_folder = list(zip(folders, before))
+        _go_on(Start(request, channel, numbered, before_by_folder), ahead, summary)
 
 
 class Start:
     """What each run from here on begins with: the request of the first, and what was there."""
 
-    def __init__(self, request: Any, channel: Channel, numbered: Any, kept: Any) -> None:
-        self.first = dict(request)
-        self._request, self._numbered, self._kept = request, numbered, kept
+    def __init__(
+        self,
+        request: Request,
+        channel: Channel,
+        numbered: Callable[[Request], object],
+        before: Sequence[tuple[str, set[str] | None]],
+    ) -> None:
+        self.first: Request = {**request}
+        self._request, self._numbered, self._before = request, numbered, before
         self._channel = channel
 
-    def begin(self, change: Any) -> None:
+    def begin(self, change: Change) -> None:
         """Make ready for the next run."""
-        for folder, found in self._kept:
-            project_copy.without_new(folder, found)
-        self._request.clear()
-        self._request.update(self.first, **change)
+        for folder, before in self._before:
+            project_copy.without_new(folder, before)
+        # The same object: the parts of the run that were installed before hold it.
+        request: dict[str, object] = cast("dict[str, object]", self._request)
+        request.clear()
+        request.update(self.first, **change)
         self._numbered(self._request)
         self._channel.place += 1
 
-    def copy(self, change: Any, grows: float | None = None) -> Any:
-        """Let a copy do the next run; return what it told, None in the copy. One that is to be as
-        the first but for blocks that grow, and is not, has told nothing and has no place."""
+    def copy(self, change: Change, grows: float | None = None) -> Summary | None:
+        """Let a copy do the next run; return its summary, None in the copy. One that is to be as
+        the first but for blocks that grow, and is not, has an empty summary and no place."""
         self.begin(change)
         self._channel.grows = grows
-        told = _copied(self._channel)
-        if told is not None:
+        summary = _copied(self._channel)
+        if summary is not None:
             self._channel.grows = None
-            self._channel.place -= not told
-        return told
+            self._channel.place -= not summary
+        return summary
 
 
-def _go_on(start: Start, ahead: dict[str, int], told: Any) -> None:
+def _go_on(start: Start, ahead: Ahead, summary: Summary) -> None:
     """Do what follows from the first run; return where one is to be done here."""
-    runs = changes(start.first, ahead, **told)
-    if runs and told["numbers"] and told["plain"]:
-        second = {**runs[0], "number": ahead["number"]}
-        together = start.copy(second, second["size"] / (start.first["size"] or told["own"]))
+    runs = changes(start.first, ahead, summary)
+    if runs and summary["numbers"] and summary["plain"]:
+        second: Change = {**runs[0], "number": ahead["number"]}
+        before, after = start.first["size"] or summary["own"], second["size"]
+        assert before
+        assert after
+        together = start.copy(second, after / before)
         if together is None:
             return
         runs = without_numbers(runs[1:]) if together else runs
@@ -142,7 +153,7 @@ def _go_on(start: Start, ahead: dict[str, int], told: Any) -> None:
     start.begin(runs[-1])
 
 
-def told_of(run: Any) -> Any:
+def summary_of(run: Run) -> Summary:
     """Return what further runs have to know of the first: the script's own batch size, whether it
     asked for numbers of unknown data, whether it took lengths at their largest, whether no block is
     as long as data says, and what makes them alike."""
@@ -155,42 +166,46 @@ def told_of(run: Any) -> Any:
     }
 
 
-def alike(run: Run) -> Any:
-    """Return what makes a run like another: that it goes as far, where that told of more than its
+def alike(run: Run) -> Change:
+    """Return what makes a run like another: that it goes as far, where that reported more than its
     first steps (`until`, 0 for these alone) and which loops it ended (`way`), how that made its
     batches (`whole`, `drawn`), and the sizes of those that train (`trains`)."""
-    made = {name: run.get(name) for name in ("whole", "drawn", "way", "trains")}
-    return {"until": run.get("until") or 0, **made}
+    return {
+        "until": run.get("until") or 0,
+        "whole": run.get("whole"),
+        "drawn": run.get("drawn"),
+        "way": run.get("way"),
+        "trains": run.get("trains"),
+    }
 
 
-def changes(
-    request: Any,
-    ahead: Any,
-    own: Any,
-    numbers: bool,
-    lengths: bool,
-    like: dict[str, int | list[int | None] | None],
-    **_: Any,
-) -> Any:
-    """Return how the requests of further runs differ from that of the first, by what that told."""
-    first = {"size": request["size"], "batch": request["batch"], **like}
-    second = {**first, "size": ahead["size"]}
-    if ahead["size"] == DOUBLE:
-        if not own:
-            return []
-        second = {**first, "size": 2 * own, "batch": {**request["batch"], "value": own}}
-    others = [{**first, "number": ahead["number"]}] if numbers else []
-    shorter = [{**first, "part": ahead["part"]}] if lengths else []
-    return [second, *others, *shorter]
+def changes(request: Request, ahead: Ahead, summary: Summary) -> list[Change]:
+    """Return how the requests of further runs differ from that of the first, by its summary."""
+    batch = request["batch"]
+    first: Change = {"size": request["size"], "batch": batch, **summary["like"]}
+    size, own = ahead["size"], summary["own"]
+    runs: list[Change] = []
+    if isinstance(size, int):
+        runs.append({**first, "size": size})
+    elif own:
+        put: Batch = {**batch, "value": own}
+        runs.append({**first, "size": 2 * own, "batch": put})
+    else:
+        return []
+    if summary["numbers"]:
+        runs.append({**first, "number": ahead["number"]})
+    if summary["lengths"]:
+        runs.append({**first, "part": ahead["part"]})
+    return runs
 
 
-def without_numbers(runs: Any) -> Any:
+def without_numbers(runs: Iterable[Change]) -> list[Change]:
     """Return the changes of further runs without those to other numbers."""
-    return [one for one in runs if "number" not in one]
+    return [change for change in runs if "number" not in change]
 
 
-def _copied(channel: Channel) -> Any:
-    """Let a copy of this process run; return what it told once it has ended, None in the copy."""
+def _copied(channel: Channel) -> Summary | None:
+    """Let a copy of this process run; return its summary once it has ended, None in the copy."""
     there, here = os.pipe()
     copy = os.fork()
     if copy == 0:
@@ -201,21 +216,22 @@ def _copied(channel: Channel) -> Any:
     return _ended(copy, there, channel.grows is not None)
 
 
-def _ended(copy: int, there: int, tried: bool) -> Any:
-    """Wait for a copy and return what it told. Where it came to no answer neither will this
+def _ended(copy: int, there: int, tried: bool) -> Summary:
+    """Wait for a copy and return its summary. Where it came to no answer neither will this
     process: it ends as the copy did, but for a run that was only `tried`."""
     _, status = os.waitpid(copy, 0)
-    told = b""
+    data = b""
     # What the copy started may hold the other end open.
     os.set_blocking(there, False)
     with contextlib.suppress(BlockingIOError):
-        told = os.read(there, 4096)
+        data = os.read(there, 4096)
     os.close(there)
-    if tried and (status or not told):
+    if tried and (status or not data):
         return {}
     if os.WIFSIGNALED(status):
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
-    if status or not told:
+    if status or not data:
         os._exit(os.WEXITSTATUS(status))
-    return json.loads(told.splitlines()[-1])
+    summary: Summary = json.loads(data.splitlines()[-1])
+    return summary

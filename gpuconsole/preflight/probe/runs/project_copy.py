@@ -13,12 +13,10 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from os import PathLike
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 COPIED_BYTES = 2**20
 """The largest file that is copied."""
@@ -32,7 +30,7 @@ APART = {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", 
 """Folders of tools: linked as they are."""
 
 
-def lay(source: object, root: str, files: Any = None, linked: bool = True) -> None:
+def lay(source: str, root: str, files: Iterable[str] | None = None, linked: bool = True) -> None:
     """Lay the project out below `root`: all of `source`, or these of its files.
 
     What is there already stays: folders that are mounted into it. `linked` tells whether links may
@@ -40,13 +38,13 @@ def lay(source: object, root: str, files: Any = None, linked: bool = True) -> No
     """
     os.makedirs(root, exist_ok=True)
     laying = Laying(source, root, linked)
-    for name, is_folder in _entries(source) if files is None else ((one, False) for one in files):
+    for name, is_folder in _entries(source) if files is None else ((file, False) for file in files):
         laying.place(name, is_folder)
 
 
-def _entries(source: object) -> Iterator[Any]:
-    """Yield what a folder holds by its name below it, top down, level by level, and whether it is
-    a folder to be made: one whose entries are within the limit."""
+def _entries(source: str) -> Iterator[tuple[str, bool]]:
+    """Yield the names of a folder's content, relative to it, level by level, and whether each is
+    a folder to be made: one with no more entries than the limit."""
     waiting = [("", _inside(source, MOST_ENTRIES) or [])]
     left = MOST_ENTRIES
     while waiting:
@@ -62,27 +60,27 @@ def _entries(source: object) -> Iterator[Any]:
             yield name, below is not None
 
 
-def _inside(folder: Any, most: Any) -> Any:
+def _inside(folder: str, most: int) -> list[os.DirEntry[str]] | None:
     """Return the entries of a folder in order of name, None where they are too many."""
     try:
-        with os.scandir(folder) as found:
-            entries = list(itertools.islice(found, most + 1))
+        with os.scandir(folder) as listing:
+            entries = list(itertools.islice(listing, most + 1))
     except OSError:
         return None
-    return sorted(entries, key=lambda one: one.name) if len(entries) <= most else None
+    return sorted(entries, key=lambda entry: entry.name) if len(entries) <= most else None
 
 
 class Laying:
     """Lays a project out, entry by entry."""
 
-    def __init__(self, source: Any, root: str, linked: bool) -> None:
+    def __init__(self, source: str, root: str, linked: bool) -> None:
         self.source = source
         self.root = root
         self.linked = linked
         self.left = ALL_COPIED_BYTES if linked else ALL_ALONE_BYTES
         self.largest = COPIED_BYTES if linked else ALL_ALONE_BYTES
 
-    def place(self, name: Any, is_folder: object) -> None:
+    def place(self, name: str, is_folder: bool) -> None:
         """Make a folder, copy a small file, link whatever else."""
         source, target = os.path.join(self.source, name), os.path.join(self.root, name)
         if os.path.lexists(target) or os.path.islink(os.path.dirname(target)):
@@ -107,7 +105,7 @@ class Laying:
             return False
         return True
 
-    def link(self, source: Any, target: Any) -> None:
+    def link(self, source: str, target: str) -> None:
         """Link to the project, or to what a link of the project leads to in the copy."""
         if self.linked:
             os.symlink(source, target)
@@ -118,7 +116,7 @@ class Laying:
             os.symlink(os.path.relpath(inside, os.path.dirname(target)), target)
 
 
-def cleared(root: str, mounted: frozenset[object]) -> None:
+def cleared(root: str, mounted: Collection[str]) -> None:
     """Throw away what a run left, but for these names."""
     for entry in list(os.scandir(root)):
         if entry.name in mounted:
@@ -129,24 +127,24 @@ def cleared(root: str, mounted: frozenset[object]) -> None:
             os.unlink(entry.path)
 
 
-def home_of(environment: Mapping[str, str]) -> list[object]:
+def home_of(environment: Mapping[str, str]) -> list[str]:
     """Return the folders in which libraries store what they download."""
     home = environment.get("HOME", "")
     return [home] if os.path.isdir(home) else []
 
 
-def below(root: PathLike[str]) -> Any:
+def below(root: str) -> set[str] | None:
     """Return the paths of what lies below a folder, links not followed; None where that is more
     than any run leaves there."""
-    found: set[Any] = set()
+    paths: set[str] = set()
     for folder, folders, files in os.walk(root):
-        found.update(os.path.join(folder, name) for name in (*folders, *files))
-        if len(found) > MOST_BELOW:
+        paths.update(os.path.join(folder, name) for name in (*folders, *files))
+        if len(paths) > MOST_BELOW:
             return None
-    return found
+    return paths
 
 
-def without_new(root: PathLike[str], before: set[str]) -> None:
+def without_new(root: str, before: set[str] | None) -> None:
     """Throw away what is below a folder and was not before."""
     now = below(root)
     for path in sorted(now - before) if now is not None and before is not None else ():
@@ -160,17 +158,20 @@ def guard_links(source: str) -> None:
     """From now on replace a link into the project when Python opens it for writing."""
     prefix = os.path.join(source, "")
 
-    def heard(event: object, args: Any) -> None:
-        if event != "open" or not isinstance(args[0], (str, bytes)) or not isinstance(args[2], int):
+    def heard(event: str, args: tuple[object, ...]) -> None:
+        if event != "open":
+            return
+        path, flags = args[0], args[2]
+        if not isinstance(path, (str, bytes)) or not isinstance(flags, int):
             return
         # What has to be new is never opened through a link.
-        if args[2] & (os.O_WRONLY | os.O_RDWR) and not args[2] & os.O_EXCL:
-            _own(os.fsdecode(args[0]), prefix, args[2])
+        if flags & (os.O_WRONLY | os.O_RDWR) and not flags & os.O_EXCL:
+            _own(os.fsdecode(path), prefix, flags)
 
     sys.addaudithook(heard)
 
 
-def _own(path: str | PathLike[str], prefix: Any, flags: Any) -> None:
+def _own(path: str, prefix: str, flags: int) -> None:
     """Make a link into the project a file of its own: empty, or a copy where it is added to."""
     if not os.path.islink(path):
         return

@@ -11,19 +11,21 @@ import hashlib
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import project_copy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
+    from types import FrameType
 
-    from ..documents import Request
+    from ..documents import Read, Request, Run
 
 MOST = 4000
 """Files, and folders that were listed; of a large data set the first ones."""
 HASHED_BYTES = 2**16
-"""The largest file that is told by its content; a larger one by its size."""
+"""The largest file that is identified by its content; a larger one by its size."""
 APART = {*project_copy.APART, "site-packages", "dist-packages"}
 
 
@@ -34,13 +36,13 @@ class Reads:
         self.root = os.path.join(os.path.abspath(request["root"]), "")
         self.source = os.path.join(request.get("source") or self.root, "")
         self.others = [
-            os.path.join(one, "") for one in request.get("path", ()) if os.path.isabs(one)
+            os.path.join(folder, "") for folder in request.get("path", ()) if os.path.isabs(folder)
         ]
-        self.files: dict[Any, Any] = {}
-        self.folders: dict[Any, Any] = {}
+        self.files: dict[str, None] = {}
+        self.folders: dict[str, None] = {}
         self.done = False
 
-    def heard(self, event: object, args: Any) -> None:
+    def heard(self, event: str, args: tuple[object, ...]) -> None:
         """Something is about to be opened or listed."""
         if self.done or event not in ("open", "os.listdir", "os.scandir"):
             return
@@ -50,16 +52,18 @@ class Reads:
         if event != "open":
             if not _of_imports():
                 self.note(self.folders, path)
-        elif not isinstance(args[2], int) or not args[2] & (os.O_WRONLY | os.O_TRUNC):
-            self.note(self.files, path)
+        else:
+            flags = args[2]
+            if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_TRUNC):
+                self.note(self.files, path)
 
-    def note(self, found: dict[str, None], path: Any) -> None:
+    def note(self, names: dict[str, None], path: str | bytes | PathLike[str]) -> None:
         """Remember a path by its name in the project."""
         name = self.name_of(os.path.abspath(os.fsdecode(path)))
-        if name is not None and len(found) < MOST:
-            found[name] = None
+        if name is not None and len(names) < MOST:
+            names[name] = None
 
-    def name_of(self, path: str | PathLike[str]) -> Any:
+    def name_of(self, path: str) -> str | None:
         """Return a path as it is named in the project, in full below other folders that modules
         are found in; None for any other."""
         for folder in (self.root, self.source, *self.others):
@@ -70,7 +74,7 @@ class Reads:
                 return path if folder in self.others else name
         return None
 
-    def told(self) -> Any:
+    def told(self) -> Read:
         """Return the files with size and digest, null for one that is not there, and folders."""
         self.done = True
         for module in list(sys.modules.values()):
@@ -97,16 +101,17 @@ def _told(path: str) -> list[int | str] | None:
 
 def _of_imports() -> bool:
     """Tell whether it is the search for a module that lists a folder."""
-    frame: Any = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     return frame is not None and "importlib" in frame.f_code.co_filename
 
 
-def united(runs: Any) -> Any:
+def united(runs: Sequence[Run]) -> Read:
     """Take what several runs read out of them; return it as one."""
-    files: dict[Any, Any] = {}
-    folders: dict[Any, Any] = {}
-    for one in runs:
-        read = one.pop("read", None) or {}
-        files.update(read.get("files", {}))
-        folders.update(dict.fromkeys(read.get("folders", ())))
+    files: dict[str, list[int | str] | None] = {}
+    folders: dict[str, None] = {}
+    for run in runs:
+        read = run.pop("read", None)
+        if read:
+            files.update(read["files"])
+            folders.update(dict.fromkeys(read["folders"]))
     return {"files": files, "folders": list(folders)}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note
 from . import exception_handlers, made_up_content, paddle_datasets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from paddle.base.core import Place as PaddlePlace
@@ -24,17 +25,17 @@ MOST_RAISED = 16
 MOST_NAMED = 80
 """Letters of a file's name that a note has."""
 CUDNN = 8907
-"""The version of cuDNN that scripts are told of, as Paddle writes 8.9.7."""
+"""The version of cuDNN that scripts see, as Paddle writes 8.9.7."""
 CARD = types.SimpleNamespace(
     name="GPU", major=8, minor=0, total_memory=80 << 30, multi_processor_count=108
 )
-"""What scripts are told of the card that they ask for."""
+"""What scripts see of the GPU that they ask for."""
 
 
-def wants_network(error: Any) -> bool:
+def wants_network(error: BaseException | None) -> bool:
     """Tell whether an error comes from something that would have been downloaded, if only because
     it was raised while another that does was handled."""
-    raised: list[Any] = []
+    raised: list[str] = []
     while error is not None and len(raised) < MOST_RAISED:
         raised.append(f"{type(error).__name__} {error}")
         error = error.__cause__ or error.__context__
@@ -52,7 +53,7 @@ def install(paddle: ModuleType, on_device: bool = False) -> None:
     paddle_datasets.install(paddle)
 
 
-def _on_the_cpu(paddle: Any) -> None:
+def _on_the_cpu(paddle: ModuleType) -> None:
     set_device, get_device = paddle.set_device, paddle.get_device
     set_device("cpu")
     chosen = ["gpu:0"]
@@ -61,11 +62,13 @@ def _on_the_cpu(paddle: Any) -> None:
         chosen[0] = "gpu:0" if _is_card(device) else str(device)
         return set_device("cpu")
 
-    paddle.set_device = paddle.device.set_device = on_cpu
+    for place in (paddle, paddle.device):
+        setattr(place, "set_device", on_cpu)  # noqa: B010
     _by_name(("_convert_to_place", "_get_paddle_place"), _placed)
-    told = _to_scripts(get_device, lambda: chosen[0])
-    paddle.get_device = paddle.device.get_device = told
-    paddle.CUDAPlace = paddle.CUDAPinnedPlace = _no_card(paddle.CPUPlace)
+    for place in (paddle, paddle.device):
+        setattr(place, "get_device", _to_scripts(get_device, lambda: chosen[0]))  # noqa: B010
+    for name in ("CUDAPlace", "CUDAPinnedPlace"):
+        setattr(paddle, name, _no_card(paddle.CPUPlace))
     paddle.Tensor.cuda = lambda self, *_, **__: self
     engine = paddle.inference.Config
     for name in ("enable_use_gpu", "enable_tensorrt_engine"):
@@ -83,9 +86,12 @@ def _on_the_cpu(paddle: Any) -> None:
         (cuda, "get_device_capability", (CARD.major, CARD.minor)),
         (cuda, "get_device_properties", CARD),
     ):  # fmt: skip
-        told = _to_scripts(getattr(place, name), lambda answer=answer: answer)
-        setattr(place, name, told)
-    paddle.set_flags = _of_any_build(paddle.set_flags)
+        setattr(place, name, _to_scripts(getattr(place, name), functools.partial(_same, answer)))
+    setattr(paddle, "set_flags", _of_any_build(paddle.set_flags))  # noqa: B010
+
+
+def _same(answer: object) -> object:
+    return answer
 
 
 def _by_name(names: tuple[str, ...], instead_of: Callable[..., object]) -> None:
@@ -102,7 +108,7 @@ def _placed(own: Callable[..., object]) -> Callable[..., object]:
     return lambda place: own("cpu" if _is_card(place) else place)
 
 
-def _is_card(device: PaddlePlace) -> bool:
+def _is_card(device: object) -> bool:
     """Tell whether the name of a device is that of a card."""
     return isinstance(device, str) and device.lower().startswith(("gpu", "cuda", "dcu"))
 
@@ -110,7 +116,7 @@ def _is_card(device: PaddlePlace) -> bool:
 def _of_any_build(set_flags: Callable[..., object]) -> Callable[..., object]:
     """Return a function that sets flags, and passes over those that only builds for cards have."""
 
-    def set_known(flags: Any) -> None:
+    def set_known(flags: Mapping[str, object]) -> None:
         for name, value in flags.items():
             try:
                 set_flags({name: value})
@@ -120,11 +126,11 @@ def _of_any_build(set_flags: Callable[..., object]) -> Callable[..., object]:
     return set_known
 
 
-def _to_scripts(old: Callable[..., object], answer: Any) -> Callable[..., object]:
-    """Return a function that tells scripts of a card, as their job will have one; Paddle itself is
-    told what there is."""
+def _to_scripts(old: Callable[..., object], answer: Callable[[], object]) -> Callable[..., object]:
+    """Return a function that answers scripts as if there were a GPU, as their job will have one;
+    Paddle itself hears what there is."""
 
-    def asked(*args: object, **kwargs: object) -> Any:
+    def asked(*args: object, **kwargs: object) -> object:
         asking = sys._getframe(1).f_globals.get("__name__", "")
         own = asking.partition(".")[0] == "paddle"
         return old(*args, **kwargs) if own else answer()
@@ -132,11 +138,11 @@ def _to_scripts(old: Callable[..., object], answer: Any) -> Callable[..., object
     return asked
 
 
-def _no_card(instead: Any) -> type:
-    """Return a class whose instances are another's; `isinstance` with it is always false."""
+def _no_card(instead: Callable[[], object]) -> type:
+    """Return a class with instances of another; `isinstance` with it is always false."""
 
     class Place:
-        def __new__(cls, *_: Any) -> Any:
+        def __new__(cls, *_: object) -> object:  # type: ignore[misc]
             return instead()
 
     return Place
@@ -148,9 +154,9 @@ class Nothing(dict):  # type: ignore[type-arg]
 
     def __missing__(self, key: object) -> int | float | Nothing:
         word = str(key).lower()
-        if any(one in word for one in ("epoch", "iter", "step")):
+        if any(part in word for part in ("epoch", "iter", "step")):
             return 0
-        scored = any(one in word for one in ("loss", "best_", "_best", "acc", "score"))
+        scored = any(part in word for part in ("loss", "best_", "_best", "acc", "score"))
         return 0.0 if scored else Nothing()
 
     def __index__(self) -> int:
@@ -159,30 +165,30 @@ class Nothing(dict):  # type: ignore[type-arg]
     def __float__(self) -> float:
         return 0.0
 
-    def __format__(self, form: Any) -> str:
+    def __format__(self, form: str) -> str:
         return format(0, form) if form else str(self)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: float) -> float:
         return 0 + other
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: float) -> float:
         return 0 - other
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: float) -> float:
         return other - 0
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: float) -> bool:
         return other > 0
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: float) -> bool:
         return other >= 0
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: float) -> bool:
         return other < 0
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: float) -> bool:
         return other <= 0
 
 
@@ -195,7 +201,7 @@ def _is_pointer(path: str) -> bool:
         return False
 
 
-def _weights(paddle: Any) -> None:
+def _weights(paddle: ModuleType) -> None:
     """Pretrained weights stay as initialised: their sizes are the same."""
 
     def no_weights(url: str = "", *_: object, **__: object) -> str:
@@ -207,7 +213,7 @@ def _weights(paddle: Any) -> None:
     _by_name(("get_weights_path_from_url",), lambda _: no_weights)
     load = paddle.load
 
-    def loaded(path: str, *args: object, **kwargs: object) -> Any:
+    def loaded(path: str, *args: object, **kwargs: object) -> object:
         if path == NO_FILE:
             return Nothing()
         named = isinstance(path, (str, os.PathLike))
@@ -220,7 +226,7 @@ def _weights(paddle: Any) -> None:
             note(f"{os.fsdecode(path)} stands for a file of Git LFS that was not fetched: nothing "
                  "was loaded from it.")  # fmt: skip
             return Nothing()
-        found = load(path, *args, **kwargs)
-        return Nothing(found) if made_up_content.is_weights(found) else found
+        content = load(path, *args, **kwargs)
+        return Nothing(content) if made_up_content.is_weights(content) else content
 
-    paddle.load = loaded
+    setattr(paddle, "load", loaded)  # noqa: B010

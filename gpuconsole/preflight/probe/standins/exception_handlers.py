@@ -7,21 +7,21 @@ import linecache
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from types import FrameType
 
 ANY = ("Exception", "BaseException")
 MOST_FRAMES = 1000
 _RUNNER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run.py")
 """Runs the script: its own handlers are not the script's."""
-_TRIES: dict[Any, Any] = {}
+_TRIES: dict[str, list[tuple[int, int, set[str]]]] = {}
 _LEAVING = ("exit", "_exit", "abort")
 
 
-def is_caught(frame: Any, names: Sequence[str]) -> bool:
+def is_caught(frame: FrameType | None, names: Sequence[str]) -> bool:
     """Tell whether one of these exceptions, raised at a frame, is handled by it or a caller.
 
     A handler that ends by raising, or leaves the program, does not handle it.
@@ -37,22 +37,23 @@ def is_caught(frame: Any, names: Sequence[str]) -> bool:
     return False
 
 
-def _tries(file: str) -> Any:
+def _tries(file: str) -> list[tuple[int, int, set[str]]]:
     """Return the lines of each `try` of a file that goes on after an exception, with the names of
     the exceptions; no names stand for all."""
     if file not in _TRIES:
-        _TRIES[file] = found = []
+        _TRIES[file] = tries = []
         for node in _nodes(file):
             if not isinstance(node, ast.Try) or not node.body:
                 continue
             for handler in node.handlers:
                 if not _leaves(handler.body[-1]):
                     last = node.body[-1]
-                    found.append((node.body[0].lineno, last.end_lineno, _names(handler.type)))
+                    end = last.end_lineno or last.lineno
+                    tries.append((node.body[0].lineno, end, _names(handler.type)))
     return _TRIES[file]
 
 
-def _nodes(file: str) -> Any:
+def _nodes(file: str) -> Iterable[ast.AST]:
     if file.startswith("<frozen"):
         return ()
     try:
@@ -61,87 +62,102 @@ def _nodes(file: str) -> Any:
         return ()
 
 
-def _names(kind: Any) -> Any:
+def _names(kind: ast.expr | None) -> set[str]:
     """Return the last words of the names of what an `except` takes."""
     nodes = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind is not None else []
-    return {getattr(node, "attr", None) or getattr(node, "id", "") for node in nodes}
+    return {_last_word(node) for node in nodes}
 
 
-def _leaves(last: object) -> bool:
+def _last_word(name: ast.expr) -> str:
+    """Return the last word of a dotted name; "" of anything else."""
+    if isinstance(name, ast.Attribute):
+        return name.attr
+    return name.id if isinstance(name, ast.Name) else ""
+
+
+def _leaves(last: ast.stmt) -> bool:
     """Tell whether a statement that ends a block is the end of the program, as far as is known."""
     if isinstance(last, ast.Raise):
         return True
-    call = getattr(last, "value", None)
-    if not isinstance(last, ast.Expr) or not isinstance(call, ast.Call):
+    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
         return False
-    name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
-    return name in _LEAVING
+    return _last_word(last.value.func) in _LEAVING
 
 
-def is_required(frame: FrameType) -> bool:
+def is_required(frame: FrameType | None) -> bool:
     """Tell whether the statement at a frame ends the program where what it asks for is missing:
-    an `assert`, or an `if` whose block raises."""
+    an `assert`, or an `if` with a block that raises."""
+    if frame is None:
+        return False
     line = frame.f_lineno
     for node in _nodes_at(frame.f_code.co_filename, line):
         if isinstance(node, ast.Assert):
-            return not any(isinstance(one, ast.Not) for one in ast.walk(node.test))
+            return not any(isinstance(part, ast.Not) for part in ast.walk(node.test))
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
-            negated = any(isinstance(one, ast.Not) for one in ast.walk(node.test))
+            negated = any(isinstance(part, ast.Not) for part in ast.walk(node.test))
             return _leaves((node.body if negated else node.orelse or node.body[:1])[-1])
     return False
 
 
-_STATEMENTS: dict[Any, Any] = {}
+_STATEMENTS: dict[str, list[ast.Assert | ast.If]] = {}
 
 
-def _nodes_at(file: str, line: int) -> list[object]:
+def _nodes_at(file: str, line: int) -> list[ast.Assert | ast.If]:
     """Return the asserts and tests that a line is in."""
     if file not in _STATEMENTS:
         _STATEMENTS[file] = [
             node for node in _nodes(file) if isinstance(node, (ast.Assert, ast.If))
         ]
-    return [one for one in _STATEMENTS[file] if one.lineno <= line <= (one.end_lineno or line)]
+    return [
+        statement
+        for statement in _STATEMENTS[file]
+        if statement.lineno <= line <= (statement.end_lineno or line)
+    ]
 
 
-def suffixes(frame: Any) -> list[object]:
+def suffixes(frame: FrameType | None) -> list[str]:
     """Return the endings of files' names that the function at a frame tests for, in their order."""
     if frame is None:
         return []
     file, line = frame.f_code.co_filename, frame.f_lineno
-    around = [one for one in _functions(file) if one.lineno <= line <= (one.end_lineno or line)]
+    around = [
+        function
+        for function in _functions(file)
+        if function.lineno <= line <= (function.end_lineno or line)
+    ]
     tests = (
         node
-        for node in (ast.walk(max(around, key=lambda one: one.lineno)) if around else ())
+        for node in (ast.walk(max(around, key=lambda function: function.lineno)) if around else ())
         if isinstance(node, ast.Compare) or getattr(_called(node), "attr", "") == "endswith"
     )
     words = (
-        one.value
+        part.value
         for test in tests
-        for one in ast.walk(test)
-        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        for part in ast.walk(test)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
     )
-    found = (re.search(r"\.?[A-Za-z][A-Za-z0-9]{1,4}$", word) for word in words)
-    return [f".{one.group().lower().lstrip('.')}" for one in found if one]
+    endings = (re.search(r"\.?[A-Za-z][A-Za-z0-9]{1,4}$", word) for word in words)
+    return [f".{ending.group().lower().lstrip('.')}" for ending in endings if ending]
 
 
-def _called(node: Any) -> ast.expr | None:
+def _called(node: ast.AST) -> ast.expr | None:
     """Return what a call calls, None of anything else."""
     return node.func if isinstance(node, ast.Call) else None
 
 
-_FUNCTIONS: dict[Any, Any] = {}
+_FUNCTIONS: dict[str, list[ast.FunctionDef]] = {}
 
 
-def _functions(file: str) -> Any:
+def _functions(file: str) -> list[ast.FunctionDef]:
     """Return the functions and methods of a file."""
     if file not in _FUNCTIONS:
-        _FUNCTIONS[file] = [one for one in _nodes(file) if isinstance(one, ast.FunctionDef)]
+        _FUNCTIONS[file] = [node for node in _nodes(file) if isinstance(node, ast.FunctionDef)]
     return _FUNCTIONS[file]
 
 
-def caller(skipped: Any) -> Any:
+def caller(skipped: Collection[str]) -> FrameType | None:
     """Return the innermost frame that is not in one of these files."""
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename in skipped:
         frame = frame.f_back
     return frame

@@ -19,30 +19,34 @@ from .missing_files import when_imported
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 def install() -> None:
     """Answer downloads from now on."""
     _agree_on_checksums()
-    urlopen = urllib.request.urlopen
+    urlopen: Callable[..., object] = urllib.request.urlopen
 
-    def opened(url: Any, *args: Any, **kwargs: Any) -> Any:
+    def opened(url: str | urllib.request.Request, *args: object, **kwargs: object) -> object:
         data = answer(url if isinstance(url, str) else url.full_url)
         return urlopen(url, *args, **kwargs) if data is None else Reply(data)
 
-    urllib.request.urlopen = opened
-    urllib.request.urlretrieve = _kept(urllib.request.urlretrieve)
+    setattr(urllib.request, "urlopen", opened)  # noqa: B010
+    retrieved = _kept(urllib.request.urlretrieve)
+    setattr(urllib.request, "urlretrieve", retrieved)  # noqa: B010
     when_imported("requests.adapters", _serve_requests)
     when_imported("subprocess", _start_offline)
 
 
-def _kept(retrieve: Callable[..., object]) -> Any:
+def _kept(retrieve: Callable[..., object]) -> Callable[..., object]:
     """Answer by the file's name where the address does not say what lies there."""
 
-    def retrieved(url: str, filename: Any = None, *args: object, **kwargs: object) -> Any:
-        told = made_up_content.kind_of(urllib.parse.urlsplit(url).path) in _INSTEAD
-        data = None if told or filename is None else answer(os.fsdecode(filename))
-        if data is None:
+    def retrieved(url: str, filename: str | None = None, *args: object, **kwargs: object) -> object:
+        known_kind = made_up_content.kind_of(urllib.parse.urlsplit(url).path) in _INSTEAD
+        data = None if known_kind or filename is None else answer(os.fsdecode(filename))
+        if filename is None or data is None:
             return retrieve(url, filename, *args, **kwargs)
         with open(filename, "wb") as file:
             file.write(data)
@@ -51,11 +55,11 @@ def _kept(retrieve: Callable[..., object]) -> Any:
     return retrieved
 
 
-def answer(url: str) -> Any:
+def answer(url: str) -> bytes | None:
     """Return what lies at an address, None where that cannot be made up."""
     path = urllib.parse.urlsplit(url).path
     kind = made_up_content.kind_of(path)
-    if kind not in _INSTEAD:
+    if kind is None or kind not in _INSTEAD:
         return None
     note(f"Not downloaded: {path.rpartition('/')[2]}; {_INSTEAD[kind]}.")
     data = made_up_content.content_of(path)
@@ -84,19 +88,21 @@ _GIT = (
 
 def _start_offline(subprocess: ModuleType) -> None:
     """Let commands that the script starts ask git for news without a network."""
-    begin, system = subprocess.Popen.__init__, os.system
+    begin = subprocess.Popen.__init__
+    system: Callable[..., int] = os.system
 
     def started(self: object, args: Sequence[str] | str, *more: object, **options: object) -> None:
         begin(self, offline(args, options.get("shell")), *more, **options)
 
     subprocess.Popen.__init__ = started
-    os.system = lambda command: system(offline(command, True))
+    run: Callable[[object], int] = system
+    setattr(os, "system", lambda command: run(offline(command, True)))  # noqa: B010
 
 
-def offline(command: Any, shell: object) -> Any:
-    """Return a command whose git finds nothing new elsewhere; any other as it is."""
+def offline(command: T, shell: object) -> T | str | list[str]:
+    """Return a command in which git finds nothing new elsewhere; any other as it is."""
     words = [command] if isinstance(command, str) else command
-    if not isinstance(words, (list, tuple)) or not all(isinstance(one, str) for one in words):
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         return command
     if not words or not _ASKED.search(words[0] if shell else " ".join(words)):
         return command
@@ -121,7 +127,7 @@ class Reply(io.BytesIO):
         """Return the headers."""
         return self.headers
 
-    def getheader(self, name: str, default: object = None) -> Any:
+    def getheader(self, name: str, default: str | None = None) -> str | None:
         """Return one header."""
         return self.headers.get(name, default)
 
@@ -134,10 +140,10 @@ class Reply(io.BytesIO):
         return ""
 
 
-def _serve_requests(adapters: Any) -> None:
+def _serve_requests(adapters: ModuleType) -> None:
     send = adapters.HTTPAdapter.send
 
-    def sent(self: object, request: Any, *args: object, **kwargs: object) -> Any:
+    def sent(self: object, request: Any, *args: object, **kwargs: object) -> object:
         fetches = request.method in ("GET", "HEAD")
         missing = fetches and urllib.parse.urlsplit(request.url).path.endswith(_OPTIONAL)
         data = b"" if missing else answer(request.url) if fetches else None
@@ -154,7 +160,7 @@ def _serve_requests(adapters: Any) -> None:
 
 
 _CHECKSUMS = {name: getattr(hashlib, name) for name in ("md5", "sha1", "sha256")}
-_MADE_SUMS: set[Any] = set()
+_MADE_SUMS: set[str] = set()
 """Checksums of what was made up, as hexadecimal words."""
 
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import tarfile
 import zipfile
-from typing import Any
 
 from . import made_up_lines, sentencepiece_models
 
@@ -19,20 +18,20 @@ LISTS = (".txt", ".lst", ".list")
 WEIGHTS = (".pdparams", ".pdopt", ".pdiparams", ".pdema", ".pth")
 ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
 MASKS = ("label", "mask", "gt", "annot", "segmentationclass")
-"""Words in the paths of pictures whose points are class numbers."""
+"""Words in the paths of pictures with class numbers for pixels."""
 PEOPLE = ("bounding_box", "query", "gallery", "market", "dukemtmc", "msmt")
 """Words in the paths of pictures of people that are to be recognised."""
 LINES, NAMES, CLASSES = 8192, 64, 2
 IMAGES, CATEGORIES, OBJECTS = 512, 80, 7
 _WEIGHT = "made.up.weight"
 WORDS, UNSURE = 30522, 1000
-"""Of a vocabulary: as many as BERT's, the most frequent one, of which so many are told as a number
-of unknown data is. A network may be as wide as its vocabulary is long."""
+"""Of a vocabulary: as many as BERT's, the most frequent one, so many of which are counted as a
+number of unknown data is. A network may be as wide as its vocabulary is long."""
 
 
-def kind_of(path: Any) -> Any:
-    """Return what a file of this name holds, as the reader of an answer is told; None where its
-    name does not say."""
+def kind_of(path: str) -> str | None:
+    """Return what a file of this name holds, as it is shown to the reader of an answer; None where
+    its name does not say."""
     name = path.lower().strip()
     if _is_vocabulary(name) or sentencepiece_models.is_model(name):
         return "a vocabulary"
@@ -44,16 +43,16 @@ def kind_of(path: Any) -> Any:
     return None
 
 
-def name_of(folder: Any, number: int) -> Any:
+def name_of(folder: str, number: int) -> str:
     """Return the name of a file in a folder, without its ending: a number, or in folders of people
     who are to be recognised a person's and a camera's, as in Market-1501 and those after it."""
     words = os.sep.join(folder.lower().split(os.sep)[-3:])
-    if any(one in words for one in PEOPLE):
+    if any(people in words for people in PEOPLE):
         return f"{number % NAMES:04d}_c{number % 6 + 1}s1_{number:06d}_00"
     return f"{number:06d}"
 
 
-def content_of(path: str) -> Any:
+def content_of(path: str) -> bytes:
     """Return the bytes of a file of this name."""
     name = path.lower().strip()
     if sentencepiece_models.is_model(name):
@@ -62,7 +61,7 @@ def content_of(path: str) -> Any:
         return vocabulary(name.endswith(".json"))
     if name.endswith(PICTURES):
         words = os.sep.join(name.split(os.sep)[-4:])
-        return picture(name.endswith(".png") and any(one in words for one in MASKS))
+        return picture(name.endswith(".png") and any(mask_word in words for mask_word in MASKS))
     if name.endswith(LISTS):
         return pairs()
     if name.endswith(".json"):
@@ -83,11 +82,11 @@ def vocabulary(numbered: bool) -> bytes:
     parts of words, then made-up ones."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>", "<s>", "</s>",
                "<mask>", "<|endoftext|>", "word"]  # fmt: skip
-    latin = [chr(one) for one in range(0x21, 0x7F)]
-    chinese = [chr(one) for one in (*range(0x3001, 0x3011), *range(0x4E00, 0x9FA6))]
-    words = [*special, *latin, *(f"##{one}" for one in latin), *chinese]
+    latin = [chr(code) for code in range(0x21, 0x7F)]
+    chinese = [chr(code) for code in (*range(0x3001, 0x3011), *range(0x4E00, 0x9FA6))]
+    words = [*special, *latin, *(f"##{letter}" for letter in latin), *chinese]
     count = WORDS - UNSURE + made_up_lines.NUMBER["of"](UNSURE)
-    words += [f"word{one}" for one in range(count - len(words))]
+    words += [f"word{number}" for number in range(count - len(words))]
     if numbered:
         return json.dumps({word: number for number, word in enumerate(words)}).encode()
     return "".join(f"{word}\n" for word in words).encode()
@@ -101,34 +100,34 @@ def weights() -> bytes:
     return pickle.dumps({_WEIGHT: numpy.zeros([1], "float32")}, protocol=2)
 
 
-def is_weights(found: object) -> bool:
+def is_weights(content: object) -> bool:
     """Tell whether what was loaded are such weights."""
-    return isinstance(found, dict) and list(found) == [_WEIGHT]
+    return isinstance(content, dict) and list(content) == [_WEIGHT]
 
 
-def picture(mask: bool, size: Any = (WIDTH, HEIGHT)) -> bytes:
+def picture(mask: bool, size: tuple[int, int] = (WIDTH, HEIGHT)) -> bytes:
     """Return a picture, or one of class numbers."""
     from PIL import Image
 
-    made = io.BytesIO()
+    file = io.BytesIO()
     if mask:
-        Image.new("L", size).save(made, "PNG")
+        Image.new("L", size).save(file, "PNG")
     else:
-        Image.new("RGB", size, (120, 120, 120)).save(made, "JPEG")
-    return made.getvalue()
+        Image.new("RGB", size, (120, 120, 120)).save(file, "JPEG")
+    return file.getvalue()
 
 
 def pairs() -> bytes:
     """Return lines of a picture and a number, parted as most readers of lists expect it: by a
     space, a tab or any blank. A reader that takes the second word for a file gets one too."""
-    rows = (f"made{one % NAMES}.jpg \t{one % CLASSES}\n" for one in range(LINES))
+    rows = (f"made{number % NAMES}.jpg \t{number % CLASSES}\n" for number in range(LINES))
     return "".join(rows).encode()
 
 
 def coco() -> bytes:
     """Return annotations of objects in the form of COCO."""
-    images: list[Any] = []
-    annotations: list[Any] = []
+    images: list[object] = []
+    annotations: list[object] = []
     for image in range(1, IMAGES + 1):
         images.append({"id": image, "file_name": f"made{image % NAMES}.jpg",
                        "width": WIDTH, "height": HEIGHT})  # fmt: skip
@@ -140,7 +139,7 @@ def coco() -> bytes:
                 "category_id": 1 + (image + number) % CATEGORIES,
                 "bbox": [left, top, 100.0, 100.0], "segmentation": [corners],
             })  # fmt: skip
-    categories = [{"id": one, "name": f"class{one}"} for one in range(1, CATEGORIES + 1)]
+    categories = [{"id": number, "name": f"class{number}"} for number in range(1, CATEGORIES + 1)]
     return json.dumps(
         {"images": images, "annotations": annotations, "categories": categories}
     ).encode()
@@ -160,18 +159,18 @@ def archive(path: str) -> bytes:
     for suffix in ARCHIVES:
         stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
     name = path.lower()
-    made = io.BytesIO()
+    file = io.BytesIO()
     held = weights()
     if name.endswith(".zip"):
-        with zipfile.ZipFile(made, "w") as packed:
+        with zipfile.ZipFile(file, "w") as packed:
             packed.writestr(f"{stem}/", b"")
             packed.writestr(f"{stem}/model.pdparams", held)
-        return made.getvalue()
-    with tarfile.open(fileobj=made, mode="w:gz" if name.endswith("gz") else "w") as tar:
+        return file.getvalue()
+    with tarfile.open(fileobj=file, mode="w:gz" if name.endswith("gz") else "w") as tar:
         folder = tarfile.TarInfo(stem)
         folder.type, folder.mode = tarfile.DIRTYPE, 0o755
         tar.addfile(folder)
         entry = tarfile.TarInfo(f"{stem}/model.pdparams")
         entry.size = len(held)
         tar.addfile(entry, io.BytesIO(held))
-    return made.getvalue()
+    return file.getvalue()

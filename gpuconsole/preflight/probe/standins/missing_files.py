@@ -2,8 +2,8 @@
 
 Only where the script could not go on: where it opens a file that is missing and handles no error,
 asserts that it exists, or raises where it does not. What is made lies in the project's copy, which
-is thrown away; the answer says so. Files whose content decides shapes and that have no usual form
-(arrays, tables) are never made up.
+is thrown away; the answer says so. Files with content that decides shapes, and of no usual form
+(arrays, tables), are never made up.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ import os
 import pathlib
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note
 from . import exception_handlers, made_up_content, made_up_lines, safe_writes, sentencepiece_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from importlib.machinery import ModuleSpec
+    from os import PathLike
     from types import FrameType, ModuleType
+
+    Path = str | bytes | PathLike[str]
 
 _ERRORS = ("OSError", "IOError", "EnvironmentError", "FileNotFoundError")
 _HERE = (__file__, os.path.__file__, pathlib.__file__, getattr(os.path, "genericpath").__file__)  # noqa: B009
@@ -37,16 +41,19 @@ _PICTURES = f"pictures of {made_up_content.WIDTH} x {made_up_content.HEIGHT}"
 class Maker:
     """Makes files and folders below a project, and below folders outside that it names."""
 
-    def __init__(self, root: Any, outside: Any = ()) -> None:
+    def __init__(self, root: str, outside: Iterable[str] = ()) -> None:
         self.root = os.path.join(os.path.realpath(root), "")
-        self.roots = (self.root, *(os.path.join(os.path.realpath(one), "") for one in outside))
-        self.folders: set[Any] = set()
-        self.lists: set[Any] = set()
+        self.roots = (
+            self.root,
+            *(os.path.join(os.path.realpath(folder), "") for folder in outside),
+        )
+        self.folders: set[str] = set()
+        self.lists: set[str] = set()
         """Files of lines that were made."""
         self.busy = False
         self.exists = os.path.lexists
 
-    def inside(self, path: str) -> Any:
+    def inside(self, path: object) -> str | None:
         """Return a path in full where something may be made there, else None."""
         if not isinstance(path, (str, bytes, os.PathLike)):
             return None
@@ -73,9 +80,11 @@ class Maker:
         self._tell(full, kind)
         return True
 
-    def root_of(self, full: Any) -> str:
+    def root_of(self, full: str) -> str:
         """Return the folder below which a path is; those outside may hold one another."""
-        return max((one for one in self.roots if full.startswith(one)), key=len, default=self.root)
+        return max(
+            (root for root in self.roots if full.startswith(root)), key=len, default=self.root
+        )
 
     def _tell(self, full: str, kind: str) -> None:
         if self.is_made(full):
@@ -91,7 +100,7 @@ class Maker:
     def folder(self, full: str) -> bool:
         """Make a folder; returns whether it could be. Hidden ones hold settings, such as the fonts
         of a home, and no data."""
-        if any(one.startswith(".") for one in full[len(self.root_of(full)) :].split(os.sep)):
+        if any(part.startswith(".") for part in full[len(self.root_of(full)) :].split(os.sep)):
             return False
         try:
             with safe_writes.opened(self.root_of(full), full):
@@ -102,16 +111,18 @@ class Maker:
         self.folders.add(full)
         return True
 
-    def fill(self, full: Any, classes: bool, looked_for: tuple[object, ...] = ()) -> None:
+    def fill(self, full: str, classes: bool, looked_for: Collection[str] = ()) -> None:
         """Put files into an empty folder, in folders of classes where these are looked for:
         pictures, or if others alone are `looked_for` by their endings, such as can be made."""
         if os.listdir(full):
             return
-        parts = [f"class{one}" for one in range(made_up_content.CLASSES)] if classes else ["."]
+        parts = (
+            [f"class{number}" for number in range(made_up_content.CLASSES)] if classes else ["."]
+        )
         kinds = sorted(filter(_rank, looked_for), key=_rank)
         suffix = kinds[0] if kinds else ".jpg"
         count = _NESTED if self.is_made(full) else _PICTURES_LISTED
-        names = [made_up_content.name_of(full, one) + suffix for one in range(count)]
+        names = [made_up_content.name_of(full, number) + suffix for number in range(count)]
         paths = [os.path.join(part, name) for part in parts for name in names]
         with safe_writes.opened(self.root_of(full), full) as folder:
             for part in parts:
@@ -122,31 +133,33 @@ class Maker:
             for path in paths[1:]:
                 os.link(paths[0], path, src_dir_fd=folder, dst_dir_fd=folder)
 
-    def matching(self, pattern: Any) -> None:
+    def matching(self, pattern: str) -> None:
         """Make files of a pattern, where that tells what they hold."""
         parts = os.path.abspath(pattern).split(os.sep)
-        wild = next((at for at, one in enumerate(parts) if set(one) & set("*?[")), len(parts))
+        wild = next((at for at, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
         base = os.sep.join(parts[:wild])
         new = self.inside(base) or (base in self.folders or self.is_made(base))
         if not new or made_up_content.kind_of(pattern) in (None, "weights", "an archive"):
             return
         for number in range(_PICTURES_LISTED):
-            names = [re.sub(r"\*+|\[[^]]*\]|\?", f"made{number}", one) for one in parts[wild:-1]]
+            names = [re.sub(r"\*+|\[[^]]*\]|\?", f"made{number}", part) for part in parts[wild:-1]]
             own = made_up_content.name_of(base, number)
             name = re.sub(r"\*+|\[[^]]*\]|\?", own, parts[-1])
-            self.file(os.path.join(base, *(one.replace(str(number), "") for one in names), name))
+            self.file(
+                os.path.join(base, *(name_.replace(str(number), "") for name_ in names), name)
+            )
 
-    def is_made(self, full: Any) -> bool:
+    def is_made(self, full: str) -> bool:
         """Tell whether a path is below a folder that was made."""
-        return any(full.startswith(os.path.join(one, "")) for one in self.folders)
+        return any(full.startswith(os.path.join(folder, "")) for folder in self.folders)
 
 
-def _rank(suffix: Any) -> int:
+def _rank(suffix: str) -> int:
     """Return the place of an ending among those of files in a folder, 0 where it has none."""
-    return _LISTED.get(made_up_content.kind_of(suffix), 0)
+    return _LISTED.get(made_up_content.kind_of(suffix) or "", 0)
 
 
-def install(root: str, outside: tuple[object, ...] = ()) -> None:
+def install(root: str, outside: Iterable[str] = ()) -> None:
     """Make what is missing below a folder, and below others outside, from now on."""
     maker = Maker(root, outside)
     sys.addaudithook(lambda event, args: heard(maker, event, args))
@@ -163,14 +176,15 @@ def install(root: str, outside: tuple[object, ...] = ()) -> None:
     when_imported("cv2", lambda module: _reads(maker, module, "imread"))
 
 
-def heard(maker: Any, event: object, args: Any) -> None:
+def heard(maker: Maker, event: str, args: tuple[object, ...]) -> None:
     """Something is about to be opened or listed."""
     if event not in ("open", "os.listdir", "os.scandir") or maker.busy:
         return
     maker.busy = True
     try:
         if event == "open":
-            writes = isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            flags = args[2]
+            writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
             if isinstance(args[0], (str, bytes)) and not writes:
                 opened(maker, args[0])
         else:
@@ -182,7 +196,7 @@ def heard(maker: Any, event: object, args: Any) -> None:
         maker.busy = False
 
 
-def opened(maker: Any, path: object, usual: object = None) -> None:
+def opened(maker: Maker, path: object, usual: str | None = None) -> None:
     """Make a file that is opened for reading and could not be; `usual` is its kind where its name
     does not say one."""
     full = maker.inside(path)
@@ -194,7 +208,7 @@ def opened(maker: Any, path: object, usual: object = None) -> None:
         maker.file(full, kind)
 
 
-def _by_reader(frame: FrameType) -> str | str | None:
+def _by_reader(frame: FrameType | None) -> str | None:
     """Return what a library that opens a file without a suffix takes it for."""
     file = "" if frame is None else frame.f_code.co_filename
     if os.path.join("PIL", "") in file:
@@ -202,7 +216,7 @@ def _by_reader(frame: FrameType) -> str | str | None:
     return "annotations" if os.path.join("xml", "etree") in file else None
 
 
-def listed(maker: Any, path: str, classes: object, frame: FrameType | None = None) -> None:
+def listed(maker: Maker, path: object, classes: bool, frame: FrameType | None = None) -> None:
     """Make a folder that is listed and could not be; fill one that was made. A `frame` asks."""
     full = maker.inside(path or ".")
     if full is not None and not exception_handlers.is_caught(frame, _ERRORS):
@@ -218,10 +232,10 @@ def listed(maker: Any, path: str, classes: object, frame: FrameType | None = Non
         maker.fill(there, classes, exception_handlers.suffixes(frame))
 
 
-def _looks_for_classes(event: object) -> Any:
+def _looks_for_classes(event: str) -> bool:
     """Tell whether Paddle's own data set of folders looks for those of its classes."""
     frame = exception_handlers.caller(_HERE)
-    asking = "" if frame is None else frame.f_globals.get("__name__", "")
+    asking: str = "" if frame is None else frame.f_globals.get("__name__", "")
     return event == "os.scandir" and asking.startswith("paddle.")
 
 
@@ -229,7 +243,7 @@ def _answer(maker: Maker, place: ModuleType | type, name: str, folder: bool) -> 
     """Make what is asked for where the script ends without it."""
     old = getattr(place, name)
 
-    def asked(path: str, *args: object, **kwargs: object) -> Any:
+    def asked(path: Path, *args: object, **kwargs: object) -> object:
         answer = old(path, *args, **kwargs)
         if answer or maker.busy:
             return answer
@@ -250,14 +264,16 @@ def _answer(maker: Maker, place: ModuleType | type, name: str, folder: bool) -> 
     setattr(place, name, asked)
 
 
-def _search(maker: Maker, place: ModuleType | type, name: str, pattern_of: Any) -> None:
+def _search(
+    maker: Maker, place: ModuleType | type, name: str, pattern_of: Callable[..., str]
+) -> None:
     """Make files that are searched for by a pattern in a folder that is not there, or was made."""
     old = getattr(place, name)
 
-    def searched(*args: Any, **kwargs: object) -> Any:
-        found = list(old(*args, **kwargs))
-        if found or maker.busy:
-            return found if name == "glob" and place is glob else iter(found)
+    def searched(*args: object, **kwargs: object) -> object:
+        paths = list(old(*args, **kwargs))
+        if paths or maker.busy:
+            return paths if name == "glob" and place is glob else iter(paths)
         maker.busy = True
         try:
             maker.matching(os.fsdecode(pattern_of(*args)))
@@ -268,11 +284,11 @@ def _search(maker: Maker, place: ModuleType | type, name: str, pattern_of: Any) 
     setattr(place, name, searched)
 
 
-def _reads(maker: Any, module: ModuleType, name: str) -> None:
+def _reads(maker: Maker, module: ModuleType, name: str) -> None:
     """Let a reader that opens files outside of Python find what was made."""
     old = getattr(module, name)
 
-    def imread(path: str, *args: object, **kwargs: object) -> Any:
+    def imread(path: str, *args: object, **kwargs: object) -> object:
         maker.busy = True
         try:
             opened(maker, path, "a mask")
@@ -283,7 +299,7 @@ def _reads(maker: Any, module: ModuleType, name: str) -> None:
     setattr(module, name, imread)
 
 
-def when_imported(name: str, change: Callable[..., object]) -> None:
+def when_imported(name: str, change: Callable[[ModuleType], object]) -> None:
     """Change a module once it is loaded, which may be already."""
     if name in sys.modules:
         change(sys.modules[name])
@@ -294,12 +310,14 @@ def when_imported(name: str, change: Callable[..., object]) -> None:
 class WhenImported(importlib.abc.MetaPathFinder):
     """Changes a module as soon as it has been loaded."""
 
-    def __init__(self, name: str, change: Callable[..., object]) -> None:
+    def __init__(self, name: str, change: Callable[[ModuleType], object]) -> None:
         self.name = name
         self.change = change
         self.looking = False
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> Any:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
         """Return the module's own spec, with a loader that changes it."""
         if name != self.name or self.looking:
             return None

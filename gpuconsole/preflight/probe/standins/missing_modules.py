@@ -17,25 +17,24 @@ import os
 import re
 import sys
 import types
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import exception_handlers, small_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
-    from os import PathLike
-    from types import ModuleType
+    from types import FrameType, ModuleType
+    from typing import NoReturn
 
-MISSING: dict[Any, Any] = {}
+MISSING: dict[str, None] = {}
 """Names of libraries that were stood in for."""
-ALIKE: dict[Any, Any] = {}
-"""Names of libraries in whose place is what does the same."""
+ALIKE: dict[str, None] = {}
+"""Names of libraries that others which do the same stand in for."""
 KNOWN = small_libraries.LIBRARIES
 """What is in the place of their modules."""
-COMPUTED: tuple[Any, ...] = ()
+COMPUTED: tuple[type, ...] = ()
 """Classes of what is computed with."""
 _STANDARD = getattr(sys, "stdlib_module_names", ())
 _RAISED = ("Error", "Exception", "Warning")
@@ -49,15 +48,17 @@ class NeededError(BaseException):
     """What a missing library would give decides the memory. No `except Exception` of the script
     takes it for a sample that cannot be read."""
 
-    def __init__(self, path: str, what: object) -> None:
-        library = next((one for one in MISSING if f"{path}.".startswith(f"{one}.")), path)
+    def __init__(self, path: str, what: str) -> None:
+        library = next(
+            (missing for missing in MISSING if f"{path}.".startswith(f"{missing}.")), path
+        )
         super().__init__(
             f"needs {library}: it is not installed here, and {what} {path}; in the job's image it "
             "may be"
         )
 
 
-def install(paddle: ModuleType, root: object) -> None:
+def install(paddle: ModuleType, root: str) -> None:
     """Stand in for modules that the code below `root` imports and that are missing."""
     global COMPUTED
     COMPUTED = (paddle.Tensor, paddle.nn.Layer, paddle.optimizer.Optimizer)
@@ -74,7 +75,7 @@ def prefer_own(root: str) -> None:
 class OwnFirst(importlib.abc.MetaPathFinder):
     """Finds modules of the project that an installed library would hide."""
 
-    def __init__(self, root: PathLike[str] | str) -> None:
+    def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         self.replaced = replaced(self.root)
 
@@ -87,17 +88,19 @@ class OwnFirst(importlib.abc.MetaPathFinder):
         places = self.places()
         if name in self.replaced:
             places += [self.root, os.path.join(self.root, "src")]
-        found = importlib.machinery.PathFinder.find_spec(name, places)
+        spec = importlib.machinery.PathFinder.find_spec(name, places)
         # A folder without code in it, such as one of data, is no module.
-        return found if found is not None and found.loader is not None else None
+        return spec if spec is not None and spec.loader is not None else None
 
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Return folders of the project on the path, less those that are there for every script."""
-        found = [os.path.abspath(one or ".") for one in sys.path]
+        folders = [os.path.abspath(folder or ".") for folder in sys.path]
         for own in (self.root, os.path.join(self.root, "src")):
-            if own in found:
-                del found[len(found) - 1 - found[::-1].index(own)]
-        return [one for one in found if f"{one}{os.sep}".startswith(f"{self.root}{os.sep}")]
+            if own in folders:
+                del folders[len(folders) - 1 - folders[::-1].index(own)]
+        return [
+            folder for folder in folders if f"{folder}{os.sep}".startswith(f"{self.root}{os.sep}")
+        ]
 
 
 def replaced(root: str) -> set[str]:
@@ -112,7 +115,7 @@ def replaced(root: str) -> set[str]:
                 continue
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 files = importlib.metadata.files(said.group(1)) or ()
-                return {one.parts[0].partition(".")[0] for one in files}
+                return {file_.parts[0].partition(".")[0] for file_ in files}
     return set()
 
 
@@ -124,7 +127,7 @@ MOST_READ = 65_536
 
 def is_asked_below(root: str) -> bool:
     """Tell whether a module is being imported by code below a folder."""
-    frame: Any = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
     file = "" if frame is None else os.path.abspath(frame.f_code.co_filename)
@@ -134,10 +137,12 @@ def is_asked_below(root: str) -> bool:
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds what no other finder did."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: str) -> None:
         self.root = os.path.join(os.path.abspath(root), "")
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
         """Return a spec for a module that the script cannot do without."""
         parent, _, last = name.rpartition(".")
         if isinstance(sys.modules.get(parent), Library):
@@ -152,7 +157,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def is_asked_by_the_project(self) -> bool:
         """Tell whether a module is being imported by code of the project that needs it."""
-        frame: Any = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None and "importlib" in frame.f_code.co_filename:
             if frame.f_code.co_name == "find_spec":
                 # Only the question is asked if the module is there.
@@ -163,23 +168,23 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return False
         return not exception_handlers.is_caught(frame, ("ImportError", "ModuleNotFoundError"))
 
-    def is_unbuilt(self, name: str, folders: Any) -> bool:
+    def is_unbuilt(self, name: str, folders: Iterable[str] | None) -> bool:
         """Tell whether a folder of the project has what a compiled module of this name is built
         from: its own `setup.py` builds it there."""
-        places = (os.path.join(os.path.abspath(one), name) for one in folders or ())
+        places = (os.path.join(os.path.abspath(folder), name) for folder in folders or ())
         return any(
             place.startswith(self.root) and os.path.isfile(place + suffix)
             for place in places
             for suffix in _SOURCES
         )
 
-    def create_module(self, spec: Any) -> Library:
+    def create_module(self, spec: ModuleSpec) -> Library:
         """Return a module of which everything can be imported."""
-        known = KNOWN.get(spec.name)
+        content = KNOWN.get(spec.name)
         parent = sys.modules.get(spec.name.rpartition(".")[0])
         own = parent is not None and not isinstance(parent, Library)
         top = spec.name if own else spec.name.partition(".")[0]
-        if known is None:
+        if content is None:
             MISSING.setdefault(top)
             names = ", ".join(sorted(MISSING))
             note(
@@ -191,7 +196,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             names = ", ".join(sorted(ALIKE))
             note(f"Not installed here, and what does the same in their place: {names}.", "settings")
         library = Library(spec.name)
-        library.__dict__.update(known or {})
+        library.__dict__.update(content or {})
         return library
 
     def exec_module(self, module: ModuleType) -> None:
@@ -199,23 +204,23 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Library(types.ModuleType):
-    """A module whose every name is a stand-in."""
+    """A module in which every name is a stand-in."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.__path__: list[Any] = []
+        self.__path__: list[str] = []
         self.__version__ = "99.0"
 
-    def __getattr__(self, name: str) -> Callable[..., object]:
+    def __getattr__(self, name: str) -> type | StandIn:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = named(f"{self.__name__}.{name}")
-        setattr(self, name, made)
-        return made
+        stand_in = named(f"{self.__name__}.{name}")
+        setattr(self, name, stand_in)
+        return stand_in
 
 
 def named(path: str) -> type | StandIn:
-    """Return what stands for something of a library: an exception, or anything else."""
+    """Return a stand-in for something of a library: an exception, or anything else."""
     word = path.rpartition(".")[2]
     if word.endswith(_RAISED):
         return type(word, (Exception,), {})
@@ -225,6 +230,10 @@ def named(path: str) -> type | StandIn:
 class StandIn:
     """Something of a missing library: a function, class, object or value."""
 
+    _path: str
+    _held: Any
+    _computed: bool
+
     def __init__(self, path: str, held: object = None, computed: bool = False) -> None:
         """`held` is what it was made of, `computed` whether that is computed with."""
         self.__dict__.update(_path=path, _held=held, _computed=computed)
@@ -233,15 +242,15 @@ class StandIn:
         if self._computed:
             raise NeededError(self._path, "the script computes with what is made by")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> type | StandIn:
         if name.startswith("__"):
             raise AttributeError(name)
         self._use()
-        made = named(f"{self._path}.{name}")
-        self.__dict__[name] = made
-        return made
+        stand_in = named(f"{self._path}.{name}")
+        self.__dict__[name] = stand_in
+        return stand_in
 
-    def __call__(self, *args: Any, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         self._use()
         if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
             # A decorator.
@@ -250,11 +259,12 @@ class StandIn:
             note(f"Not downloaded: weights by {self._path}; parameters stay as initialised.")
             return {}
         held = args[0] if args else None
-        if self._path.endswith("range") and all(isinstance(one, int) for one in args):
-            held = range(*args)
+        numbers = [arg for arg in args if isinstance(arg, int)]
+        if self._path.endswith("range") and len(numbers) == len(args):
+            held = range(*numbers)
         return StandIn(self._path, held, any(map(_is_computed, (*args, *kwargs.values()))))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         if self._held is None or isinstance(self._held, (str, bytes, StandIn)):
             raise NeededError(self._path, "a loop goes over what is made by")
         return iter(self._held)
@@ -312,10 +322,10 @@ class StandIn:
     # What would be computed with cannot be made up.
     __array_ufunc__ = None
 
-    def __array__(self, *_: object, **__: object) -> None:
+    def __array__(self, *_: object, **__: object) -> NoReturn:
         raise NeededError(self._path, "an array is wanted of")
 
-    def _number(self, *_: object) -> Any:
+    def _number(self, *_: object) -> NoReturn:
         raise NeededError(self._path, "a number is wanted of")
 
     __int__ = __float__ = __index__ = __round__ = __neg__ = __abs__ = _number
@@ -324,7 +334,7 @@ class StandIn:
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _number
     __lt__ = __le__ = __gt__ = __ge__ = _number
 
-    def __fspath__(self) -> None:
+    def __fspath__(self) -> NoReturn:
         raise NeededError(self._path, "a path is wanted of")
 
 
@@ -336,21 +346,21 @@ class Base:
     def __init__(self, *_: object, **__: object) -> None:
         super().__init__()
 
-    def __getattr__(self, name: str) -> Callable[..., object]:
+    def __getattr__(self, name: str) -> StandIn:
         if name.startswith("__"):
             raise AttributeError(name)
         return StandIn(f"{self._path}.{name}")
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return StandIn(self._path)(*args, **kwargs)
 
 
-def _is_computed(value: Any) -> bool:
+def _is_computed(value: object) -> bool:
     """Tell whether a value is, or directly holds, something that is computed with."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return any(isinstance(one, COMPUTED) for one in value)
+        return any(isinstance(item, COMPUTED) for item in value)
     return isinstance(value, COMPUTED)
 
 

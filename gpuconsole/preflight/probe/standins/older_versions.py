@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note
 from . import gym_environments
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
-    from paddle.base.core import DataType
-    from paddle.io import DataLoader
+    from numpy import ndarray
+    from numpy.typing import DTypeLike
 
 
 def install(root: str) -> None:
@@ -59,7 +59,7 @@ def install(root: str) -> None:
         "round_": numpy.round,
         "mat": numpy.asmatrix,
         "msort": functools.partial(numpy.sort, axis=0),
-        "asscalar": lambda one: one.item(),
+        "asscalar": lambda array: array.item(),
         "asfarray": _as_floats,
         "trapz": getattr(numpy, "trapezoid", None),
     }
@@ -92,33 +92,39 @@ def install(root: str) -> None:
     gym_environments.install(root)
 
 
-def _moved(mmcv: object, root: str) -> None:
+def _moved(mmcv: ModuleType, root: str) -> None:
     """Answer for what MMCV left to MMEngine."""
     try:
         engine = importlib.import_module("mmengine")
     except ImportError:
         return
-    _offer(mmcv, {name: one for name, one in vars(engine).items() if name[0] != "_"}, root)
+    _offer(mmcv, {name: value for name, value in vars(engine).items() if name[0] != "_"}, root)
 
 
-def _types(numpy: Any) -> None:
+def _types(numpy: ModuleType) -> None:
     """Give libraries of NumPy's first version, too, the lists of its types by kind."""
     codes = {"int": "bhil", "uint": "BHIL", "float": "efdg", "complex": "FDG", "others": "?OSUV"}
     if "sctypes" not in vars(numpy):
-        numpy.sctypes = {
-            kind: [numpy.dtype(one).type for one in which] for kind, which in codes.items()
+        sctypes = {
+            kind: [numpy.dtype(code).type for code in which] for kind, which in codes.items()
         }
+        setattr(numpy, "sctypes", sctypes)  # noqa: B010
 
 
-def _of_bytes(numpy: Any, root: str) -> None:
+def _of_bytes(numpy: ModuleType, root: str) -> None:
     """Let `numpy.fromstring` copy bytes, as it did before NumPy 2.3."""
     inside = os.path.join(os.path.abspath(root), "")
     old = numpy.fromstring
 
     @functools.wraps(old)
     def copied(
-        string: Any, dtype: DataType = float, count: int = -1, *, sep: object = "", **more: object
-    ) -> Any:
+        string: str | bytes,
+        dtype: DTypeLike = float,
+        count: int = -1,
+        *,
+        sep: str = "",
+        **more: object,
+    ) -> ndarray:
         if sep == "" and _asks(inside):
             note("numpy.fromstring takes no bytes in the version that is installed here; "
                  "they were copied, as in older ones.")  # fmt: skip
@@ -126,7 +132,7 @@ def _of_bytes(numpy: Any, root: str) -> None:
             return numpy.frombuffer(content, dtype, count).copy()
         return old(string, dtype, count, sep=sep, **more)
 
-    numpy.fromstring = copied
+    setattr(numpy, "fromstring", copied)  # noqa: B010
 
 
 def _uneven(numpy: ModuleType, root: str) -> None:
@@ -136,9 +142,9 @@ def _uneven(numpy: ModuleType, root: str) -> None:
         setattr(numpy, name, _objects(getattr(numpy, name), inside))
 
 
-def _objects(make: Callable[..., object], inside: str) -> Callable[..., object] | None:
+def _objects(make: Callable[..., object], inside: str) -> Callable[..., object]:
     @functools.wraps(make)
-    def made(*given: object, **options: object) -> Any:
+    def made(*given: object, **options: object) -> object:
         try:
             return make(*given, **options)
         except ValueError as error:
@@ -153,18 +159,18 @@ def _objects(make: Callable[..., object], inside: str) -> Callable[..., object] 
     return made
 
 
-def _as_floats(values: object, dtype: DataType | None = None) -> Any:
+def _as_floats(values: object, dtype: DTypeLike | None = None) -> ndarray:
     import numpy
 
     return numpy.asarray(values, dtype or numpy.float64)
 
 
-def _offer(module: Any, names: Mapping[str, object], root: str) -> None:
+def _offer(module: ModuleType, names: Mapping[str, object], root: str) -> None:
     """Answer for names that a module has no more."""
     inside = os.path.join(os.path.abspath(root), "")
     old = vars(module).get("__getattr__")
 
-    def asked(name: str) -> Any:
+    def asked(name: str) -> object:
         if names.get(name) is not None and _asks(inside):
             note(f"{module.__name__}.{name} is no more in the version that is installed here; "
                  "what it was in older ones is in its place.")  # fmt: skip
@@ -173,15 +179,15 @@ def _offer(module: Any, names: Mapping[str, object], root: str) -> None:
             return old(name)
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
-    module.__getattr__ = asked
+    setattr(module, "__getattr__", asked)  # noqa: B010
 
 
-def _asks(inside: Any) -> bool:
-    """Tell whether code of the project asks whoever called this."""
+def _asks(inside: str) -> bool:
+    """Tell whether the caller of this is asked by code of the project."""
     return os.path.abspath(sys._getframe(2).f_code.co_filename).startswith(inside)
 
 
-def _load_without_loader(yaml: Any, root: str) -> None:
+def _load_without_loader(yaml: ModuleType, root: str) -> None:
     """Let `yaml.load` do without a loader, as it did before PyYAML 6."""
     inside = os.path.join(os.path.abspath(root), "")
     for name in ("load", "load_all"):
@@ -192,17 +198,17 @@ def _load_without_loader(yaml: Any, root: str) -> None:
         setattr(yaml, name, _defaulted(old, yaml.FullLoader, inside))
 
 
-def _older_pandas(pandas: Any, root: str) -> None:
+def _older_pandas(pandas: ModuleType, root: str) -> None:
     """Let pandas be called as before its second and third version."""
     _by_place(pandas, root)
     inside = os.path.join(os.path.abspath(root), "")
     for name in ("read_csv", "read_table"):
         setattr(pandas, name, _separated(getattr(pandas, name), inside))
 
-    def append(self: object, other: object, ignore_index: bool = False, **_: object) -> Any:
+    def append(self: object, other: object, ignore_index: bool = False, **_: object) -> object:
         others = other if isinstance(other, (list, tuple)) else [other]
-        rows = [pandas.DataFrame([one]) if isinstance(one, (dict, pandas.Series)) else one
-                for one in others]  # fmt: skip
+        rows = [pandas.DataFrame([row]) if isinstance(row, (dict, pandas.Series)) else row
+                for row in others]  # fmt: skip
         return pandas.concat([self, *rows], ignore_index=ignore_index)
 
     for kind, name, method in (
@@ -214,11 +220,11 @@ def _older_pandas(pandas: Any, root: str) -> None:
             setattr(kind, name, _noted(method, name, inside))
 
 
-def _noted(method: Any, name: str, inside: object) -> Any:
+def _noted(method: Callable[..., object], name: str, inside: str) -> Callable[..., object]:
     """Return a method that is no more, for code of the project."""
 
     @functools.wraps(method)
-    def called(self: object, *given: object, **options: object) -> Any:
+    def called(self: object, *given: object, **options: object) -> object:
         if not _asks(inside):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         note(f"pandas: {name} is no more in the version that is installed here; what it was in "
@@ -228,13 +234,13 @@ def _noted(method: Any, name: str, inside: object) -> Any:
     return called
 
 
-def _separated(read: Any, inside: object) -> Any:
+def _separated(read: Callable[..., object], inside: str) -> Callable[..., object]:
     """Return a reader of tables that takes the options of older versions too."""
-    known = set(inspect.signature(read).parameters)
+    options_ = set(inspect.signature(read).parameters)
 
     @functools.wraps(read)
-    def called(*given: object, **options: object) -> Any:
-        dropped = OLD_OPTIONS & options.keys() - known
+    def called(*given: object, **options: object) -> object:
+        dropped = OLD_OPTIONS & options.keys() - options_
         if dropped and _asks(inside):
             note(f"pandas.{read.__name__} takes no {', '.join(sorted(dropped))} in the version "
                  "that is installed here; it was taken as in older ones.")  # fmt: skip
@@ -253,7 +259,7 @@ OLD_OPTIONS = {"delim_whitespace", "error_bad_lines", "warn_bad_lines", "infer_d
 """What `read_csv` took once and takes no more; but for the first two it changes no sizes."""
 
 
-def _by_place(pandas: Any, root: str) -> None:
+def _by_place(pandas: ModuleType, root: str) -> None:
     """Let what pandas takes by name only be given by place, as it was before pandas 2."""
     inside = os.path.join(os.path.abspath(root), "")
     for holder in (pandas, pandas.DataFrame, pandas.Series):
@@ -263,16 +269,18 @@ def _by_place(pandas: Any, root: str) -> None:
                 setattr(holder, name, _placed(function, inside))
 
 
-def _placed(function: Callable[..., object], inside: object) -> Any:
+def _placed(function: Callable[..., object], inside: str) -> Callable[..., object]:
     """Return a function that takes arguments by place, too, in the order of their names."""
-    kinds = {name: one.kind for name, one in inspect.signature(function).parameters.items()}
+    kinds = {
+        name: parameter.kind for name, parameter in inspect.signature(function).parameters.items()
+    }
     named = [name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
     if not named or inspect.Parameter.VAR_POSITIONAL in kinds.values():
         return function
-    most = len([one for one in kinds.values() if one is inspect.Parameter.POSITIONAL_OR_KEYWORD])
+    most = len([kind for kind in kinds.values() if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD])
 
     @functools.wraps(function)
-    def called(*given: object, **options: object) -> Any:
+    def called(*given: object, **options: object) -> object:
         if len(given) > most and _asks(inside):
             note(f"pandas: {function.__name__} takes {named[0]} by name only in the version that "
                  "is installed here; it was taken by place, as in older ones.")  # fmt: skip
@@ -284,7 +292,7 @@ def _placed(function: Callable[..., object], inside: object) -> Any:
     return called
 
 
-def _idle(module: ModuleType, name: str, option: object, root: str) -> None:
+def _idle(module: ModuleType, name: str, option: str, root: str) -> None:
     """Let a function be given an option that did nothing and that it takes no more."""
     inside = os.path.join(os.path.abspath(root), "")
     function = getattr(module, name)
@@ -292,7 +300,7 @@ def _idle(module: ModuleType, name: str, option: object, root: str) -> None:
         return
 
     @functools.wraps(function)
-    def called(*given: object, **options: object) -> Any:
+    def called(*given: object, **options: object) -> object:
         if option in options and _asks(inside):
             del options[option]
             note(f"{module.__name__}.{name} has no option {option} in the version that is "
@@ -302,8 +310,8 @@ def _idle(module: ModuleType, name: str, option: object, root: str) -> None:
     setattr(module, name, called)
 
 
-def _defaulted(load: Any, loader: DataLoader, inside: object) -> Callable[..., object]:
-    def loaded(stream: object, *given: object, **named: object) -> Any:
+def _defaulted(load: Callable[..., object], loader: object, inside: str) -> Callable[..., object]:
+    def loaded(stream: object, *given: object, **named: object) -> object:
         if given or named or not _asks(inside):
             return load(stream, *given, **named)
         note(f"yaml.{load.__name__} needs a Loader in the version that is installed here; it was "

@@ -1,5 +1,5 @@
-"""Data sets of PaddleNLP where they cannot be downloaded: rows with the fields that their own
-readers give, and texts longer than scripts usually take, so that these cut them to their length."""
+"""Data sets of PaddleNLP where they cannot be downloaded: rows with the fields of their own
+readers, and texts longer than scripts usually take, so that these cut them to their length."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ import ast
 import copy
 import inspect
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note
 from . import devices_and_downloads
 from .missing_files import when_imported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
+    from paddlenlp.datasets import DatasetBuilder
+
 ROWS, WORDS = 512, 600
-_LISTS: dict[Any, Any] = {"answers": ["word"], "answer_starts": [0], "choice": ["word"] * 4}
+_LISTS: dict[str, list[object]] = {
+    "answers": ["word"],
+    "answer_starts": [0],
+    "choice": ["word"] * 4,
+}
 """Fields that are lists, in readers of questions and answers."""
 _SHORT = {**dict.fromkeys(("id", "qid", "answer"), 1),
           **dict.fromkeys(("question", "title", "query"), 32)}  # fmt: skip
@@ -34,17 +40,19 @@ def _serve(module: ModuleType) -> None:
     cls = module.DatasetBuilder
     own = cls.read_datasets
 
-    def read_datasets(self: Any, splits: object = None, data_files: object = None) -> Any:
+    def read_datasets(
+        self: DatasetBuilder, splits: object = None, data_files: object = None
+    ) -> object:
         try:
             return own(self, splits=splits, data_files=data_files)
         except Exception as error:
             if data_files is not None or not devices_and_downloads.wants_network(error):
                 raise
-            made = row(self)
-            if made is None:
+            sample = row(self)
+            if sample is None:
                 raise
         self._get_data = lambda split: ""
-        self._read = lambda filename: [copy.deepcopy(made) for _ in range(ROWS)]
+        self._read = lambda filename: [copy.deepcopy(sample) for _ in range(ROWS)]
         name = type(self).__name__
         note(f"Not downloaded: the data set {name}; {ROWS} rows of its fields are in its place, "
              f"with texts of {WORDS} words.")  # fmt: skip
@@ -53,9 +61,9 @@ def _serve(module: ModuleType) -> None:
     cls.read_datasets = read_datasets
 
 
-def row(builder: Any) -> Any:
-    """Return a row of a data set, with the fields of the first one that its reader's source gives;
-    None where that does not say them."""
+def row(builder: DatasetBuilder) -> dict[str, object] | None:
+    """Return a row of a data set, with the fields of the first one in its reader's source; None
+    where that does not say them."""
     source = ast.parse(textwrap.dedent(inspect.getsource(type(builder)._read)))
     names = {"self": builder, "split": "train"}
     fields = next(_yielded(source.body[0].body, names), None)  # type: ignore[attr-defined]
@@ -66,7 +74,7 @@ def row(builder: Any) -> Any:
     return {name: _value(name, labels, parted) for name in fields}
 
 
-def _yielded(statements: Sequence[object], names: Mapping[str, object]) -> Any:
+def _yielded(statements: Iterable[ast.AST], names: Mapping[str, object]) -> Iterator[list[str]]:
     """Yield the keys of the dictionaries that statements yield, in the branches that are taken."""
     for node in statements:
         if isinstance(node, ast.If):
@@ -85,21 +93,21 @@ def _yielded(statements: Sequence[object], names: Mapping[str, object]) -> Any:
                 yield from _yielded(getattr(node, part, ()), names)
 
 
-def _taken(test: Any, names: Any) -> bool | None:
+def _taken(test: ast.expr, names: Mapping[str, object]) -> bool | None:
     """Return what a test of the data set's own name says; None where it asks for more."""
-    asked = {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
-    calls = any(isinstance(one, ast.Call) for one in ast.walk(test))
+    asked = {part.id for part in ast.walk(test) if isinstance(part, ast.Name)}
+    calls = any(isinstance(part, ast.Call) for part in ast.walk(test))
     if calls or not asked <= set(names):
         return None
     try:
-        return bool(eval(compile(ast.Expression(test), "<test>", "eval"), {}, names))
+        return bool(eval(compile(ast.Expression(test), "<test>", "eval"), {}, dict(names)))
     except Exception:
         return None
 
 
-def _value(name: Any, labels: list[str] | None, parted: Any) -> Any:
+def _value(name: str, labels: Sequence[object] | None, parted: bool) -> object:
     if name in ("label", "labels"):
-        value = labels[0] if labels else 0.0
+        value: object = labels[0] if labels else 0.0
         value = next(iter(value)) if isinstance(value, (list, tuple)) else value
         return [value] * WORDS if parted else value
     if name == "tokens":

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from collections.abc import Iterator
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 @contextlib.contextmanager
-def opened(root: str, path: str | PathLike[str]) -> Iterator[Any]:
-    """Give the descriptor of a folder below `root`, which is made with those above it.
+def opened(root: str, path: str) -> Iterator[int]:
+    """Yield the descriptor of a folder below `root`, which is made with those above it.
 
     OSError where something else is in the way, or a path leads out.
     """

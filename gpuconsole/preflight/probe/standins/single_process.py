@@ -6,14 +6,16 @@ import importlib
 import sys
 import time
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note
 from . import missing_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
+
+    from paddle import Tensor
 
     from .missing_modules import Library
 
@@ -25,7 +27,7 @@ def install(paddle: ModuleType, mode: str) -> None:
     """Replace what would start processes or list what is elsewhere, in the meta tier what would
     compile, and in the traced one what only cards compute; on a device scripts wait as they do."""
     if mode != "device":
-        time.sleep = _shortly(time.sleep)
+        setattr(time, "sleep", _shortly(time.sleep))  # noqa: B010
     importlib.import_module("paddle.distributed")
     # The function hides the module of its name.
     for place in (paddle.distributed, sys.modules["paddle.distributed.spawn"]):
@@ -34,8 +36,8 @@ def install(paddle: ModuleType, mode: str) -> None:
         for name, instead in COLLECTIVES.items():
             if hasattr(place, name):
                 setattr(place, name, _alone(paddle, getattr(place, name), instead))
-    fleet: Any = importlib.import_module("paddle.distributed.fleet")
-    fleet.distributed_model = _whole(paddle, fleet)
+    fleet = importlib.import_module("paddle.distributed.fleet")
+    setattr(fleet, "distributed_model", _whole(paddle, fleet))  # noqa: B010
     paddle.hub.list = _listing(paddle.hub.list)
     # It trains a network of its own, on a device.
     paddle.utils.run_check = lambda: None
@@ -47,18 +49,23 @@ def install(paddle: ModuleType, mode: str) -> None:
             setattr(importlib.import_module(name), "load", extended)  # noqa: B010
 
 
-def _shortly(sleep: Any) -> Any:
+def _shortly(sleep: Callable[[float], None]) -> Callable[[float], None]:
     """Return a `sleep` that soon returns; what it refuses it refuses."""
 
-    def paused(seconds: Any) -> None:
+    def paused(seconds: float) -> None:
         sleep(min(seconds, PAUSE_S))
 
     return paused
 
 
 def spawn(
-    func: Any, args: Any = (), nprocs: object = -1, join: bool = True, *_: object, **__: object
-) -> Any:
+    func: Callable[..., object],
+    args: Iterable[object] = (),
+    nprocs: int = -1,
+    join: bool = True,
+    *_: object,
+    **__: object,
+) -> types.SimpleNamespace:
     """Call the function here, as the first of its processes; return what they would be joined
     by."""
     if nprocs not in (-1, 1):
@@ -71,7 +78,7 @@ def _stays(*_: object, **__: object) -> None:
     """What is reduced or sent among one process stays as it is."""
 
 
-def _gathered(held: Any, own: Any, *_: object, **__: object) -> None:
+def _gathered(held: list[object], own: Tensor, *_: object, **__: object) -> None:
     if not held:
         held.append(own.clone() if hasattr(own, "clone") else own)
 
@@ -90,7 +97,7 @@ def _alone(
 ) -> Callable[..., object]:
     """Return a function that talks to other ranks, if there are any."""
 
-    def called(*args: object, **kwargs: object) -> Any:
+    def called(*args: object, **kwargs: object) -> object:
         if paddle.distributed.is_initialized():
             return own(*args, **kwargs)
         instead(*args, **kwargs)
@@ -105,7 +112,7 @@ def _whole(paddle: ModuleType, fleet: ModuleType) -> Callable[..., object]:
 
     own, stages = fleet.distributed_model, fleet.meta_parallel.PipelineLayer
 
-    def distributed(model: object, *args: object, **kwargs: object) -> Any:
+    def distributed(model: object, *args: object, **kwargs: object) -> object:
         if isinstance(model, stages) or paddle.distributed.get_world_size() > 1:
             return own(model, *args, **kwargs)
         return paddle.DataParallel(model)
@@ -114,7 +121,9 @@ def _whole(paddle: ModuleType, fleet: ModuleType) -> Callable[..., object]:
 
 
 def _listing(own: Callable[..., object]) -> Callable[..., object]:
-    def listed(repo_dir: object, source: object = "github", *args: object, **kwargs: object) -> Any:
+    def listed(
+        repo_dir: object, source: object = "github", *args: object, **kwargs: object
+    ) -> object:
         if source == "local":
             return own(repo_dir, source, *args, **kwargs)
         note(f"Not downloaded: {repo_dir}; paddle.hub lists nothing of it.")
@@ -124,7 +133,7 @@ def _listing(own: Callable[..., object]) -> Callable[..., object]:
 
 
 def extended(name: str, *_: object, **__: object) -> Library:
-    """Return what stands for an extension that would be compiled: it may be looked at, and what it
+    """Return a stand-in for an extension that would be compiled: it may be looked at, and what it
     computes is needed."""
     note(f"Not built here: the extension {name}.")
     missing_modules.MISSING.setdefault(str(name))

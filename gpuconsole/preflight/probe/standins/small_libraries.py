@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import TextIO
 
 
-class Settings(dict[Any, Any]):
-    """A dictionary whose keys are attributes too; dictionaries inside of it are of its kind."""
+class Settings(dict):  # type: ignore[type-arg] # not generic in Python 3.8
+    """A dictionary with its keys as attributes too; dictionaries inside of it are of its kind."""
 
-    def __init__(self, given: object = None, **further: Any) -> None:
+    def __init__(self, given: Mapping[str, object] | None = None, **further: object) -> None:
         super().__init__()
         self.update(given, **further)
 
-    def update(self, given: Any = None, **further: Any) -> None:  # type: ignore[override]
+    def update(  # type: ignore[override]
+        self, given: Mapping[str, object] | None = None, **further: object
+    ) -> None:
         """Take over what another dictionary holds."""
         for key, value in {**dict(given or {}), **further}.items():
             self[key] = value
@@ -26,9 +29,11 @@ class Settings(dict[Any, Any]):
     def __setitem__(self, key: str, value: object) -> None:
         super().__setitem__(key, self._taken(value))
 
-    def _taken(self, value: Any) -> Any:
-        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-            return type(value)(self._taken(one) for one in value)
+    def _taken(self, value: object) -> object:
+        if type(value) is list:
+            return [self._taken(item) for item in value]
+        if type(value) is tuple:
+            return tuple(self._taken(item) for item in value)
         return type(self)(value) if type(value) is dict else value
 
     def __getattr__(self, name: str) -> Any:
@@ -67,7 +72,7 @@ class Node(Settings):
     def __init__(
         self,
         given: Mapping[str, object] | None = None,
-        key_list: Any = None,
+        key_list: object = None,
         new_allowed: bool = False,
     ) -> None:
         super().__init__(given)
@@ -94,7 +99,7 @@ class Node(Settings):
             self.merge_from_other_cfg(self.load_cfg(file))
 
     @classmethod
-    def load_cfg(cls, file_or_text: Any) -> Node:
+    def load_cfg(cls, file_or_text: TextIO | str) -> Node:
         """Return settings in YAML."""
         import yaml
 
@@ -113,24 +118,25 @@ class Node(Settings):
         for name, value in zip(pairs[::2], pairs[1::2]):
             *parents, last = name.split(".")
             node = self
-            for one in parents:
-                node = node[one]
+            for parent in parents:
+                node = node[parent]
             node[last] = _like(node.get(last), _decoded(value))
 
-    def dump(self, **how: Any) -> Any:
+    def dump(self, **how: Any) -> str | None:
         """Return the settings in YAML."""
         import yaml
 
-        return yaml.safe_dump(self.to_dict(), **how)
+        text: str | None = yaml.safe_dump(self.to_dict(), **how)
+        return text
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Settings):
         return value.to_dict()
-    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _decoded(value: Sequence[int] | str) -> Any:
+def _decoded(value: object) -> object:
     """Return what a word means as Python writes values."""
     if not isinstance(value, str):
         return value
@@ -140,20 +146,18 @@ def _decoded(value: Sequence[int] | str) -> Any:
         return value
 
 
-def _like(
-    old: object, value: float | Sequence[int] | str
-) -> list[object] | tuple[object, ...] | float | Sequence[int] | str:
+def _like(old: object, value: object) -> object:
     """Return a list as the tuple that it replaces, and a tuple as the list."""
     if isinstance(old, (list, tuple)) and isinstance(value, (list, tuple)):
         return type(old)(value)
     return value
 
 
-def distance(one: Sequence[int] | str, other: Sequence[int] | str, *_: object, **__: object) -> int:
+def distance(first: Sequence[object], other: Sequence[object], *_: object, **__: object) -> int:
     """Return how many items have to be put in, left out or replaced to make one sequence of another
     (Wagner and Fischer, 1974)."""
     before = list(range(len(other) + 1))
-    for place, item in enumerate(one, 1):
+    for place, item in enumerate(first, 1):
         row = [place]
         for column, wanted in enumerate(other, 1):
             left = min(before[column], row[-1]) + 1
@@ -162,9 +166,9 @@ def distance(one: Sequence[int] | str, other: Sequence[int] | str, *_: object, *
     return before[-1]
 
 
-def share(one: str, other: str, *_: object, **__: object) -> float:
+def share(first: str, other: str, *_: object, **__: object) -> float:
     """Return the distance as a share of the longer sequence, 0 for two empty ones."""
-    return distance(one, other) / max(len(one), len(other), 1)
+    return distance(first, other) / max(len(first), len(other), 1)
 
 
 class Levenshtein:
@@ -174,7 +178,7 @@ class Levenshtein:
     normalized_distance = staticmethod(share)
 
 
-LIBRARIES: dict[Any, Any] = {
+LIBRARIES: dict[str, dict[str, object]] = {
     "yacs": {},
     "yacs.config": {"CfgNode": Node},
     "easydict": {"EasyDict": Settings},

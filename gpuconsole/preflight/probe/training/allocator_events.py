@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
+
+    from paddle.base.core import _Profiler
+
+    from ..documents import Run
 
 MARK = "gpuconsole:"
 KERNELS = (" kernel launch", " compute")
@@ -20,9 +24,9 @@ class Recorder:
     def __init__(self, paddle: ModuleType) -> None:
         self.core = paddle.base.core
         self.count = 0
-        self.tags: dict[Any, Any] = {}
-        self.notes: dict[Any, Any] = {}
-        self.profiler: Any = None
+        self.tags: dict[int, tuple[list[int], str]] = {}
+        self.notes: dict[int, tuple[str, int]] = {}
+        self.profiler: _Profiler = None
 
     def start(self) -> None:
         """Begin to record."""
@@ -33,7 +37,7 @@ class Recorder:
         self.profiler.prepare()
         self.profiler.start()
 
-    def mark(self, what: str, key: object = 0) -> Any:
+    def mark(self, what: str, key: int = 0) -> int:
         """Put a moment on the time line and return its number."""
         self.count += 1
         self.notes[self.count] = (what, key)
@@ -45,11 +49,11 @@ class Recorder:
 
     def tag(self, addresses: Sequence[int], kind: str) -> None:
         """Say of what kind the blocks at some addresses are, now."""
-        found = [one for one in addresses if one]
-        if found:
-            self.tags[self.mark("tag")] = (found, kind)
+        known_addresses = [address for address in addresses if address]
+        if known_addresses:
+            self.tags[self.mark("tag")] = (known_addresses, kind)
 
-    def stop(self) -> list[tuple[object, str, object, int, int, int]]:
+    def stop(self) -> list[tuple[int, str, str, int, int, int]]:
         """End the recording and return its time line: (time, what, name, span, address, bytes)."""
         gc.disable()
         # The nodes belong to the result: it must outlive them.
@@ -65,13 +69,20 @@ class Recorder:
                     continue
                 if name.endswith(KERNELS):
                     kernel, span = name.rsplit(" ", 2 if "launch" in name else 1)[0], node.start_ns
-                for one in node.mem_node:
-                    what = "take" if one.increase_bytes > 0 else "give"
+                for event in node.mem_node:
+                    what = "take" if event.increase_bytes > 0 else "give"
                     line.append(
-                        (one.timestamp_ns, what, kernel, span, one.addr, abs(one.increase_bytes))
+                        (
+                            event.timestamp_ns,
+                            what,
+                            kernel,
+                            span,
+                            event.addr,
+                            abs(event.increase_bytes),
+                        )
                     )
                 stack.extend((child, kernel, span) for child in node.children_node)
-        line.sort(key=lambda one: one[0])
+        line.sort(key=lambda event: event[0])
         return line
 
 
@@ -79,22 +90,22 @@ class Blocks:
     """The time line as blocks that are born and die."""
 
     def __init__(self) -> None:
-        self.events: list[Any] = []
-        self.sizes: list[Any] = []
-        self.names: list[Any] = []
-        self.kinds: list[Any] = []
-        self.inside: set[Any] = set()
-        self.cycles: list[Any] = []
-        self.live: dict[Any, Any] = {}
-        self.spans: list[Any] = []
-        self.windows: list[Any] = []
+        self.events: list[int] = []
+        self.sizes: list[int] = []
+        self.names: list[str] = []
+        self.kinds: list[str] = []
+        self.inside: set[int] = set()
+        self.cycles: list[int] = []
+        self.live: dict[int, int] = {}
+        self.spans: list[int] = []
+        self.windows: list[int] = []
         self.window = 0
 
     def born(
-        self, size: object, name: str, span: object, address: object = None, kind: str = ""
+        self, size: int, name: str, span: int, address: int | None = None, kind: str = ""
     ) -> int:
         """A block is taken; an address that was live has been given back unseen."""
-        if address in self.live:
+        if address is not None and address in self.live:
             self.dead(address, 0)
         index = len(self.sizes)
         self.sizes.append(size)
@@ -107,7 +118,7 @@ class Blocks:
             self.live[address] = index
         return index
 
-    def dead(self, address: object, span: object) -> None:
+    def dead(self, address: int, span: int) -> None:
         """A block is given back."""
         index = self.live.pop(address, None)
         if index is None:
@@ -120,67 +131,69 @@ class Blocks:
             self.kinds[index] = "loader"
 
     def tagged(self, addresses: Sequence[int], kind: str) -> None:
-        """The kind of blocks becomes known; the first word about a block stands."""
+        """The kind of blocks becomes known; the first word about a block holds."""
         for address in addresses:
             index = self.live.get(address)
             if index is not None and not self.kinds[index]:
                 self.kinds[index] = kind
 
 
-def blocks(recorder: Any, waiting: object) -> Blocks:
+def blocks(recorder: Recorder, waiting: Mapping[int, int]) -> Blocks:
     """Replay the recorder's time line. `waiting` maps a loader's number to one batch's bytes."""
-    made = Blocks()
-    readers: dict[Any, Any] = {}
+    result = Blocks()
+    readers: dict[int, int] = {}
     for _, what, name, span, address, size in recorder.stop():
         if what == "take":
-            made.born(size, name, span, address)
+            result.born(size, name, span, address)
         elif what == "give":
-            made.dead(address, span)
+            result.dead(address, span)
         elif address in recorder.tags:
-            made.tagged(*recorder.tags[address])
+            result.tagged(*recorder.tags[address])
         else:
-            _moment(made, readers, waiting, *recorder.notes[address])
-    return made
+            _moment(result, readers, waiting, *recorder.notes[address])
+    return result
 
 
-def _moment(made: Any, readers: dict[int, int], waiting: Any, what: object, key: Any) -> None:
+def _moment(
+    result: Blocks, readers: dict[int, int], waiting: Mapping[int, int], what: str, key: int
+) -> None:
     if what == "cycle":
-        made.cycles.append(len(made.events))
+        result.cycles.append(len(result.events))
     elif what == "fetch":
-        made.window = key
+        result.window = key
     elif what == "fetched":
-        made.window = 0
+        result.window = 0
     elif what == "open":
-        readers[key] = made.born(waiting.get(key, 0), "reader", 0, kind="waiting")
+        readers[key] = result.born(waiting.get(key, 0), "reader", 0, kind="waiting")
     elif what == "close" and key in readers:
-        made.events.append(~readers.pop(key))
+        result.events.append(~readers.pop(key))
 
 
-def as_json(made: Any) -> Any:
+def as_json(result: Blocks) -> Run:
     """Return blocks as plain lists; names are numbered."""
-    dropped = {place for place, kind in enumerate(made.kinds) if kind == "loader"}
-    kept = [place for place in range(len(made.sizes)) if place not in dropped]
-    number = {old: new for new, old in enumerate(kept)}
-    events: list[Any] = []
-    cycles: list[Any] = []
-    ends = set(made.cycles)
-    for place, event in enumerate(made.events):
+    dropped = {place for place, kind in enumerate(result.kinds) if kind == "loader"}
+    indices = [place for place in range(len(result.sizes)) if place not in dropped]
+    number = {old: new for new, old in enumerate(indices)}
+    events: list[int] = []
+    cycles: list[int] = []
+    ends = set(result.cycles)
+    for place, event in enumerate(result.events):
         if place in ends:
             cycles.append(len(events))
         block = event if event >= 0 else ~event
         if block not in dropped:
             events.append(number[block] if event >= 0 else ~number[block])
-    if len(made.events) in ends:
+    if len(result.events) in ends:
         cycles.append(len(events))
-    words = sorted({made.names[one] for one in kept})
+    words = sorted({result.names[index] for index in indices})
     place_of = {word: place for place, word in enumerate(words)}
     kinds = ["", "parameters", "gradients", "optimizer", "inputs", "waiting"]
     return {
         "events": events,
         "cycles": cycles,
-        "sizes": [made.sizes[one] for one in kept],
+        "sizes": [result.sizes[index] for index in indices],
         "names": words,
-        "name": [place_of[made.names[one]] for one in kept],
-        "kind": [kinds.index(made.kinds[one]) for one in kept],
-        "inside": sorted(number[one] for one in made.inside if one in number),
+        "name": [place_of[result.names[index]] for index in indices],
+        "kind": [kinds.index(result.kinds[index]) for index in indices],
+        "inside": sorted(number[index] for index in result.inside if index in number),
     }

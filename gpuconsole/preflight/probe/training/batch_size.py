@@ -14,22 +14,22 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..runs import forking
 from . import watched_loops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
+    from collections.abc import Callable, Iterable, Iterator
+    from types import CodeType, ModuleType
+    from typing import IO
 
     from paddle.io import DataLoader
 
-    from ..documents import Request
+    from ..documents import Edit, Request, Sizes
 
 MARK = "{batch}"
-"""Stands in the request where the batch size of a run goes."""
+"""Marks in the request where the batch size of a run goes."""
 
 
 def arguments(request: Request) -> list[str]:
@@ -62,12 +62,12 @@ class Words(list):  # type: ignore[type-arg]
             self._reached()
         return super().__getitem__(key)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return list, (list(self),)
 
 
 def _asking(name: str) -> Callable[..., object]:
-    def asked(self: Words, *args: object) -> Any:
+    def asked(self: Words, *args: object) -> object:
         self._reached()
         return getattr(list, name)(self, *args)
 
@@ -99,7 +99,7 @@ def _place(request: Request, file: str) -> str:
     return os.path.realpath(os.path.join(request["root"], file))
 
 
-_OPTIONS: dict[Any, Any] = {}
+_OPTIONS: dict[str, int] = {}
 """Whole numbers that the command line or its defaults give for a batch, by option."""
 
 
@@ -107,15 +107,18 @@ def _watch_options() -> None:
     """Note the options of the script's parsers that are named for a batch."""
     parse = argparse.ArgumentParser.parse_known_args
 
-    def parsed(self: Any, *args: object, **kwargs: object) -> Any:
-        found = parse(self, *args, **kwargs)
+    def parsed(
+        self: argparse.ArgumentParser, *args: Any, **kwargs: Any
+    ) -> tuple[argparse.Namespace, list[str]]:
+        options: argparse.Namespace
+        options, rest = parse(self, *args, **kwargs)
         for action in self._actions:
-            value = getattr(found[0], action.dest, None)
+            value = getattr(options, action.dest, None)
             if action.option_strings and "batch" in action.dest.lower() and type(value) is int:
                 _OPTIONS[action.option_strings[-1]] = value
-        return found
+        return options, rest
 
-    argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[method-assign]
+    setattr(argparse.ArgumentParser, "parse_known_args", parsed)  # noqa: B010
 
 
 def options(own: object) -> list[str]:
@@ -123,12 +126,12 @@ def options(own: object) -> list[str]:
     return [name for name, value in _OPTIONS.items() if value == own]
 
 
-_EDITED: dict[Any, Any] = {}
+_EDITED: dict[str, tuple[str | None, list[Edit], Request]] = {}
 """By file its text in the shipped copy, None where that is its own; the lines that the batch size
 of this run is put into; and the request."""
 
 
-def _text(path: str) -> Any:
+def _text(path: str) -> str:
     text, edits, request = _EDITED[path]
     if text is None:
         with _open(path, encoding="utf-8") as file:
@@ -149,29 +152,34 @@ _open = builtins.open
 
 
 def _serve_edits() -> None:
-    """Give the edited text to whoever reads or imports an edited file."""
-    loader: Any = importlib.machinery.SourceFileLoader
+    """Serve the edited text to code that reads or imports an edited file."""
+    loader = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
 
-    def edited_code(self: Any, fullname: object) -> Any:
+    def edited_code(self: importlib.machinery.SourceFileLoader, fullname: str) -> CodeType | None:
         path = os.path.realpath(self.path)
         if path in _EDITED:
             return watched_loops.compiled(_text(path), self.path)
         return get_code(self, fullname)
 
-    def opened(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
+    def opened(
+        file: int | str | bytes | os.PathLike[str], mode: str = "r", *args: Any, **kwargs: Any
+    ) -> IO[Any]:
         if isinstance(file, (str, os.PathLike)) and not set(mode) & set("wax+"):
             path = os.path.realpath(file)
             if path in _EDITED:
                 return _edited_file(file, path, mode, *args, **kwargs)
         return _open(file, mode, *args, **kwargs)
 
-    loader.get_code = edited_code
-    builtins.open = opened
-    io.open = opened
+    for place, name, edited in (
+        (loader, "get_code", edited_code), (builtins, "open", opened), (io, "open", opened),
+    ):  # fmt: skip
+        setattr(place, name, edited)
 
 
-def _edited_file(name: Any, path: str, mode: Any, *args: Any, **kwargs: Any) -> Any:
+def _edited_file(
+    name: str | os.PathLike[str], path: str, mode: str, *args: Any, **kwargs: Any
+) -> IO[Any]:
     """Return an open file of a name that has the edited text: readers ask files for their name,
     and some for more."""
     # First of all: a process may part here into one for each run, which share no file.
@@ -181,11 +189,11 @@ def _edited_file(name: Any, path: str, mode: Any, *args: Any, **kwargs: Any) -> 
         text.seek(0)
         file = _open(os.dup(text.fileno()), mode, *args, **kwargs)
     raw = getattr(file, "buffer", file)
-    getattr(raw, "raw", raw).name = os.fspath(name)
+    setattr(getattr(raw, "raw", raw), "name", os.fspath(name))  # noqa: B010
     return file
 
 
-def code_of(script: str) -> Any:
+def code_of(script: str) -> CodeType:
     """Return the script compiled: as edited, or the cells of a notebook."""
     path = os.path.realpath(script)
     if path.endswith(".ipynb"):
@@ -196,7 +204,7 @@ def code_of(script: str) -> Any:
         return watched_loops.compiled(file.read(), script)
 
 
-def _cells(path: str) -> Any:
+def _cells(path: str) -> str:
     """Return a notebook's code cells as one text, without the lines that only notebooks know."""
     with _open(path, encoding="utf-8") as file:
         cells = json.load(file).get("cells", [])
@@ -208,18 +216,18 @@ def _cells(path: str) -> Any:
         text = source if isinstance(source, str) else "".join(source)
         if text.lstrip().startswith("%%"):
             continue
-        lines += ["pass" if one.lstrip()[:1] in ("%", "!") else one for one in text.split("\n")]
+        lines += ["pass" if line.lstrip()[:1] in ("%", "!") else line for line in text.split("\n")]
     return "\n".join(lines)
 
 
 _OWN = "gpuconsole_own_batch"
-_SIZES: dict[Any, Any] = {}
+_SIZES: Sizes = {}
 """What batch sizes of loaders are replaced by, as `value`, `size` and `trains` of the request."""
 
-_REACHED: list[Any] = []
+_REACHED: list[int | None] = []
 """The script's own batch sizes of all loaders that were made."""
 
-_ASKED: list[Any] = []
+_ASKED: list[Request] = []
 """The request of this run, where loaders are given its batch size."""
 
 
@@ -229,18 +237,18 @@ def _settle() -> None:
         forking.reached()
         (request,) = _ASKED
         value, trains = request["batch"].get("value"), request.get("trains")
-        _SIZES.update(value=value, size=request["size"], trains=trains)
+        _SIZES.update({"value": value, "size": request["size"], "trains": trains})
 
 
-_MAKING: list[Any] = []
+_MAKING: list[int | None] = []
 """The script's own batch sizes of the loaders that are being made."""
 
 
-def own_of(loader: object) -> Any:
+def own_of(loader: object) -> int | None:
     """Return the batch size that a loader has in the script; None where it has none of its own."""
     sampler = getattr(loader, "batch_sampler", None)
-    for one in (sampler, loader):
-        own = getattr(one, _OWN, None) or getattr(one, "batch_size", None)
+    for thing in (sampler, loader):
+        own = getattr(thing, _OWN, None) or getattr(thing, "batch_size", None)
         if isinstance(own, int):
             return own
     return None
@@ -252,32 +260,32 @@ def in_proportion() -> bool:
     return _SIZES.get("size") is not None and not _SIZES.get("trains")
 
 
-def size_of(loader: DataLoader) -> Any:
+def size_of(loader: DataLoader) -> int:
     """Return the batch size that a loader has in this run, 0 where it has none of its own."""
     return replaced(own_of(loader)) or 0
 
 
-def reached() -> Any:
-    """Tell whether the script made a loader, whose batch size is this run's."""
+def reached() -> bool:
+    """Tell whether the script made a loader; its batch size is this run's."""
     return bool(_REACHED)
 
 
-def sized(sampler: Any) -> Iterator[Any]:
+def sized(sampler: Iterable[Iterable[int]]) -> Iterator[list[int]]:
     """Yield the index lists of a batch sampler, as long as this run's batches are.
 
     One that the script wrote itself never passed through the places where sizes are replaced.
     """
     _settle()
     for indices in sampler:
-        found = list(indices)
+        places = list(indices)
         if getattr(sampler, _OWN, None) is None:
-            _REACHED.append(len(found))
+            _REACHED.append(len(places))
             with contextlib.suppress(AttributeError):
-                setattr(sampler, _OWN, len(found))
-        yield found[: replaced(getattr(sampler, _OWN, len(found)))] if _SIZES else found
+                setattr(sampler, _OWN, len(places))
+        yield places[: replaced(getattr(sampler, _OWN, len(places)))] if _SIZES else places
 
 
-def replaced(given: int | None) -> Any:
+def replaced(given: int | None) -> int | None:
     """Return the batch size of this run for a loader that has `given` in the script.
 
     The one that is put in where the script's own is known and this is it; in proportion to the
@@ -290,13 +298,13 @@ def replaced(given: int | None) -> Any:
     return size if own is None else max(1, round(size * given / own))
 
 
-def share(given: int) -> Any:
+def share(given: int | None) -> float:
     """Return what a batch of this run's would be if samples could be parted, in its samples: the
     proportion of a small batch to others is rounded."""
     own, size, trains = _SIZES.get("value"), _SIZES.get("size"), _SIZES.get("trains")
     if not given or not own or size is None or (trains and given not in trains):
         return 1.0
-    return (size * given / own) / replaced(given)
+    return (size * given / own) / (replaced(given) or 1)
 
 
 def _force(paddle: ModuleType, request: Request) -> None:
@@ -306,7 +314,7 @@ def _force(paddle: ModuleType, request: Request) -> None:
         _replace(getattr(paddle.io, name))
 
 
-def _replace(cls: Any) -> None:
+def _replace(cls: type[DataLoader]) -> None:
     old = cls.__init__
     signature = inspect.signature(old)
 
@@ -317,7 +325,7 @@ def _replace(cls: Any) -> None:
         if bound.arguments.get("batch_sampler") is not None:
             old(*bound.args, **bound.kwargs)
             return
-        # A loader makes itself a sampler, whose size is replaced already.
+        # A loader makes itself a sampler; its size is replaced already.
         own = _MAKING[-1] if _MAKING else bound.arguments["batch_size"]
         _REACHED.append(own)
         setattr(self, _OWN, own)

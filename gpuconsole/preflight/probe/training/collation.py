@@ -1,10 +1,11 @@
-"""Batches whose size is drawn while they are made of samples, as with training at several scales or
-with labels that are mixed now and then: each is made as large as the largest of some trials."""
+"""Batches of a size that is drawn while they are made of samples, as with training at several
+scales or with labels that are mixed now and then: each is made as large as the largest of some
+trials."""
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note
 from . import seeding
@@ -22,14 +23,14 @@ class Drawn:
     """The places from which the largest batches are drawn, in the order in which loaders were first
     used: in another run of the script they are the same, and need not be looked for again."""
 
-    def __init__(self, given: Sequence[int] | Sequence[object] = ()) -> None:
+    def __init__(self, given: Sequence[int | None] = ()) -> None:
         self.given = given
-        self.found: list[Any] = []
+        self.found: list[int | None] = []
 
-    def next(self, find: Callable[..., object]) -> Any:
-        """Return the place of the next loader, `find()` where another run has not told it."""
-        known = len(self.found) < len(self.given)
-        self.found.append(self.given[len(self.found)] if known else find())
+    def next(self, find: Callable[[], int | None]) -> int | None:
+        """Return the place of the next loader, `find()` where another run has not reported it."""
+        is_given = len(self.found) < len(self.given)
+        self.found.append(self.given[len(self.found)] if is_given else find())
         return self.found[-1]
 
 
@@ -38,10 +39,10 @@ class Collate:
 
     def __init__(
         self,
-        inner: Callable[..., object],
-        flags: Any,
-        extent: Callable[..., object],
-        drawn: Any = None,
+        inner: Callable[[Sequence[object]], object],
+        flags: set[str],
+        extent: Callable[[object], int],
+        drawn: Drawn | None = None,
     ) -> None:
         """`inner` is the script's own function, `extent` tells how large a batch is, `drawn` what
         another run has found."""
@@ -50,10 +51,10 @@ class Collate:
         self.extent = extent
         self.drawn = drawn or Drawn()
         self.tried = False
-        self.place: Any = None
+        self.place: int | None = None
         """What is drawn for the largest batch."""
 
-    def __call__(self, samples: Sequence[int | list[int]]) -> Any:
+    def __call__(self, samples: Sequence[object]) -> object:
         """Return a batch."""
         if not self.tried:
             self.tried = True
@@ -66,9 +67,9 @@ class Collate:
             seeding.alike(self.place)
         return self.inner(samples)
 
-    def largest(self, samples: Sequence[int | list[int]]) -> int | None:
+    def largest(self, samples: Sequence[object]) -> int | None:
         """Return the place from which the largest batch is drawn, None where all are alike."""
-        sizes: list[Any] = []
+        sizes: list[int] = []
         for place in range(TRIALS):
             if place == FEW and len(set(sizes)) == 1:
                 return None

@@ -1,7 +1,8 @@
 """When a script has gone through enough of its work: cycles of training, or of running a network.
 
-Knows nothing of Paddle: it is told what happens, in order, and says when a cycle ends, when an
-epoch is cut short because it only evaluates, and when enough was seen.
+Knows nothing of Paddle: optimizers are whatever tells one from another. It hears what
+happens, in order, and says when a cycle ends, when an epoch is cut short because it only
+evaluates, and when enough was seen.
 
 A cycle of training ends when the next batch is asked for after a backward pass and an optimizer
 step, so that it spans the micro-batches of an accumulation and all optimizers of a GAN; where the
@@ -12,10 +13,10 @@ Where nothing is trained a cycle is one batch, or one call of the network.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddle.optimizer import Optimizer
+    from collections.abc import Hashable
 
 MAX_WAIT = 12
 """Further cycles for an optimizer that steps more rarely than the others."""
@@ -34,7 +35,7 @@ class Cycles:
         """Cycles of training that have ended."""
         self.ran = 0
         """Batches that went through a network which nothing trains, and calls by hand."""
-        self.steps: dict[Any, Any] = {}
+        self.steps: dict[Hashable, int] = {}
         """Steps by optimizer that the script still holds."""
         self.optimizers = 0
         """Optimizers that were made."""
@@ -43,39 +44,39 @@ class Cycles:
         self.fetches = 0
         self.calls = 0
         self.backwards = 0
-        self.stepped_since: set[Any] = set()
-        self.fetched_at: dict[Any, Any] = {}
+        self.stepped_since: set[Hashable] = set()
+        self.fetched_at: dict[Hashable, int] = {}
         self.closed_steps = 0
         self.closed_calls = 0
         self.closed_backwards = 0
-        self.readers: dict[Any, Any] = {}
-        self.recent: list[Any] = []
-        self.training: list[Any] = []
-        """Readers whose batches reached the last optimizer step, in the order of their use."""
+        self.readers: dict[int, _Epoch] = {}
+        self.recent: list[int] = []
+        self.training: list[int] = []
+        """Readers with batches that reached the last optimizer step, in the order of their use."""
 
     @property
-    def all_steps(self) -> Any:
+    def all_steps(self) -> int:
         """Steps of all optimizers."""
         return self.past_steps + sum(self.steps.values())
 
     @property
-    def trains(self) -> Any:
+    def trains(self) -> bool:
         """Whether something was trained, or there is an optimizer that may do so."""
         return bool(self.steps or self.past_steps)
 
     # -- what happens; each returns whether a cycle has ended with it
 
-    def made(self, optimizer: Optimizer) -> None:
+    def made(self, optimizer: Hashable) -> None:
         """An optimizer was made."""
         self.optimizers += 1
         self.steps.setdefault(optimizer, 0)
 
-    def released(self, optimizer: Optimizer) -> None:
+    def released(self, optimizer: Hashable) -> None:
         """An optimizer is no more: it will not step, and another may get its number."""
         self.past_steps += self.steps.pop(optimizer, 0)
         self.stepped_since.discard(optimizer)
 
-    def fetched(self, reader: object) -> Any:
+    def fetched(self, reader: int) -> bool:
         """A reader is asked for its next batch."""
         ended = False
         if self.all_steps > self.closed_steps and self._learned:
@@ -89,13 +90,13 @@ class Cycles:
             self.recent.append(reader)
         return ended
 
-    def closed(self, reader: object) -> None:
+    def closed(self, reader: int) -> None:
         """A reader's epoch has ended, or it was let go of."""
         self.readers.pop(reader, None)
         if reader in self.recent:
             self.recent.remove(reader)
 
-    def called(self, evaluating: object) -> bool:
+    def called(self, evaluating: bool) -> bool:
         """A network outside any other was run; `evaluating` without gradients or in that mode."""
         self.calls += 1
         if not evaluating:
@@ -109,7 +110,7 @@ class Cycles:
         """A backward pass was made."""
         self.backwards += 1
 
-    def steps_now(self, optimizer: Optimizer) -> bool:
+    def steps_now(self, optimizer: Hashable) -> bool:
         """An optimizer begins to step."""
         again = optimizer in self.stepped_since and self.fetched_at[optimizer] == self.fetches
         ended = self._close_training() if again and self._learned else False
@@ -117,7 +118,7 @@ class Cycles:
         self.fetched_at[optimizer] = self.fetches
         return ended
 
-    def stepped(self, optimizer: Optimizer) -> None:
+    def stepped(self, optimizer: Hashable) -> None:
         """An optimizer has stepped."""
         self.steps[optimizer] = self.steps.get(optimizer, 0) + 1
         if self.recent:
@@ -125,7 +126,7 @@ class Cycles:
 
     # -- what follows from it
 
-    def cut(self, reader: object) -> Any:
+    def cut(self, reader: int) -> bool:
         """Whether a reader's epoch may end here: its batches went through a network, and none of
         them was trained on."""
         epoch = self.readers.get(reader)
@@ -149,7 +150,7 @@ class Cycles:
         return self.trained > 1 and min(self.steps.values(), default=2) > 1
 
     @property
-    def done(self) -> Any:
+    def done(self) -> bool:
         """Whether the run may end."""
         if not self.all_steps:
             return self.ran >= MAX_RUNS * (1 if self.fetches else CALLS)

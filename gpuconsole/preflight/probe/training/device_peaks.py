@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import hooks
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from ..documents import Request
+    from ..documents import Request, Run
+    from ..run import Channel
 
 
 class Session:
     """One run: counts optimizer steps, and reports the peaks after enough of them."""
 
-    def __init__(self, paddle: ModuleType, request: Request, channel: Any) -> None:
+    def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
         self.paddle = paddle
         self.request = request
         self.channel = channel
@@ -36,7 +37,7 @@ class Session:
         """Count the calls of a method; one within another counts once."""
         session, old = self, cls.__dict__[name]
 
-        def step(this: object, *args: object, **kwargs: object) -> Any:
+        def step(this: object, *args: object, **kwargs: object) -> object:
             if session.inside:
                 return old(this, *args, **kwargs)
             session.inside = True
@@ -71,11 +72,11 @@ class Session:
         """Send the peaks and leave."""
         device = str(self.paddle.device.get_device())
         gpu = device.startswith("gpu")
-        ask: Any = self.paddle.device.cuda if gpu else self.paddle.device
+        ask: ModuleType = self.paddle.device.cuda if gpu else self.paddle.device
         given = () if gpu else (device,)
         name = str(ask.get_device_name()) if gpu else device
-        answer = {
-            "batch": self.request["size"],
+        answer: Run = {
+            "batch": self.request["size"] or 0,
             "paddle": str(self.paddle.__version__),
             "steps": self.steps,
             "name": name,

@@ -6,49 +6,67 @@ import math
 import sys
 import types
 import weakref
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..notes import note, notes
 from . import allocator_events, batch_size, cycles, loaders, seeding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import ModuleType
+    from typing import Protocol
 
     from paddle import Tensor
     from paddle.io import DataLoader
     from paddle.nn import Layer
     from paddle.optimizer import Optimizer
+    from paddle.static import Executor, Program
 
-    from ..documents import Request
+    from ..documents import Reader, Request, Run
+    from ..run import Channel
+
+    class Recorder(Protocol):
+        """Puts the moments of a run on a time line, and says of what kind its blocks are."""
+
+        count: int
+        """Moments so far."""
+
+        def start(self) -> None:
+            """Begin to record."""
+
+        def mark(self, what: str, key: int = 0) -> int:
+            """Note a moment and return its number."""
+
+        def tag(self, addresses: Sequence[int], kind: str) -> None:
+            """Say of what kind the blocks at some addresses are, now."""
+
 
 BROKEN = "The script broke off after step {}: {}. What would come later is not in this answer."
 PROGRAM = "program"
-"""Stands for the optimizers of static programs, which step within them."""
+"""The key of the optimizers of static programs, which step within them."""
 
 
-def address(tensor: Tensor) -> Any:
+def address(tensor: Tensor) -> int:
     """Return where a tensor's memory lies, 0 where it has none of its own."""
     try:
-        return tensor.data_ptr()
+        return int(tensor.data_ptr())
     except Exception:
         return 0
 
 
-def tensors(value: Tensor | Sequence[Tensor], depth: int = 0) -> Iterator[Any]:
+def tensors(value: object, depth: int = 0) -> Iterator[Tensor]:
     """Yield the tensors of a nested batch."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         if depth < 8:
-            for one in value:
-                yield from tensors(one, depth + 1)
+            for item in value:
+                yield from tensors(item, depth + 1)
     elif hasattr(value, "data_ptr"):
         yield value
 
 
-def nbytes(tensor: Tensor) -> Any:
+def nbytes(tensor: Tensor) -> int:
     """Return the bytes of a dense tensor. Scripts that were converted replace `Tensor.size`."""
     return math.prod(map(int, tensor.shape)) * int(tensor.element_size())
 
@@ -59,29 +77,32 @@ class Session:
     sparing = False
     """Whether a batch may be filled with its first samples, because only shapes count."""
 
-    def __init__(self, paddle: Any, request: Request, channel: Any) -> None:
+    def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
         self.paddle = paddle
         self.request = request
         self.channel = channel
-        self.record: Any = allocator_events.Recorder(paddle)
-        self.layers: Any = weakref.WeakSet()
-        self.optimizers: Any = weakref.WeakSet()
+        self.allocations = allocator_events.Recorder(paddle)
+        self.record: Recorder = self.allocations
+        self.layers: weakref.WeakSet[Layer] = weakref.WeakSet()
+        self.optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self.cycles = cycles.Cycles(request["steps"])
         self.depth = 0
-        self.own: dict[Any, Any] = {}
+        self.own: dict[int, int | None] = {}
         """The script's own batch size, by reader."""
-        self.flags: set[Any] = set()
-        self.waiting: dict[Any, Any] = {}
+        self.flags: set[str] = set()
+        self.waiting: dict[int, int] = {}
         self.kept = 0
         """Readers that were left before their end."""
-        self.left_early: list[Any] = []
+        self.left_early: list[str] = []
         """What is said of them."""
-        self.readers: dict[Any, Any] = {}
-        self.open_readers: Any = weakref.WeakValueDictionary()
-        self.unread: Any = weakref.WeakSet()
+        self.readers: dict[int, Reader] = {}
+        self.open_readers: weakref.WeakValueDictionary[int, loaders.Watched] = (
+            weakref.WeakValueDictionary()
+        )
+        self.unread: weakref.WeakSet[DataLoader] = weakref.WeakSet()
         """Loaders that were made and have given no batch."""
-        self.shapes: dict[Any, Any] = {}
-        self.seen: set[Any] = set()
+        self.shapes: dict[int, list[list[list[int]]]] = {}
+        self.seen: set[int] = set()
         self.widest_conv = 0
         self.inside = 0
 
@@ -102,16 +123,20 @@ class Session:
 
     # -- cycles
 
-    def asked(self, reader: object) -> Any:
+    def fetching(self) -> loaders.Fetching:
+        """Return whether the batches of a loader are fetched whole, for a run that is `sparing`."""
+        return loaders.Fetching(None, set())
+
+    def asked(self, reader: int) -> bool:
         """A reader is asked for a batch; returns whether it goes on with its epoch."""
         self.closed_if(self.cycles.fetched(reader))
         return not self.cycles.cut(reader)
 
-    def left(self, reader: object) -> None:
+    def left(self, reader: int) -> None:
         """A reader's epoch has ended."""
         self.cycles.closed(reader)
 
-    def abandoned(self, ready: object) -> None:
+    def abandoned(self, ready: int) -> None:
         """A reader was left before its epoch's end, and keeps the batches that it has ready."""
         self.kept += 1
         if self.kept > 1:
@@ -120,12 +145,12 @@ class Session:
         self.left_early = [loaders.LEFT.format(ready, self.kept)]
 
     def leaves_used(
-        self, loader: DataLoader, batch: object, batches: object, ready: object
+        self, loader: DataLoader, batch: object, batches: int | None, ready: int
     ) -> None:
         """A loader of so many batches, some of which it holds ready, gave a bare one, which is left
         to Python's collector when it was used: that of this process where data is real."""
 
-    def closed_if(self, ended: object) -> None:
+    def closed_if(self, ended: bool) -> None:
         """A cycle may have ended; after the last one the run does."""
         if not ended:
             return
@@ -133,8 +158,8 @@ class Session:
         wanted, seen = self.request["steps"], self.cycles.seen
         stage = f"step {min(seen + 1, wanted)} of {wanted}"
         self.channel.progress(min(0.95, 0.1 + 0.85 * seen / wanted), stage)
-        for one in unheld(self.optimizers):
-            self.cycles.released(one)
+        for optimizer in unheld(self.optimizers):
+            self.cycles.released(optimizer)
         if self.cycles.done or self.is_long():
             self.complete()
 
@@ -161,11 +186,11 @@ class Session:
     def finish(self) -> None:
         """Send what was recorded and leave."""
         self.name_blocks()
-        made = allocator_events.blocks(self.record, self.waiting)
-        answer = dict(allocator_events.as_json(made), **self.facts())
+        recorded = allocator_events.blocks(self.allocations, self.waiting)
+        answer: Run = {**allocator_events.as_json(recorded), **self.facts()}
         self.channel.end({"run": answer})
 
-    def facts(self) -> Any:
+    def facts(self) -> Run:
         """Return what the run tells beside its blocks."""
         return {
             "batch": self.request["size"] or self.own_batch() or 0,
@@ -187,25 +212,30 @@ class Session:
             "notes": [*notes(), *self.left_early],
         }
 
-    def trains(self) -> Any:
+    def trains(self) -> list[int] | None:
         """Return the batch sizes of the script's own that are trained on, where the others keep
         theirs; else None."""
         if batch_size.in_proportion():
             return None
-        return sorted({self.own[one] for one in self.cycles.training if self.own.get(one)})
+        sizes = (self.own.get(reader) for reader in self.cycles.training)
+        return sorted({size for size in sizes if size})
 
-    def own_batch(self) -> Any:
+    def own_batch(self) -> int | None:
         """Return the script's own batch size: as it is known, else of the loader that trains, else
         of the first used."""
         if self.request["batch"]["how"] in ("argument", "edit"):
             return self.request["batch"]["value"]
         order = self.cycles.training or sorted(self.own)
-        return next((self.own[one] for one in order if self.own.get(one)), None)
+        return next((self.own[reader] for reader in order if self.own.get(reader)), None)
 
     def trained_on(self) -> int | None:
         """Return how many samples the batches have that reach the optimizer; None without any."""
-        found = [self.shapes[one] for one in self.cycles.training if self.shapes.get(one)]
-        return next((shape[0] for shapes in found for shape in shapes[0] if shape), None)
+        shapes_of_readers = [
+            self.shapes[reader] for reader in self.cycles.training if self.shapes.get(reader)
+        ]
+        return next(
+            (shape[0] for shapes in shapes_of_readers for shape in shapes[0] if shape), None
+        )
 
     # -- what blocks are
 
@@ -213,48 +243,50 @@ class Session:
         """Say which blocks are parameters and optimizer states."""
         for layer in list(self.layers):
             own = list(layer._parameters.values()) + list(layer._buffers.values())
-            self.record.tag([address(one) for one in own if one is not None], "parameters")
+            self.record.tag([address(tensor) for tensor in own if tensor is not None], "parameters")
         for optimizer in list(self.optimizers):
             for states in getattr(optimizer, "_accumulators", {}).values():
-                self.record.tag([address(one) for one in states.values()], "optimizer")
+                self.record.tag([address(tensor) for tensor in states.values()], "optimizer")
             masters = getattr(optimizer, "_master_weights", {})
-            self.record.tag([address(one) for one in masters.values()], "optimizer")
+            self.record.tag([address(tensor) for tensor in masters.values()], "optimizer")
 
     def name_gradients(self, optimizer: Optimizer) -> None:
         """Say which blocks are the gradients and parameters of an optimizer."""
         groups = getattr(optimizer, "_param_groups", None) or optimizer._parameter_list or []
-        own: list[Any] = []
+        own: list[Tensor] = []
         for group in groups:
             own += group["params"] if isinstance(group, dict) else [group]
-        self.record.tag([address(one) for one in own], "parameters")
-        found = []
-        for one in own:
-            gradient = getattr(one, "grad", None)
+        self.record.tag([address(tensor) for tensor in own], "parameters")
+        addresses = []
+        for tensor in own:
+            gradient = getattr(tensor, "grad", None)
             if gradient is None:
                 continue
             if getattr(gradient, "is_selected_rows", bool)():
                 self.flags.add("sparse-gradient")
             else:
-                found.append(address(gradient))
-        self.record.tag(found, "gradients")
+                addresses.append(address(gradient))
+        self.record.tag(addresses, "gradients")
 
-    def batch(self, reader: object, batch: object) -> Any:
+    def batch(self, reader: int, batch: object) -> object:
         """A loader gave a batch: remember its size, shape and place, and hand it on."""
-        found = list(tensors(batch))
-        shapes = [list(one.shape) for one in found]
+        parts = list(tensors(batch))
+        shapes = [list(tensor.shape) for tensor in parts]
         self.shapes.setdefault(reader, []).append(shapes)
         self.seen.update(shape[0] for shape in shapes[:4] if shape)
         self.note_own(reader, shapes)
-        total = math.ceil(sum(nbytes(one) for one in found) * batch_size.share(self.own[reader]))
+        total = math.ceil(
+            sum(nbytes(tensor) for tensor in parts) * batch_size.share(self.own[reader])
+        )
         self.waiting[reader] = max(total, self.waiting.get(reader, 0))
-        self.record.tag([address(one) for one in found], "inputs")
+        self.record.tag([address(tensor) for tensor in parts], "inputs")
         return batch
 
-    def note_own(self, reader: object, shapes: Any) -> None:
+    def note_own(self, reader: int, shapes: Sequence[Sequence[int]]) -> None:
         """Remember the batch size that a reader has of its own: replaced, else of its batches."""
         if reader not in self.own:
-            replaced = self.readers.get(reader, {}).get("own")
-            self.own[reader] = replaced or next((one[0] for one in shapes if one), None)
+            replaced = self.readers[reader].get("own") if reader in self.readers else None
+            self.own[reader] = replaced or next((shape[0] for shape in shapes if shape), None)
 
     # -- hooks
 
@@ -263,11 +295,11 @@ class Session:
         cls = self.paddle.nn.Layer
         old_init, old_call = cls.__init__, cls.__call__
 
-        def init(self: object, *args: object, **kwargs: object) -> None:
+        def init(self: Layer, *args: object, **kwargs: object) -> None:
             old_init(self, *args, **kwargs)
             session.layers.add(self)
 
-        def call(self: Any, *args: object, **kwargs: object) -> Tensor | None:
+        def call(self: Layer, *args: object, **kwargs: object) -> object:
             session.inside += 1
             try:
                 return old_call(self, *args, **kwargs)
@@ -280,7 +312,7 @@ class Session:
 
     def called(self, training: bool, bare: bool = False) -> None:
         """A layer outside any other was run, in the mode of training or not; a `bare` one, such as
-        a loss, has nothing to train: its mode, which nobody changes, says nothing."""
+        a loss, has nothing to train: its mode, which no code changes, says nothing."""
         evaluating = not training or bare or not self.paddle.is_grad_enabled()
         self.closed_if(self.cycles.called(evaluating))
 
@@ -306,13 +338,13 @@ class Session:
         inference = self.paddle.inference
         old_run, old_shape = inference.Predictor.run, inference.Tensor.reshape
 
-        def run(self: Any, *args: Any) -> Any:
+        def run(self: object, *args: object) -> object:
             try:
                 return old_run(self, *args)
             finally:
                 session.called(False)
 
-        def reshape(self: object, shape: Any) -> Any:
+        def reshape(self: object, shape: Sequence[int]) -> object:
             session.seen.update(list(shape)[:1])
             session.own.setdefault(0, next(iter(shape), None))
             return old_shape(self, shape)
@@ -322,10 +354,10 @@ class Session:
     def _optimizers(self) -> None:
         session = self
 
-        def wrap_init(cls: Any) -> None:
+        def wrap_init(cls: type[Optimizer]) -> None:
             old = cls.__dict__["__init__"]
 
-            def init(self: object, *args: object, **kwargs: object) -> None:
+            def init(self: Optimizer, *args: object, **kwargs: object) -> None:
                 session.optimizer_made(self)
                 old(self, *args, **kwargs)
                 session.optimizers.add(self)
@@ -335,7 +367,7 @@ class Session:
         def wrap_step(cls: type, name: str) -> None:
             old = cls.__dict__[name]
 
-            def step(self: object, *args: object, **kwargs: object) -> Any:
+            def step(self: Optimizer, *args: object, **kwargs: object) -> object:
                 session.step_begins(self)
                 try:
                     return old(self, *args, **kwargs)
@@ -351,7 +383,7 @@ class Session:
                 if name in cls.__dict__:
                     wrap_step(cls, name)
 
-    def optimizer_made(self, optimizer: object) -> None:
+    def optimizer_made(self, optimizer: Optimizer) -> None:
         """An optimizer is made, for programs or for as long as the script holds it."""
         if not self.paddle.in_dynamic_mode():
             self.cycles.made(PROGRAM)
@@ -381,17 +413,17 @@ class Session:
         old = cls.run
 
         def run(
-            self: Any,
-            program: Any = None,
-            feed: Any = None,
+            self: Executor,
+            program: Program | None = None,
+            feed: object = None,
             fetch_list: object = None,
-            *args: Any,
-            **kwargs: Any,
-        ) -> Any:
+            *args: object,
+            **kwargs: object,
+        ) -> object:
             counts = bool(fetch_list or feed)
             if counts and not session.readers:
                 session.closed_if(session.cycles.fetched(0))
-                shapes = [shape_of(one) for one in fed(feed)]
+                shapes = [shape_of(value) for value in fed(feed)]
                 session.shapes.setdefault(0, []).append(shapes)
                 session.seen.update(shape[0] for shape in shapes if shape)
                 session.note_own(0, shapes)
@@ -422,7 +454,7 @@ class Session:
                 setattr(operators, name, self._measured(old))
 
     def _measured(self, old: Callable[..., object]) -> Callable[..., object]:
-        def convolution(x: Tensor, *args: object, **kwargs: object) -> Tensor | None:
+        def convolution(x: Tensor, *args: object, **kwargs: object) -> object:
             if self.paddle.in_dynamic_mode():
                 self.widest_conv = max(self.widest_conv, nbytes(x))
             return old(x, *args, **kwargs)
@@ -433,7 +465,7 @@ class Session:
         old = self.paddle.amp.auto_cast
         session = self
 
-        def auto_cast(enable: bool = True, *args: object, **kwargs: object) -> Any:
+        def auto_cast(enable: bool = True, *args: object, **kwargs: object) -> object:
             if enable:
                 session.flags.add("amp")
             return old(enable, *args, **kwargs)
@@ -441,22 +473,22 @@ class Session:
         self.paddle.amp.auto_cast = auto_cast
 
 
-def fed(feed: Any) -> Any:
+def fed(feed: object) -> list[object]:
     """Return what a program is fed, for one device or the first of several."""
-    one = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
-    return list(one.values()) if isinstance(one, dict) else []
+    first = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
+    return list(first.values()) if isinstance(first, dict) else []
 
 
-def shape_of(value: object) -> list[object]:
+def shape_of(value: object) -> list[int]:
     """Return the shape of an array or of a tensor of Paddle's older kind, [] of anything else."""
     shape = getattr(value, "shape", ())
     return list(shape() if callable(shape) else shape)
 
 
-def _before(old: Callable[..., object], note: Callable[..., object]) -> Callable[..., object]:
+def _before(old: Callable[..., object], note: Callable[[], object]) -> Callable[..., object]:
     """Return a function that notes its call before it does what it did."""
 
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def noted(*args: object, **kwargs: object) -> object:
         note()
         return old(*args, **kwargs)
 
@@ -468,37 +500,39 @@ def has_nothing_to_train(layer: Layer) -> bool:
     return next(layer.named_parameters(), None) is None
 
 
-def watch_attention(paddle: ModuleType, flags: set[object]) -> None:
+def watch_attention(paddle: ModuleType, flags: set[str]) -> None:
     """Note that the script asks for fused attention: a CPU computes it explicitly."""
     functional = paddle.nn.functional
     old = getattr(functional, "scaled_dot_product_attention", None)
     if old is None:
         return
 
-    def attention(*args: object, **kwargs: object) -> Any:
+    def attention(*args: object, **kwargs: object) -> object:
         flags.add("explicit-attention")
         return old(*args, **kwargs)
 
     functional.scaled_dot_product_attention = attention
 
 
-def unheld(objects: Any) -> list[int]:
+def unheld(objects: Iterable[object]) -> list[int]:
     """Return the numbers of objects that are referred to by bound methods of their own alone, as
     Paddle's optimizers have them: nothing can reach these, though they are not collected yet."""
-    found = list(objects)
+    held_objects = list(objects)
     alone = []
-    for place in range(len(found)):
+    for place in range(len(held_objects)):
         # The list and the argument are references too.
-        held = sys.getrefcount(found[place]) - 2
-        values = vars(found[place]).values()
-        methods = [one for one in values if isinstance(one, types.MethodType)]
-        if held == sum(one.__self__ is found[place] for one in methods):
-            alone.append(id(found[place]))
+        held = sys.getrefcount(held_objects[place]) - 2
+        values = vars(held_objects[place]).values()
+        methods = [value for value in values if isinstance(value, types.MethodType)]
+        if held == sum(method.__self__ is held_objects[place] for method in methods):
+            alone.append(id(held_objects[place]))
     return alone
 
 
-def subclasses(cls: Any) -> list[type]:
-    found = [cls]
-    for one in cls.__subclasses__():
-        found += subclasses(one)
-    return found
+def subclasses(cls: type) -> list[type]:
+    """Return a class and all that derive from it."""
+    classes: list[type] = [cls]
+    below: type
+    for below in cls.__subclasses__():
+        classes += subclasses(below)
+    return classes

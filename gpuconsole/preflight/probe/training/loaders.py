@@ -1,7 +1,7 @@
 """Loaders without threads or workers: the same batches, fetched when they are asked for.
 
 What a device would see of a loader are its batches; samples are made and gone in between. The
-batches that a reader keeps ready are added by whoever reads the recording.
+batches that a reader keeps ready are added by the reader of the recording.
 """
 
 from __future__ import annotations
@@ -15,24 +15,30 @@ import operator
 import sys
 import time
 import weakref
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..notes import note
 from . import batch_size, collation, seeding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
+    from typing import TypeVar
 
-    from paddle import Tensor
     from paddle.io import DataLoader, Dataset
+
+    from ..documents import Reader
+    from .hooks import Session
+
+    T = TypeVar("T")
+    Taken = Callable[["Lazy"], "list[object]"]
+    """Makes a list of the samples of a batch."""
 
 FIRST, LATER = 8, 2
 """Samples of a batch that are looked at, of the first batch and of later ones, to tell if all are
 of one form."""
 SMALL = 16
-"""Samples of a batch whose labels may decide what is done with it, as those of detectors do."""
+"""Samples of a batch in which labels may decide what is done with it, as those of detectors do."""
 FETCHED, SOON = 1_000_000, 150_000
 """Work for the samples of a small batch, and of a larger one, that are all fetched; of more the
 first are, and copies fill the rest. A unit is a call, or so many numbers of a sample as `NUMBERS`:
@@ -58,14 +64,14 @@ LEFT = (
 )
 
 
-def install(paddle: ModuleType, session: Any) -> None:
+def install(paddle: ModuleType, session: Session) -> None:
     """Give every loader of the dynamic graph an iterator of ours."""
     cls = paddle.io.DataLoader
     old_init, old_iter = cls.__init__, cls.__iter__
     signature = inspect.signature(old_init)
     numbers = itertools.count(1)
 
-    def init(self: object, *args: object, **kwargs: object) -> None:
+    def init(self: DataLoader, *args: object, **kwargs: object) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.arguments["num_workers"] = 0
         bound.arguments.pop("persistent_workers", None)
@@ -73,8 +79,8 @@ def install(paddle: ModuleType, session: Any) -> None:
         old_init(*bound.args, **bound.kwargs)
         session.unread.add(self)
 
-    def iterate(self: object) -> Watched:
-        sparing: Any = list
+    def iterate(self: DataLoader) -> Watched:
+        sparing: Taken = list
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
                               session.flags)  # fmt: skip
@@ -92,24 +98,34 @@ def install(paddle: ModuleType, session: Any) -> None:
 class Watched:
     """An iterator over batches that tells the session of each."""
 
-    def __init__(self, inner: Any, session: Any, numbers: Any, loader: DataLoader) -> None:
+    def __init__(
+        self,
+        inner: Iterator[object],
+        session: Session,
+        numbers: Iterator[int],
+        loader: DataLoader,
+    ) -> None:
         self.inner = inner
         self.session = session
         self.numbers = numbers
         self.number = next(numbers)
         self.loader = weakref.ref(loader)
-        self.length = dict(lengths(loader), own=batch_size.own_of(loader), **ahead(loader))
+        own = batch_size.own_of(loader)
+        self.length: Reader = {**lengths(loader), "own": own, **ahead(loader)}
         self.open = False
         self.taken = 0
-        self.bare: list[Any] = []
+        self.bare: list[object] = []
 
     def __iter__(self) -> Iterator[object]:
         return self
 
-    def __len__(self) -> Any:
-        return self.length["batches"]
+    def __len__(self) -> int:
+        batches = self.length["batches"]
+        if batches is None:
+            raise TypeError("the length of the data set is not known")
+        return batches
 
-    def __next__(self) -> list[Tensor] | Tensor | None:
+    def __next__(self) -> object:
         session = self.session
         if not session.asked(self.number):
             self.close()
@@ -138,7 +154,7 @@ class Watched:
     next = __next__
 
     def close(self) -> None:
-        """The reader lets go of its waiting batches."""
+        """The reader releases its waiting batches."""
         if self.open:
             self.open = False
             # Of an epoch that is cut the last batch would stay, as long as this is held.
@@ -164,37 +180,41 @@ class Watched:
         self.close()
 
     @property
-    def ready(self) -> Any:
+    def ready(self) -> int:
         """Batches that it holds ready: queued, buffered, and one in its thread's hands."""
         return self.length["queued"] + self.length["buffered"] + 1
 
     @property
-    def kept(self) -> Any:
+    def kept(self) -> bool:
         """Whether it keeps them where it is left now. The thread that fills its queue refers to it,
         and waits for room for as long as there is more to put in."""
         whole = self.length["batches"]
-        return self.taken and (whole is None or whole - self.taken >= self.ready)
+        return self.taken > 0 and (whole is None or whole - self.taken >= self.ready)
 
 
-def ahead(loader: DataLoader) -> Any:
+def ahead(loader: DataLoader) -> Reader:
     """Return how many batches a loader's readers queue and buffer. One is buffered in any case: the
     next is read as soon as one is handed out."""
     queued = getattr(loader, "prefetch_factor", USUAL_QUEUED)
     buffered = getattr(loader, "reader_buffer_size", USUAL_BUFFERED)
     if not getattr(loader, "use_buffer_reader", True):
         buffered = 1
-    found = {"queued": (queued, USUAL_QUEUED), "buffered": (buffered, USUAL_BUFFERED)}
-    return {name: one if isinstance(one, int) and 0 <= one <= MOST_AHEAD else usual
-            for name, (one, usual) in found.items()}  # fmt: skip
+    return {
+        "queued": _held_ready(queued, USUAL_QUEUED),
+        "buffered": _held_ready(buffered, USUAL_BUFFERED),
+    }
 
 
-def lengths(loader: DataLoader) -> dict[str, object]:
-    """Return how many samples and batches an epoch has, None where nobody knows."""
-    found: dict[str, Any] = {"samples": None, "batches": None}
-    things: Any = (("samples", getattr(loader, "dataset", None)), ("batches", loader))
-    for name, thing in things:
-        found[name] = length_of(thing)
-    return found
+def _held_ready(count: object, usual: int) -> int:
+    return count if isinstance(count, int) and 0 <= count <= MOST_AHEAD else usual
+
+
+def lengths(loader: DataLoader) -> Reader:
+    """Return how many samples and batches an epoch has, None where that is unknown."""
+    return {
+        "samples": length_of(getattr(loader, "dataset", None)),
+        "batches": length_of(loader),
+    }
 
 
 def length_of(thing: Any) -> int | None:
@@ -205,7 +225,7 @@ def length_of(thing: Any) -> int | None:
         return None
 
 
-def batches(paddle: ModuleType, loader: DataLoader, taken: Any = list) -> Iterator[Any]:
+def batches(paddle: ModuleType, loader: DataLoader, taken: Taken = list) -> Iterator[object]:
     """Yield the batches of a loader as tensors; `taken` makes a list of samples of a batch."""
     from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
 
@@ -231,30 +251,30 @@ def batches(paddle: ModuleType, loader: DataLoader, taken: Any = list) -> Iterat
         yield _unknown(batch) if getattr(taken, "filled", False) else batch
 
 
-def for_programs(paddle: ModuleType, loader: DataLoader, taken: object) -> Iterator[Any]:
+def for_programs(paddle: ModuleType, loader: DataLoader, taken: Taken) -> Iterator[object]:
     """Yield the batches of a loader as programs are fed them: a list, or by name where it has names
     for them and is to give no list."""
     inner, listed = batches(paddle, loader, taken), getattr(loader, "return_list", True)
-    names = None if listed else [one.name for one in loader.feed_list or ()]
+    names = None if listed else [fed.name for fed in loader.feed_list or ()]
     while True:
         with paddle.base.dygraph.guard():
             try:
-                batch = next(inner)
+                batch: Any = next(inner)
             except StopIteration:
                 return
         yield batch if names is None else [dict(zip(names, batch))]
 
 
-def filled(lists: Any) -> Iterator[Any]:
-    """Give lists of samples, the last as long as the others where these are of one length: with
+def filled(lists: Iterable[list[int]]) -> Iterator[list[int]]:
+    """Yield lists of samples, the last as long as the others where these are of one length: with
     another batch size the shorter one, which needs no more memory, would come at another step."""
-    sizes: set[Any] = set()
-    held: Any = None
-    for one in lists:
+    sizes: set[int] = set()
+    held: list[int] | None = None
+    for indices in lists:
         if held is not None:
             sizes.add(len(held))
             yield held
-        held = one
+        held = indices
     if held is None:
         return
     most = sizes.pop() if len(sizes) == 1 else 0
@@ -262,7 +282,7 @@ def filled(lists: Any) -> Iterator[Any]:
     yield [*held, *itertools.islice(itertools.cycle(held), missing)] if missing else held
 
 
-def _fetched(rows: Lazy, taken: Sparing, place: int) -> Any:
+def _fetched(rows: Lazy, taken: Taken, place: int) -> list[object]:
     """Return the samples of a batch. What is drawn for them, and for the batch after that, is alike
     in every run, however many samples there was time to fetch."""
     seeding.alike(place)
@@ -271,20 +291,20 @@ def _fetched(rows: Lazy, taken: Sparing, place: int) -> Any:
     return samples
 
 
-def _unknown(batch: Any) -> Any:
-    """Return a batch whose tensors hold nothing that is known."""
+def _unknown(batch: T) -> T:
+    """Return a batch with tensors of which no value is known."""
     if isinstance(batch, (list, tuple, dict)):
-        for one in batch.values() if isinstance(batch, dict) else batch:
-            _unknown(one)
+        for item in batch.values() if isinstance(batch, dict) else batch:
+            _unknown(item)
     elif hasattr(batch, "m_known"):
-        batch.m_known = None
+        setattr(batch, "m_known", None)  # noqa: B010
     return batch
 
 
 class Lazy:
     """Samples of a batch, each fetched when it is asked for."""
 
-    def __init__(self, indices: Sequence[int], dataset: Dataset) -> None:
+    def __init__(self, indices: list[int], dataset: Dataset) -> None:
         self.indices = indices
         self.dataset = dataset
 
@@ -304,24 +324,28 @@ class Fetching:
     done for a sample, and once they were not never again, so that all steps know as much."""
 
     def __init__(
-        self, whole: Any, told: set[bool], drawn: Any = None, tally: list[int] | None = None
+        self,
+        whole: bool | None,
+        reported: set[bool],
+        drawn: collation.Drawn | None = None,
+        tally: list[int] | None = None,
     ) -> None:
-        """`told` takes what was found, `whole` and `drawn` are what another run told; `tally` is
+        """`reported` takes what was found, `whole` and `drawn` are of another run; `tally` is
         the work for all samples that were fetched, each taken for as much as the most."""
         self.whole = whole
-        self.told = told
+        self.reported = reported
         self.drawn = drawn
         self.work = 0
         """The most that was done for a sample so far."""
         self.tally = [0] if tally is None else tally
-        self.looked: set[Any] = set()
+        self.looked: set[tuple[object, int]] = set()
         """Forms and extents of samples all over the data set."""
-        self.sample: Any = None
+        self.sample: object = None
         """The largest of them, where they differ in size."""
-        self.collate: Any = None
+        self.collate: collation.Collate | None = None
         """What makes a batch of samples, for all epochs."""
 
-    def all_of(self, size: int) -> Any:
+    def all_of(self, size: int) -> bool:
         """Tell whether all samples of a batch are fetched, by what was done for the first ones."""
         if self.whole is not None:
             return self.whole
@@ -329,7 +353,7 @@ class Fetching:
 
     def ended(self, whole: bool) -> None:
         """A batch was fetched whole, or not."""
-        self.told.add(whole)
+        self.reported.add(whole)
         if not whole:
             self.whole = False
 
@@ -342,17 +366,17 @@ class Sparing:
     take long: for a run in which shapes alone count."""
 
     def __init__(self, fetching: Fetching) -> None:
-        self.form: Any = None
+        self.form: object = None
         self.fetching = fetching
         self.filled = False
         """Whether copies are among the samples of the last batch: what they hold is not known."""
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Lazy) -> list[object]:
         """Return as many samples as there are rows."""
         size, rest, ends = len(rows), iter(rows), time.process_time() + LONGEST_S
         self.filled = False
         first = self._first(rest, FIRST if self.form is None else LATER)
-        forms = {form(one) for one in first}
+        forms = {form(sample) for sample in first}
         if size <= len(first) or len(forms) > 1 or self.form not in (None, *forms):
             self.form = False
             return [*first, *rest]
@@ -364,7 +388,7 @@ class Sparing:
         self.fetching.tally[0] += len(first) * self.fetching.work
         return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
 
-    def _first(self, rest: Any, count: Any) -> Any:
+    def _first(self, rest: Iterator[object], count: int) -> list[object]:
         """Return some samples; what is done for those of the first batch is counted."""
         if self.fetching.whole is not None or self.form is not None:
             return list(itertools.islice(rest, count))
@@ -382,33 +406,33 @@ class Largest:
     """Takes the largest sample for each of a batch where samples differ in size: memory depends on
     the longest that meet in a batch, which need not be among the first of a data set in order."""
 
-    def __init__(self, inner: Sparing, flags: set[object]) -> None:
+    def __init__(self, inner: Sparing, flags: set[str]) -> None:
         self.inner = inner
         self.flags = flags
         self.looked = False
-        self.sample: Any = None
+        self.sample: object = None
         self.filled = False
 
-    def __call__(self, rows: Lazy) -> Any:
+    def __call__(self, rows: Lazy) -> list[object]:
         """Return as many samples as there are rows."""
         if not self.looked:
             self.looked = True
             self._look(rows.dataset)
         if self.sample is None:
-            made = self.inner(rows)
+            samples = self.inner(rows)
             self.filled = self.inner.filled
-            return made
+            return samples
         self.filled = True
         return [another(self.sample) for _ in range(len(rows))]
 
-    def _look(self, dataset: object) -> None:
+    def _look(self, dataset: Dataset) -> None:
         """Find the largest of some samples spread over a data set; in a later epoch it is that of
         the first, where a few samples are as they were."""
         held = self.inner.fetching
         if not held.looked or not seen(dataset, AGAIN).keys() <= held.looked:
-            found = seen(dataset, LOOKED)
-            # Of samples that are alike none is held: they may be tensors, whose memory counts.
-            held.looked, held.sample = set(found), largest(found)
+            samples = seen(dataset, LOOKED)
+            # Of samples that are alike none is held: they may be tensors, and their memory counts.
+            held.looked, held.sample = set(samples), largest(samples)
         self.sample = held.sample
         if self.sample is None:
             return
@@ -420,17 +444,19 @@ class Largest:
         )
 
 
-def largest(found: Any) -> Any:
+def largest(samples: Mapping[tuple[object, int], object]) -> object:
     """Return the largest of samples by form and extent, None where they hardly differ."""
-    sizes = [one for _, one in found]
-    if not found or (len({one for one, _ in found}) == 1 and max(sizes) - min(sizes) <= SLIGHT):
+    sizes = [size for _, size in samples]
+    if not samples or (
+        len({form_ for form_, _ in samples}) == 1 and max(sizes) - min(sizes) <= SLIGHT
+    ):
         return None
-    return max(found.items(), key=lambda one: one[0][1])[1]
+    return max(samples.items(), key=lambda item: item[0][1])[1]
 
 
-def seen(dataset: Dataset, most: object) -> Any:
+def seen(dataset: Dataset, most: int) -> dict[tuple[object, int], object]:
     """Return some samples spread over a data set, one of each form and extent."""
-    found: dict[Any, Any] = {}
+    samples: dict[tuple[object, int], object] = {}
     size, ends, done = length_of(dataset), time.process_time() + LONGEST_S, 0
     for index in spread(size or 0, most):
         if done > FETCHED or time.process_time() > ends:
@@ -440,11 +466,11 @@ def seen(dataset: Dataset, most: object) -> Any:
         except Exception:
             continue
         done += work
-        found.setdefault((form(sample), extent(sample)), sample)
-    return found
+        samples.setdefault((form(sample), extent(sample)), sample)
+    return samples
 
 
-def counted(make: Callable[..., object]) -> Any:
+def counted(make: Callable[[], T]) -> tuple[T, int]:
     """Return what a function makes, and the work for it: its calls, and the numbers in it."""
     calls = itertools.count()
     before = sys.getprofile()
@@ -457,7 +483,7 @@ def counted(make: Callable[..., object]) -> Any:
     return sample, next(calls) // 2 + extent(sample) // NUMBERS
 
 
-def spread(size: int, most: Any) -> list[int]:
+def spread(size: int, most: int) -> list[int]:
     """Return places all over a list, the ends first, then halves, quarters and so on."""
     if size <= most:
         return list(range(size))
@@ -469,7 +495,7 @@ def spread(size: int, most: Any) -> list[int]:
     return list(order)[:most]
 
 
-def extent(sample: Any) -> int:
+def extent(sample: object) -> int:
     """Return how large a sample is: elements, points of a picture, characters."""
     if isinstance(sample, dict):
         return sum(map(extent, sample.values()))
@@ -477,25 +503,26 @@ def extent(sample: Any) -> int:
         return sum(map(extent, sample))
     if isinstance(sample, (str, bytes)):
         return len(sample)
-    shape: Any = getattr(sample, "shape", None)
+    shape = getattr(sample, "shape", None)
     shape = getattr(sample, "size", None) if shape is None else shape
     try:
-        extents: Any = [int(one) for one in shape]
+        return 1 if shape is None else math.prod(int(length) for length in shape)
     except TypeError:
         return 1
-    return math.prod(extents)
 
 
-def another(sample: Any) -> Any:
+def another(sample: object) -> object:
     """Return a sample like this with arrays of its own: what makes a batch may write to them."""
     if type(sample) is dict:
         return {name: another(value) for name, value in sample.items()}
-    if type(sample) in (list, tuple):
-        return type(sample)(map(another, sample))
-    return sample.copy() if type(sample).__module__ == "numpy" else copy.copy(sample)
+    if type(sample) is list:
+        return list(map(another, sample))
+    if type(sample) is tuple:
+        return tuple(map(another, sample))
+    return copy.copy(sample)
 
 
-def form(sample: Any) -> tuple[object, ...] | tuple[str, str, str]:
+def form(sample: object) -> tuple[object, ...]:
     """Return what samples of one form have in common: shapes, types, sizes of pictures."""
     if isinstance(sample, dict):
         return tuple((key, form(value)) for key, value in sample.items())
@@ -505,7 +532,7 @@ def form(sample: Any) -> tuple[object, ...] | tuple[str, str, str]:
     return type(sample).__name__, str(getattr(sample, "dtype", "")), str(shape)
 
 
-def _chunks(dataset: Dataset, loader: DataLoader) -> Iterator[Any]:
+def _chunks(dataset: Dataset, loader: DataLoader) -> Iterator[object]:
     size = loader.batch_size
     if size is None:
         yield from dataset
@@ -518,7 +545,7 @@ def _chunks(dataset: Dataset, loader: DataLoader) -> Iterator[Any]:
         yield samples
 
 
-def as_tensors(paddle: object, batch: Sequence[object]) -> list[Tensor] | Tensor:
+def as_tensors(paddle: ModuleType, batch: object) -> object:
     """Return a collated batch with its arrays as tensors; text and the like stay.
 
     As with Paddle's own readers a batch that is no list is handed out as it is.
@@ -528,13 +555,13 @@ def as_tensors(paddle: object, batch: Sequence[object]) -> list[Tensor] | Tensor
     return _convert(paddle, numpy, batch)
 
 
-def _convert(paddle: Any, numpy: ModuleType, value: Any) -> Any:
+def _convert(paddle: ModuleType, numpy: ModuleType, value: object) -> object:
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         if getattr(value, "dtype", None) is not None and value.dtype.kind in "OUS":
             return value
         return paddle.to_tensor(value)
     if isinstance(value, dict):
-        return {name: _convert(paddle, numpy, one) for name, one in value.items()}
+        return {name: _convert(paddle, numpy, item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_convert(paddle, numpy, one) for one in value]
+        return [_convert(paddle, numpy, item) for item in value]
     return value

@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from numpy import ndarray
 
+    State = tuple[tuple[object, ...], tuple[str | int | float | ndarray, ...]]
+    """The states of Python's generator and of NumPy's."""
+
 
 def alike(place: int) -> None:
-    """Begin to draw from a state that a place in the run stands for, 0 and more."""
+    """Begin to draw from the state of a place in the run, 0 and more."""
     import numpy
 
     random.seed(place)
     numpy.random.seed(place)
 
 
-def state() -> tuple[tuple[ndarray | int | str, ...], ...]:
+def state() -> State:
     """Return from where is drawn next."""
     import numpy
 
     return random.getstate(), numpy.random.get_state()
 
 
-def restore(drawn: tuple[tuple[ndarray | int | str, ...], ...]) -> None:
+def restore(drawn: State) -> None:
     """Draw again from where a state was taken."""
     import numpy
 

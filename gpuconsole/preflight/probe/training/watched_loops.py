@@ -6,8 +6,8 @@ training is left, the next turn of a loop that has trained with an optimizer mad
 end, as if nothing were left to walk over. A loop that makes an optimizer in each turn trains
 something else in each, and goes on.
 
-A loop over epochs, in whose last turn another that trains has ended, may go on for a while: each of
-its turns then takes a step alone, on the way to what comes only in a later epoch.
+A loop over epochs, when another that trains has ended in its last turn, may go on for a while: each
+of its turns then takes a step alone, on the way to what comes only in a later epoch.
 
 A loop that evaluates by hand, without a loader that would end, goes through its data in turns that
 are alike. Once it did much, and holds no more from turn to turn, its next turn is its end too.
@@ -20,19 +20,18 @@ import builtins
 import importlib.machinery
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from paddle.io import DataLoader
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import CodeType
 
 FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
 DONE = "__gpuconsole_done__"
 """Names in the compiled code: what walks, what a `while` notes before it, what it asks before each
 turn, and what it tells when its test has failed."""
 TRAINS = re.compile(r"epoch|\.step\(|\.minimize\(|backward\(|train|\.fit\(|\brun\(", re.IGNORECASE)
-"""What is found in the text of a file whose loops may train; others are compiled as they are."""
+"""What the text of a file holds if its loops may train; others are compiled as they are."""
 EVALUATES = re.compile(r"\.eval\(\)")
 """What is found in the text of a file that may evaluate."""
 SAVES = re.compile(r"\bpaddle\.save\(")
@@ -59,7 +58,7 @@ class Now(NamedTuple):
 
 
 class Watch:
-    """Which loops end. Told by the session of steps, asked by loops."""
+    """Which loops end. The session reports steps to it, loops ask it."""
 
     def __init__(self) -> None:
         self.leaving = False
@@ -84,18 +83,18 @@ class Watch:
         """Whether one saves."""
         self.turns = 0
         """Turns of loops over epochs that went on though they were to be left."""
-        self.on_left: Any = lambda: None
+        self.on_left: Callable[[], object] = lambda: None
         """Called where a loop is ended here."""
-        self.on_repeated: Any = lambda readers: None
+        self.on_repeated: Callable[[int], object] = lambda readers: None
         """Called where one is that repeats itself, with the readers opened before it."""
-        self.now: Any = Now
+        self.now: Callable[[], Now] = Now
         """Tells what the run has come to."""
 
     def begun(self) -> Mark:
         """Return what is to be known of the beginning of a loop."""
         return Mark(self)
 
-    def left(self, mark: Any) -> bool:
+    def left(self, mark: Mark) -> bool:
         """Tell whether a loop that began so ends here; else its next turn begins."""
         if self._repeats(mark):
             self.on_repeated(mark.begun.readers)
@@ -109,7 +108,7 @@ class Watch:
         self.on_left()
         return True
 
-    def _repeats(self, mark: Any) -> bool:
+    def _repeats(self, mark: Mark) -> bool:
         """Tell whether a loop, once something was trained, does much and trains nothing, and its
         turns are alike."""
         now, last = self.now(), mark.last
@@ -120,7 +119,7 @@ class Watch:
         much = now.work - mark.begun.work >= REPEATED
         return bool(self.latest) and much and not trains and mark.alike >= ALIKE
 
-    def done(self, mark: Any) -> bool:
+    def done(self, mark: Mark) -> bool:
         """A loop that began so has ended; what a `while` does with the answer changes nothing."""
         # A loop over optimizers alone has no backward pass.
         self.ended += self.steps > mark.steps and self.backwards > mark.backwards
@@ -134,11 +133,11 @@ class Mark:
         "alike", "backwards", "begun", "ended", "gathered", "last", "made", "steps",
     )  # fmt: skip
 
-    def __init__(self, watch: Any) -> None:
+    def __init__(self, watch: Watch) -> None:
         self.made, self.steps, self.backwards = watch.made, watch.steps, watch.backwards
         self.ended, self.gathered = watch.ended, watch.gathered
         self.begun = watch.now()
-        self.last: Any = None
+        self.last: Now | None = None
         """What the run had come to when the last turn ended."""
         self.alike = 0
         """Turns in a row that were alike."""
@@ -152,16 +151,16 @@ class Walk:
 
     __slots__ = ("inner", "mark")
 
-    def __init__(self, over: DataLoader) -> None:
+    def __init__(self, over: Iterable[object]) -> None:
         self.inner = iter(over)
         self.mark = WATCH.begun()
 
     def __iter__(self) -> Iterator[object]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         try:
-            # Asked first: a reader of batches that ends by itself lets go of those it has ready.
+            # Asked first: a reader of batches that ends by itself releases those it has ready.
             item = next(self.inner)
             if WATCH.left(self.mark):
                 raise StopIteration
@@ -177,10 +176,10 @@ def install(root: str) -> None:
     called = ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left), (DONE, WATCH.done))
     for name, value in called:
         setattr(builtins, name, value)
-    loader: Any = importlib.machinery.SourceFileLoader
+    loader = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
 
-    def watched_code(self: Any, fullname: str) -> Any:
+    def watched_code(self: importlib.machinery.SourceFileLoader, fullname: str) -> CodeType | None:
         path = os.path.realpath(self.path)
         if path.startswith(_ROOT[0]) and "site-packages" not in path:
             try:
@@ -191,19 +190,20 @@ def install(root: str) -> None:
                 return compiled(text, self.path)
         return get_code(self, fullname)
 
-    loader.get_code = watched_code
+    setattr(loader, "get_code", watched_code)  # noqa: B010
 
 
-def compiled(text: bytes, name: str) -> Any:
+def compiled(text: bytes | str, name: str) -> CodeType:
     """Return the text of a file compiled, its loops watched where that was asked for."""
     if not _ROOT or not _may_train(text):
         return compile(text, name, "exec", dont_inherit=True)
-    tree = compile(text, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    return compile(ast.fix_missing_locations(Rewritten().visit(tree)), name, "exec",
+    parsed = compile(text, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree: ast.Module = Rewritten().visit(parsed)
+    return compile(ast.fix_missing_locations(tree), name, "exec",
                    dont_inherit=True)  # fmt: skip
 
 
-def _may_train(text: bytes) -> bool:
+def _may_train(text: bytes | str) -> bool:
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     WATCH.evaluates = WATCH.evaluates or bool(EVALUATES.search(words))
     WATCH.saves = WATCH.saves or bool(SAVES.search(words))
@@ -211,19 +211,19 @@ def _may_train(text: bytes) -> bool:
 
 
 class Rewritten(ast.NodeTransformer):
-    """Puts the watch into loops whose body calls anything."""
+    """Puts the watch into loops with calls in their body."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def visit_For(self, node: Any) -> Any:
+    def visit_For(self, node: ast.For) -> ast.For:
         """`for x in xs` walks over `Walk(xs)`."""
         self.generic_visit(node)
         if _calls(node.body):
             node.iter = _called(FOR, [node.iter], node.iter)
         return node
 
-    def visit_While(self, node: Any) -> Any:
+    def visit_While(self, node: ast.While) -> ast.While | list[ast.stmt]:
         """`while test` asks before its test whether it is left, and tells when that fails."""
         self.generic_visit(node)
         if not _calls(node.body):
@@ -231,16 +231,18 @@ class Rewritten(ast.NodeTransformer):
         self.count += 1
         name = f"__gpuconsole_{self.count}__"
         mark = ast.Assign([ast.Name(name, ast.Store())], _called(BEGUN, [], node))
-        left, done = (_called(one, [ast.Name(name, ast.Load())], node.test) for one in (LEFT, DONE))
+        left, done = (
+            _called(name_, [ast.Name(name, ast.Load())], node.test) for name_ in (LEFT, DONE)
+        )
         goes_on = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), left), node.test])
         node.test = ast.copy_location(ast.BoolOp(ast.Or(), [goes_on, done]), node.test)
         return [ast.copy_location(mark, node), node]
 
 
-def _calls(body: Any) -> bool:
-    return any(isinstance(one, ast.Call) for each in body for one in ast.walk(each))
+def _calls(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(part, ast.Call) for each in body for part in ast.walk(each))
 
 
-def _called(name: str, arguments: Any, place: Any) -> ast.Call:
+def _called(name: str, arguments: list[ast.expr], place: ast.AST) -> ast.Call:
     call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
     return ast.fix_missing_locations(ast.copy_location(call, place))
