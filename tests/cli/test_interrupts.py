@@ -15,7 +15,7 @@ from gpuconsole.cli import interrupts, measurement
 from gpuconsole.cli.entry import main
 from gpuconsole.cli.interrupts import until_interrupted
 from gpuconsole.preflight.tiers.ladder import Site
-from tests.cli.test_measurement import HIDDEN, asked
+from tests.cli.commands.plan.test_measurement import HIDDEN, asked
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from rich.style import Style
 
 from tests.scripts import script
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def page(name: str) -> ModuleType:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.cli.views.incidents import short_id
-from tests.cli.test_cli import Lab, Run, _alone, lab, run  # noqa: F401 - fixtures
+from tests.cli.command_line import Lab, Run
 
 
 @pytest.fixture
-def down(lab: Lab) -> Lab:  # noqa: F811
+def down(lab: Lab) -> Lab:
     """A lab whose one host refuses, and is told of at once."""
     inventory = Path(lab[1])
     text = inventory.read_text()
@@ -20,19 +20,19 @@ def down(lab: Lab) -> Lab:  # noqa: F811
 
 
 @pytest.fixture
-def noted(run: Run, down: Lab) -> Lab:  # noqa: F811
+def noted(run: Run, down: Lab) -> Lab:
     """The same, seen once."""
     assert run("incidents", *down).code == 0
     return down
 
 
-def states(run: Run, lab: Lab, *more: str) -> list[str]:  # noqa: F811
+def states(run: Run, lab: Lab, *more: str) -> list[str]:
     answer = run("incidents", *more, *lab, "--json")
     assert answer.code == 0
     return [one["state"] for one in answer.document["incidents"]]
 
 
-def test_what_is_wrong_is_listed_and_noted(run: Run, down: Lab) -> None:  # noqa: F811
+def test_what_is_wrong_is_listed_and_noted(run: Run, down: Lab) -> None:
     answer = run("incidents", *down, "--json")
     assert answer.code == 0
     (one,) = answer.document["incidents"]
@@ -48,7 +48,7 @@ def test_what_is_wrong_is_listed_and_noted(run: Run, down: Lab) -> None:  # noqa
     assert "critical" in table
 
 
-def test_one_incident_in_full(run: Run, noted: Lab) -> None:  # noqa: F811
+def test_one_incident_in_full(run: Run, noted: Lab) -> None:
     answer = run("incidents", "unreach", *noted)
     assert answer.code == 0
     for words in ("critical: host unreachable, gone", "never here", "high:", "link:",
@@ -60,7 +60,7 @@ def test_one_incident_in_full(run: Run, noted: Lab) -> None:  # noqa: F811
     ]  # fmt: skip
 
 
-def test_what_is_said_holds_for_every_console(run: Run, noted: Lab) -> None:  # noqa: F811
+def test_what_is_said_holds_for_every_console(run: Run, noted: Lab) -> None:
     state = noted[2:]
     assert "is acknowledged" in run("incidents", "unreach", "--ack", *state).out
     assert states(run, noted) == ["acknowledged"]
@@ -86,7 +86,7 @@ def test_what_is_said_holds_for_every_console(run: Run, noted: Lab) -> None:  # 
     ],
 )
 def test_wrong_usage_says_what_to_do(
-    run: Run, noted: Lab, words: tuple[str, ...], says: str  # noqa: F811
+    run: Run, noted: Lab, words: tuple[str, ...], says: str
 ) -> None:  # fmt: skip
     answer = run("incidents", *words, *noted)
     assert answer.code == 2
@@ -94,7 +94,7 @@ def test_wrong_usage_says_what_to_do(
     assert answer.out == ""
 
 
-def test_read_only_says_nothing(run: Run, noted: Lab) -> None:  # noqa: F811
+def test_read_only_says_nothing(run: Run, noted: Lab) -> None:
     refused = run("incidents", "unreach", "--ack", "--read-only", *noted[2:], "--json")
     assert refused.code == 2
     assert refused.document["error"]["title"] == "Read-only"

@@ -16,7 +16,7 @@ from gpuconsole.cli.entry import sections
 from tests.scripts import script
 from tests.waiting import DEADLINE_S
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "gpuconsole.1"
 
 

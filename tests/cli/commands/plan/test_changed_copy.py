@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - the arguments of tests are the fixtures imported here
 """Changes of the shipped copy on the command line: shown, estimated, shipped, or refused."""
 
 from __future__ import annotations
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import SCRIPT, Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
+from tests.cli.command_line import SCRIPT, Lab, Run
 
 
 def copy_of(state: Path, name: str = "train.py") -> str:

@@ -12,25 +12,15 @@ from gpuconsole.cli.commands.jobs import fetch
 from gpuconsole.core.devices.host_faults import FaultStreak
 from gpuconsole.core.engines.transfers import LeftOut
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
-from gpuconsole.core.jobs import Job
 from gpuconsole.session.dispatch import optuna_study
 from gpuconsole.session.results import FetchedResults
-from gpuconsole.state import Journal
-from tests.cli.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
-
-
-def jobs_of(tmp_path: Path) -> tuple[Job, ...]:
-    journal = Journal(tmp_path / "state", clock=lambda: 0.0, read_only=True)
-    try:
-        return journal.jobs()
-    finally:
-        journal.close()
+from tests.cli.command_line import Lab, Run, jobs_of
 
 
 def test_a_sweep_is_one_name_to_every_command(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
 ) -> None:
     words = ("--sweep", "lr=1e-3,1e-4", "--sweep", "seed=0..1", "--hold")
     queued = run("submit", script, *words, *lab, "--json")
@@ -70,9 +60,9 @@ def test_a_sweep_is_one_name_to_every_command(
 
 
 def test_one_job_has_its_priority_changed_and_is_released(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     tmp_path: Path,
 ) -> None:
     job = run("submit", script, *lab, "--hold", "--json").document["job"]
@@ -87,8 +77,8 @@ def test_one_job_has_its_priority_changed_and_is_released(
 
 
 def test_a_host_that_is_drained_again_or_is_unknown_is_said_so(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
+    run: Run,
+    lab: Lab,
 ) -> None:
     assert run("drain", "gone", "--reason", "fans", *lab).out == "gone takes no new jobs.\n"
     again = run("drain", "gone", *lab)
@@ -134,9 +124,9 @@ def test_a_host_that_is_set_aside_is_seen_in_every_status() -> None:
 
 
 def test_submit_passes_on_what_orders_and_limits_a_job(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     tmp_path: Path,
 ) -> None:
     first = run("submit", script, *lab, "--hold", "--json").document["job"]
@@ -157,9 +147,9 @@ def test_submit_passes_on_what_orders_and_limits_a_job(
 
 
 def test_what_is_wrong_with_a_sweep_or_a_time_is_said(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
 ) -> None:
     for words, expected in (
         (("--sweep", "lr"), "is not NAME=VALUES"),
@@ -174,9 +164,9 @@ def test_what_is_wrong_with_a_sweep_or_a_time_is_said(
 
 
 def test_secrets_come_from_a_file_or_ones_own_variables_and_are_not_told(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -208,7 +198,7 @@ def test_secrets_come_from_a_file_or_ones_own_variables_and_are_not_told(
 
 
 def test_fetch_names_what_it_could_not_copy(
-    run: Run,  # noqa: F811
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left_out = LeftOut()
@@ -229,9 +219,9 @@ def test_fetch_names_what_it_could_not_copy(
 
 
 def test_what_was_not_shipped_is_said_at_submission(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
 ) -> None:
     for number in range(30):
         (script.parent / f"{number:02}.key").write_text("x")
@@ -248,9 +238,9 @@ def test_what_was_not_shipped_is_said_at_submission(
 
 
 def test_a_search_is_queued_as_trials_that_are_held(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -283,9 +273,9 @@ def test_a_search_is_queued_as_trials_that_are_held(
     ],
 )
 def test_a_wrong_search_says_why(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     words: tuple[str, ...],
     why: str,
 ) -> None:
@@ -295,9 +285,9 @@ def test_a_wrong_search_says_why(
 
 
 def test_a_search_without_optuna_names_the_command(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(optuna_study, "has_optuna", lambda: False)
@@ -308,9 +298,9 @@ def test_a_search_without_optuna_names_the_command(
 
 
 def test_a_wrong_rule_is_refused_with_its_place(
-    run: Run,  # noqa: F811
-    lab: Lab,  # noqa: F811
-    script: Path,  # noqa: F811
+    run: Run,
+    lab: Lab,
+    script: Path,
     tmp_path: Path,
 ) -> None:
     answer = run("submit", script, "--stop-if", "loss is bad", *lab)

@@ -12,7 +12,7 @@ import pytest
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.session.logs.follow import log_file
 from gpuconsole.state import Journal
-from tests.cli.test_cli import Run, _alone, run  # noqa: F401 - fixtures
+from tests.cli.command_line import Run
 
 NOW = 1_900_000_000.0
 
@@ -49,7 +49,7 @@ def state(tmp_path: Path) -> Path:
     return folder
 
 
-def test_curves_of_a_job(run: Run, state: Path) -> None:  # noqa: F811
+def test_curves_of_a_job(run: Run, state: Path) -> None:
     answer = run("curves", "j0", "--state", state)
     assert answer.code == 0, answer.err
     assert "loss" in answer.out
@@ -61,7 +61,7 @@ def test_curves_of_a_job(run: Run, state: Path) -> None:  # noqa: F811
     assert loss["best"] == [40.0, 0.25, 4.0]
 
 
-def test_curves_of_a_demo_say_that_they_are_simulated(run: Run, state: Path) -> None:  # noqa: F811
+def test_curves_of_a_demo_say_that_they_are_simulated(run: Run, state: Path) -> None:
     assert "SIMULATED" not in run("curves", "j0", "--state", state).out
     assert run("curves", "j0", "--state", state, "--json").document["simulated"] is False
     journal = Journal(state, clock=lambda: NOW)
@@ -73,7 +73,7 @@ def test_curves_of_a_demo_say_that_they_are_simulated(run: Run, state: Path) -> 
     assert run("compare", "train", "--state", state, "--json").document["simulated"] is True
 
 
-def test_curves_as_csv(run: Run, state: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_curves_as_csv(run: Run, state: Path, tmp_path: Path) -> None:
     printed = run("curves", "j0", "--csv", "-", "--state", state).out
     rows = list(csv.DictReader(io.StringIO(printed)))
     assert [(row["metric"], row["step"], row["value"]) for row in rows][:2] == [
@@ -86,20 +86,20 @@ def test_curves_as_csv(run: Run, state: Path, tmp_path: Path) -> None:  # noqa: 
     assert run("curves", "j0", "--csv", tmp_path, "--state", state).code == 2
 
 
-def test_a_log_that_reports_nothing_is_a_no(run: Run, state: Path) -> None:  # noqa: F811
+def test_a_log_that_reports_nothing_is_a_no(run: Run, state: Path) -> None:
     answer = run("curves", "j3", "--state", state)
     assert answer.code == 1
     assert "reports nothing" in answer.err
     assert run("curves", "j3", "--state", state, "--json").document["metrics"] == []
 
 
-def test_a_metric_that_is_not_reported_names_those_that_are(run: Run, state: Path) -> None:  # noqa: F811
+def test_a_metric_that_is_not_reported_names_those_that_are(run: Run, state: Path) -> None:
     answer = run("curves", "j0", "--metric", "acc", "--state", state)
     assert answer.code == 2
     assert "Reported are: loss, step_s." in answer.err
 
 
-def test_a_sweep_side_by_side(run: Run, state: Path) -> None:  # noqa: F811
+def test_a_sweep_side_by_side(run: Run, state: Path) -> None:
     document = run("compare", "train", "--state", state, "--json").document
     assert document["metric"] == "loss"
     rows = document["jobs"]
@@ -116,7 +116,7 @@ def test_a_sweep_side_by_side(run: Run, state: Path) -> None:  # noqa: F811
     assert "failed" in lines[3]
 
 
-def test_several_jobs_and_another_metric(run: Run, state: Path) -> None:  # noqa: F811
+def test_several_jobs_and_another_metric(run: Run, state: Path) -> None:
     rows = run("compare", "j1", "j0", "--metric", "step_s", "--state", state, "--json").document
     assert [row["job"] for row in rows["jobs"]] == ["j0", "j1"]
     text = run("compare", "j1", "j0", "--csv", "-", "--state", state).out

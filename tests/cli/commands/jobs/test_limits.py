@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import Lab, Run, _alone, lab, run, script  # noqa: F401 - fixtures
-from tests.cli.test_queue import jobs_of
+from tests.cli.command_line import Lab, Run, jobs_of
 
 
 def test_submit_takes_limits_and_conditions(
-    run: Run, lab: Lab, script: Path, tmp_path: Path  # noqa: F811
+    run: Run, lab: Lab, script: Path, tmp_path: Path
 ) -> None:  # fmt: skip
     first = run("submit", script, "--name", "first", "--hold", *lab, "--json").document["job"]
     words = ("--after", "afternotok:first", "--cancel-if-failed", "--time-limit", "90m")
@@ -41,7 +40,7 @@ def test_submit_takes_limits_and_conditions(
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    run: Run, lab: Lab, script: Path, words: tuple[str, ...], why: str  # noqa: F811
+    run: Run, lab: Lab, script: Path, words: tuple[str, ...], why: str
 ) -> None:  # fmt: skip
     answer = run("submit", script, "--hold", *words, *lab)
     assert answer.code == 2
@@ -49,7 +48,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_test_message_goes_out_by_the_users_own_settings(
-    run: Run, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    run: Run, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     program, mail = tmp_path / "sendmail", tmp_path / "mail"
     program.write_text(f"#!/bin/sh\ncat > {mail}\n")
