@@ -313,10 +313,7 @@ def load_task(path: Path, **changes: Any) -> Task:
 def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
     """Return the fields of `Task` that a file sets."""
     task = document.value.task
-    policy = _once(document, "resource_policy") or ResourcePolicy()
-    scheduler = _once(document, "scheduler") or Scheduler()
     devices = task.devices or task.num_gpus_estimate or 1
-    strategy = policy.distributed_strategy
     return {
         "name": task.name,
         "script": _path(document, path, "script"),
@@ -341,11 +338,7 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "auto_batch": task.auto_batch,
         "retries": task.retries,
         "backend": task.backend,
-        "preferred_devices": policy.preferred_devices,
-        "preference_timeout_s": scheduler.timeout,
-        "allow_mixed_precision": policy.allow_mixed_precision,
-        "distributed_strategy": "" if strategy == "none" else strategy,
-        "algorithm": scheduler.algorithm or "",
+        **_placement_fields(document),
         "exclusive": task.exclusive,
         "share": task.share,
         "checkpoint_dir": task.checkpoint_dir,
@@ -363,11 +356,25 @@ def _written(document: Document[TaskFile], path: Path) -> dict[str, Any]:
         "sequence_length": task.sequence_length,
         "hidden_size": task.hidden_size,
         "assumptions": task.assume,
-        "memory_threshold": policy.memory_threshold,
         "shm_size_mib": task.shm_size,
         "memory_limit_mib": task.memory_limit,
         "network": task.network or "",
         "measure": task.measure,
+    }
+
+
+def _placement_fields(document: Document[TaskFile]) -> dict[str, object]:
+    """Return the fields of `Task` that say where it should run."""
+    policy: ResourcePolicy = _once(document, "resource_policy") or ResourcePolicy()
+    scheduler: Scheduler = _once(document, "scheduler") or Scheduler()
+    strategy = policy.distributed_strategy
+    return {
+        "preferred_devices": policy.preferred_devices,
+        "preference_timeout_s": scheduler.timeout,
+        "allow_mixed_precision": policy.allow_mixed_precision,
+        "distributed_strategy": "" if strategy == "none" else strategy,
+        "algorithm": scheduler.algorithm or "",
+        "memory_threshold": policy.memory_threshold,
     }
 
 

@@ -74,16 +74,12 @@ def forecast(
         )
         for start in outcome.started:
             request = start.request
-            hosts = tuple(dict.fromkeys(cell.site.host.name for cell, _ in start.pick.chosen))
-            sure = moment == now or not guess
-            expected[request.job] = Expected(moment, hosts, not sure)
+            expected[request.job] = Expected(moment, _hosts(start), guess and moment != now)
             shares.begin(request, moment)
             guess = guess or request.run_time_s is None
             heapq.heappush(ends, (moment + (request.run_time_s or USUAL_S), request.job))
         waiting = outcome.blocked
-        insists = (profiles[request.job].preference_ends for request in waiting
-                   if request.job in profiles)  # fmt: skip
-        wakes = min((end for end in insists if end is not None and end > moment), default=math.inf)
+        wakes = _preference_ends(waiting, profiles, moment)
         if min(wakes, ends[0][0] if ends else math.inf) > now + HORIZON_S:
             break
         if not ends or wakes < ends[0][0]:
@@ -93,6 +89,19 @@ def forecast(
             waiting = shares.ordered(waiting, moment)
         failures.clear()
     return expected
+
+
+def _hosts(start: queue_pass.Start) -> tuple[str, ...]:
+    """Return the hosts of the devices on which a job starts."""
+    return tuple(dict.fromkeys(cell.site.host.name for cell, _ in start.pick.chosen))
+
+
+def _preference_ends(
+    waiting: Sequence[Request], profiles: Mapping[str, Profile], moment: float
+) -> float:
+    """Return when the first waiting job after a moment insists on preferred devices no longer."""
+    ends = (profiles[request.job].preference_ends for request in waiting if request.job in profiles)
+    return min((end for end in ends if end is not None and end > moment), default=math.inf)
 
 
 class _Shares:

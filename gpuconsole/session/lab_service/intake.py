@@ -264,6 +264,14 @@ def _require_form(task: Task) -> None:
     _require_smaller(task)
     require_rules(task.stop_if)
     _require_search(task)
+    if task.image:
+        parse_reference(task.image)
+    _require_words(task)
+    require_mounts(task)
+
+
+def _require_words(task: Task) -> None:
+    """Raise UsageError for a task with too much text, or with variables of a wrong name."""
     words = (
         *task.args,
         *(word for smaller in task.smaller for word in smaller.args),
@@ -273,8 +281,6 @@ def _require_form(task: Task) -> None:
         task.image,
         *task.secrets.values(),
     )
-    if task.image:
-        parse_reference(task.image)
     if sum(map(len, words)) > _MOST_LETTERS:
         raise UsageError(
             "Task is too long",
@@ -295,7 +301,6 @@ def _require_form(task: Task) -> None:
                 "Wrong variable",
                 msg("{value} is no name of a variable.", value=f"{clean(name, 80)!r}"),
             )
-    require_mounts(task)
 
 
 def _require_session(task: Task) -> None:

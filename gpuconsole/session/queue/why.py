@@ -54,23 +54,7 @@ def why_of(
     attempt = job.attempt
     host = " and ".join(devices_by_host(attempt)) if attempt else "its host"
     if job.state is JobState.QUEUED:
-        # The end of an attempt that had begun has a sentence of its own.
-        begun = prospect is not None and attempt is not None and told_apart(attempt)
-        soon = Why(
-            state, ("" if begun else job.detail) or "It starts in the dispatcher's next pass."
-        )
-        why = waiting.get(job.id)
-        if why is None:
-            why = NOBODY if no_console else soon
-        else:
-            # One base for all times: the forecast counts the jobs before this one too.
-            reason = why.reason if expected is None else why.undated or why.reason
-            reason = sentences(_NO_CONSOLE if no_console else "", reason)
-            first = NOBODY.options if no_console else ()
-            why = replace(why, reason=reason, options=(*first, *why.options))
-        start = why.estimated_start if expected is None else expected.starts_at
-        more = () if prospect is None else waiting_sentences(job, prospect, start, now)
-        return replace(why, reason=sentences(why.reason, *more), estimated_start=start)
+        return _queued(job, waiting.get(job.id), no_console, expected, prospect, now)
     if is_trial_to_come(job):
         return Why(state, sentences("It is a trial that the search hands out later.", job.detail))
     if job.state is JobState.HELD:
@@ -90,25 +74,56 @@ def why_of(
         parts = (msg("It runs on {place}.", place=host), well, *reasons, job.detail, steps, *more)
         return Why(state, sentences(*parts))
     if job.state is JobState.UNKNOWN:
-        after = "It will be stopped then." if job.cancel_requested else ""
-        gang = attempt is not None and bool(attempt.members)
-        lost = "Of {host} not all can be reached: one is" if gang else "{host} is"
-        return Why(
-            state,
-            sentences(
-                msg(f"{lost} out of sight ({{detail_text}}).", host=host, detail_text=job.detail),
-                "The job may run on there; it is looked at as soon as the host is back.",
-                after,
-            ),
-            options=(
-                msg("Look at {host}.", host=host),
-                "Cancel it: it is stopped when the host is back.",
-            ),
-        )
+        return _out_of_sight(job, host)
     if job.state is JobState.SUCCEEDED:
         return Why(state, "It succeeded.", options=("Fetch its results.",))
     cause = job.cause or f"It {state}."
     return Why(state, sentences(cause, job.detail), options=_options(job))
+
+
+def _queued(
+    job: Job,
+    why: Why | None,
+    no_console: bool,
+    expected: Expected | None,
+    prospect: Prospect | None,
+    now: float,
+) -> Why:
+    """Return why a queued job waits; `why` is the planner's reason, None where it has none."""
+    attempt = job.attempt
+    if why is None:
+        # The end of an attempt that had begun has a sentence of its own.
+        begun = prospect is not None and attempt is not None and told_apart(attempt)
+        detail = "" if begun else job.detail
+        soon = Why(job.state.value, detail or "It starts in the dispatcher's next pass.")
+        why = NOBODY if no_console else soon
+    else:
+        # One base for all times: the forecast counts the jobs before this one too.
+        reason = why.reason if expected is None else why.undated or why.reason
+        reason = sentences(_NO_CONSOLE if no_console else "", reason)
+        first = NOBODY.options if no_console else ()
+        why = replace(why, reason=reason, options=(*first, *why.options))
+    start = why.estimated_start if expected is None else expected.starts_at
+    more = () if prospect is None else waiting_sentences(job, prospect, start, now)
+    return replace(why, reason=sentences(why.reason, *more), estimated_start=start)
+
+
+def _out_of_sight(job: Job, host: str) -> Why:
+    """Return what is known of a job while a host of it cannot be reached."""
+    gang = job.attempt is not None and bool(job.attempt.members)
+    lost = "Of {host} not all can be reached: one is" if gang else "{host} is"
+    return Why(
+        job.state.value,
+        sentences(
+            msg(f"{lost} out of sight ({{detail_text}}).", host=host, detail_text=job.detail),
+            "The job may run on there; it is looked at as soon as the host is back.",
+            "It will be stopped then." if job.cancel_requested else "",
+        ),
+        options=(
+            msg("Look at {host}.", host=host),
+            "Cancel it: it is stopped when the host is back.",
+        ),
+    )
 
 
 def backing_off(job: Job, now: float) -> Why | None:

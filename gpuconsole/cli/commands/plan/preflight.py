@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +17,9 @@ from gpuconsole.core.estimate import MEASURED_TIERS, Measure, Report
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuconsole.session.reading.background import AsyncReader
 
 _TIERS = ("static", "formula", *MEASURED_TIERS)
 _FLEET_WAIT_S = 3.0
@@ -90,8 +95,6 @@ def preflight(
         measure=measure,
     )  # fmt: skip
     from gpuconsole.cli import estimate, remembered_answers
-    from gpuconsole.preflight.suggestion_edits import applied
-    from gpuconsole.session.estimate.applying import question, steps_open, suggested_steps
     from gpuconsole.session.reading.background import AsyncReader
 
     state, writable = options().state, not options().read_only
@@ -103,10 +106,7 @@ def preflight(
             offline=offline, wait_s=_FLEET_WAIT_S, state=state, remembered=remembered,
             reader=reader,
         )  # fmt: skip
-        for kind, steps in changes:
-            if steps_open(kind, steps):
-                steps = suggested_steps(estimated(task, tier=""))
-            task = applied(task, reader.ask(question(task, kind, steps, remembered)))
+        task = _changed(task, changes, estimated, reader, remembered)
         if tier in MEASURED_TIERS:
             measurement.measure(task, tier, reader, local=local, host=host, yes=yes)
         ask = partial(estimated, task, explain=explain, curve=curve)
@@ -118,6 +118,25 @@ def preflight(
         remembered_answers.remember(task, state)
     _print_report(report, task, explain=explain, diffs=diffs)
     return _exit_code(report, task)
+
+
+def _changed(
+    task: Task,
+    changes: Changes,
+    estimated: Callable[..., Report],
+    reader: AsyncReader,
+    remembered: Mapping[str, str],
+) -> Task:
+    """Return the task with changes made to its shipped copy, as many steps as a suggestion says
+    where the command line names none."""
+    from gpuconsole.preflight.suggestion_edits import applied
+    from gpuconsole.session.estimate.applying import question, steps_open, suggested_steps
+
+    for kind, steps in changes:
+        if steps_open(kind, steps):
+            steps = suggested_steps(estimated(task, tier=""))
+        task = applied(task, reader.ask(question(task, kind, steps, remembered)))
+    return task
 
 
 def _require_tier(tier: str | None, *, local: bool, host: str) -> None:

@@ -33,6 +33,37 @@ def install(root: str) -> None:
 
     import numpy
 
+    compat = types.SimpleNamespace(long=int, unicode=str)
+    _types(numpy)
+    _of_bytes(numpy, root)
+    _uneven(numpy, root)
+    _offer(numpy, {**_numpy_names(numpy), "compat": compat}, root)
+    abstract = {name: getattr(collections.abc, name) for name in collections.abc.__all__}
+    _offer(collections, abstract, root)
+    clocks = importlib.import_module("time")
+    _offer(clocks, {"clock": clocks.perf_counter}, root)
+    _offer(inspect, {"getargspec": lambda f: inspect.getfullargspec(f)[:4]}, root)
+    when_imported(
+        "PIL.Image",
+        lambda module: _offer(
+            module,
+            {
+                "ANTIALIAS": module.LANCZOS,
+                "LINEAR": module.BILINEAR,
+                "CUBIC": module.BICUBIC,
+            },
+            root,
+        ),
+    )
+    when_imported("mmcv", lambda module: _moved(module, root))
+    when_imported("yaml", lambda module: _load_without_loader(module, root))
+    when_imported("pandas", lambda module: _older_pandas(module, root))
+    when_imported("scipy.linalg", lambda module: _idle(module, "solve_triangular", "debug", root))
+    gym_environments.install(root)
+
+
+def _numpy_names(numpy: ModuleType) -> dict[str, object]:
+    """Return what NumPy had before its second version: types, numbers and functions."""
     kinds = {
         "bool": bool,
         "int": int,
@@ -63,33 +94,7 @@ def install(root: str) -> None:
         "asfarray": _as_floats,
         "trapz": getattr(numpy, "trapezoid", None),
     }
-    compat = types.SimpleNamespace(long=int, unicode=str)
-    _types(numpy)
-    _of_bytes(numpy, root)
-    _uneven(numpy, root)
-    _offer(numpy, {**kinds, **values, **functions, "compat": compat}, root)
-    abstract = {name: getattr(collections.abc, name) for name in collections.abc.__all__}
-    _offer(collections, abstract, root)
-    clocks = importlib.import_module("time")
-    _offer(clocks, {"clock": clocks.perf_counter}, root)
-    _offer(inspect, {"getargspec": lambda f: inspect.getfullargspec(f)[:4]}, root)
-    when_imported(
-        "PIL.Image",
-        lambda module: _offer(
-            module,
-            {
-                "ANTIALIAS": module.LANCZOS,
-                "LINEAR": module.BILINEAR,
-                "CUBIC": module.BICUBIC,
-            },
-            root,
-        ),
-    )
-    when_imported("mmcv", lambda module: _moved(module, root))
-    when_imported("yaml", lambda module: _load_without_loader(module, root))
-    when_imported("pandas", lambda module: _older_pandas(module, root))
-    when_imported("scipy.linalg", lambda module: _idle(module, "solve_triangular", "debug", root))
-    gym_environments.install(root)
+    return {**kinds, **values, **functions}
 
 
 def _moved(mmcv: ModuleType, root: str) -> None:

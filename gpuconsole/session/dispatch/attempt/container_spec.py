@@ -69,16 +69,7 @@ def container_spec(
     engine's runtime of the devices' maker, where it has one. UsageError when it
     would have to run as root, or privileged, and the lab does not allow that.
     """
-    if account.uid == 0 and not settings.allow_root:
-        raise UsageError(
-            "Container would run as root",
-            msg(
-                "The account used on {host} is root, and jobs run as that account.",
-                host=attempt.host,
-            ),
-            "Use another account there (`user:` in the inventory), or set `allow_root: true` "
-            "in the lab's settings.",
-        )
+    _require_account(account, attempt.host, settings)
     task = job.task
     share = share_of(job, attempt, settings, host)
     require_targets(task)
@@ -113,6 +104,17 @@ def container_spec(
         runtime=runtime,
         node_groups=account.node_groups,
     )
+
+
+def _require_account(account: HostAccount, host: str, settings: LabSettings) -> None:
+    """Raise UsageError if a job would run as root and the lab does not allow that."""
+    if account.uid == 0 and not settings.allow_root:
+        raise UsageError(
+            "Container would run as root",
+            msg("The account used on {host} is root, and jobs run as that account.", host=host),
+            "Use another account there (`user:` in the inventory), or set `allow_root: true` "
+            "in the lab's settings.",
+        )
 
 
 def memory_limit_mib(job: Job, settings: LabSettings, host: Host | None) -> float:
