@@ -148,7 +148,7 @@ async def submit_demo_jobs(queue: Submits, rival: str = "") -> tuple[Job, ...]:
 
 
 def _small(name: str, *args: str, batch: int, steps: int) -> Task:
-    """Return a job of a small encoder, whose steps take as long as preflight says."""
+    """Return a job of a small encoder, with steps that take as long as preflight says."""
     sizes = ("--batch-size", str(batch), "--steps", str(steps))
     return replace(_task(name, "text_encoder.py", *_SMALL, *sizes, *args), env=_SMALL_WORK)
 
