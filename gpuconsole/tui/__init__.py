@@ -89,6 +89,7 @@ async def _beside(app: ConsoleApp, work: Callable[[], Awaitable[None]]) -> None:
     from gpuconsole.errors import ConsoleError
 
     await asyncio.sleep(FIRST_S)
+    await app.has_opened.wait()
     try:
         await work()
     except ConsoleError as error:

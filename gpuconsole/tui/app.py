@@ -122,6 +122,8 @@ class ConsoleApp(TypeAhead):
         else:
             self._take(session)
         self.opened = opened
+        self.has_opened = asyncio.Event()
+        """For what runs beside the console."""
         self.picture = Picture()
         self.job_id = ""
         self._gallery = Gallery()
@@ -215,6 +217,7 @@ class ConsoleApp(TypeAhead):
                 self.exit(return_code=error.exit_code, message=farewell(error))
                 return
             self.opened = True
+        self.has_opened.set()
         self.session.subscribe(Crowds(self, self._event).take)
         self.paint(force=True)
         self.set_interval(BEAT_S, self._beat)
@@ -283,8 +286,9 @@ class ConsoleApp(TypeAhead):
 
     def marks(self) -> Marks:
         """What the status line says beside the figures."""
-        if not self.has_session:
-            return Marks(False, self.read_only, self.paused, self.look.site, "")
+        if self._awaited is not None:
+            simulated = self._awaited.snapshot.simulated
+            return Marks(simulated, self.read_only, self.paused, self.look.site, "")
         simulated = self.opened and (self.session.simulated or self.picture.snapshot.simulated)
         if past := self.travel.mark:
             return Marks(simulated, False, False, self.look.site, past)

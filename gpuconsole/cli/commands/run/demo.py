@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from gpuconsole.errors import ReadOnlyError, UsageError
 if TYPE_CHECKING:
     from gpuconsole.core.estimate import Report
     from gpuconsole.session.session import Session
+    from gpuconsole.tui.runtime.awaited_session import AwaitedSession
 
 _HEADLESS_SPEED = 30.0
 """Lab seconds a second of a headless run: its job takes a few seconds."""
@@ -127,14 +129,28 @@ class Laboratory:
 
 def _open(lab: Laboratory) -> int:
     from gpuconsole.cli.opening import Opening
+    from gpuconsole.config import load_settings
 
     with Opening() as opening:
-        if options().read_only:
-            session = lab.session(dispatching=False)
-            return show_console(session, session.settings, "demo", opening)
+        settings, awaited = load_settings(), _awaited_session(lab)
+        if awaited.read_only:
+            return show_console(awaited, settings, "demo", opening)
         # The console does not wait for its jobs: they come into the queue while one looks.
-        session = lab.session(dispatching=True)
-        return show_console(session, session.settings, "demo", opening, lambda: _fill(lab))
+        return show_console(awaited, settings, "demo", opening, lambda: _fill(lab))
+
+
+def _awaited_session(lab: Laboratory) -> AwaitedSession:
+    """Return the session on the lab, to be opened once the console has drawn its first frame."""
+    from gpuconsole.core.fleet import FleetSnapshot
+    from gpuconsole.tui.runtime.awaited_session import AwaitedSession
+
+    read_only = options().read_only
+
+    async def opened() -> Session:
+        await asyncio.to_thread(import_module, "gpuconsole.session.factory")
+        return lab.session(dispatching=not read_only)
+
+    return AwaitedSession(opened, FleetSnapshot(simulated=True), read_only)
 
 
 async def _fill(lab: Laboratory) -> None:
