@@ -105,6 +105,14 @@ async def test_frame_counts_what_is_open_and_what_is_critical(size: tuple[int, i
         assert "CRIT" not in console.text
 
 
+async def test_a_large_terminal_shows_the_host_of_the_incident() -> None:
+    async with opened(FakeSession(triage=FakeTriage((incident(),))), (200, 60)) as console:
+        await console.press("5")
+        await console.shows("slowed by heat", "─ rtx-01 ─", "─ processes ─", "─ events ─")
+        await console.pilot.resize_terminal(120, 36)
+        await console.until(lambda: "─ processes ─" not in console.text, "no room for it")
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_nothing_wrong_says_how_much_was_looked_at(size: tuple[int, int]) -> None:
     made = session(OVER)

@@ -24,6 +24,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.triage.describe import described
 from gpuconsole.triage.rules import BY_NAME
 from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.render.host import event_lines, state_lines
 from gpuconsole.tui.render.incidents import (
     Curve,
     Row,
@@ -37,17 +38,20 @@ from gpuconsole.tui.render.incidents import (
     row_pieces,
     who_is_hit,
 )
+from gpuconsole.tui.render.processes import host_process_lines
 from gpuconsole.tui.render.text_cells import Piece, text
 from gpuconsole.tui.screens import incidents_actions
 from gpuconsole.tui.screens.list_screen import ListScreen
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.action_list import Actions, Pane
 from gpuconsole.tui.widgets.input_bar import FilterBar
-from gpuconsole.tui.widgets.panel import Panel, name_box
+from gpuconsole.tui.widgets.panel import Name, Panel, name_box
 from gpuconsole.tui.widgets.row_list import Rows
 
 PLOTTED_S, LEAST_PLOTTED_S = 1800.0, 120.0
 """How much of the device's past is drawn: what is known of the last half hour."""
+LARGE_WIDTH, LARGE_HEIGHT = 160, 48
+"""From this size on the host of an incident is shown too."""
 
 
 class TriageScreen(ListScreen):
@@ -69,7 +73,7 @@ class TriageScreen(ListScreen):
         self._over = 0
 
     def body(self) -> ComposeResult:
-        """The list above; evidence, actions and the device's last minutes below."""
+        """The list above; evidence, actions, the device's last minutes and the host below."""
         with Vertical(id="triage"):
             yield Rows(id="incidents")
             yield Static("", id="triage-empty", classes="panel empty", markup=False)
@@ -77,6 +81,10 @@ class TriageScreen(ListScreen):
                 yield Pane(id="evidence")
                 yield Actions(id="actions")
             yield Pane(id="triage-plot")
+            with Horizontal(id="triage-host"):
+                yield Panel(id="triage-state")
+                yield Panel(id="triage-processes")
+                yield Panel(id="triage-events")
         yield FilterBar(id="filter")
 
     def draw(self, picture: Picture) -> None:
@@ -309,6 +317,7 @@ class TriageScreen(ListScreen):
             evidence.put([])
             actions.put([])
             self._draw_plot(None)
+            self._draw_host(None)
             return
         rule = BY_NAME.get(incident.rule)
         limits = self.session.settings.triage.limits
@@ -330,6 +339,29 @@ class TriageScreen(ListScreen):
                 )
             )  # fmt: skip
         self._draw_plot(incident)
+        self._draw_host(incident)
+
+    def _draw_host(self, incident: Incident | None) -> None:
+        """The state of the incident's host, what runs and what happened there."""
+        host = self.picture.snapshot.host(incident.host) if incident is not None else None
+        room = self.size.width >= LARGE_WIDTH and self.size.height >= LARGE_HEIGHT
+        if (shown := room and host is not None) != self.has_class("-hosted"):
+            self.set_class(shown, "-hosted")
+            if shown:
+                self.call_after_refresh(self._draw_lower)
+                return
+        if not shown or host is None:
+            return
+        ink, picture = self.ink, self.picture
+        state = self.query_one("#triage-state", Panel)
+        state.entitle(Name(host.name))
+        state.put(state_lines(ink, picture, host, state.inner_width))
+        load = self.query_one("#triage-processes", Panel)
+        load.entitle("processes", Name(host.name))
+        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width))
+        news = self.query_one("#triage-events", Panel)
+        news.entitle("events", Name(host.name))
+        news.put(event_lines(ink, picture, host, news.inner_width))
 
     def _draw_plot(self, incident: Incident | None) -> None:
         """The device's last half hour, where there is one and it was watched."""
