@@ -226,8 +226,10 @@ def event_lines(ink: Ink, picture: Picture, host: Host, width: int) -> Lines:
         words = ink.say("Nothing has happened here since the console was opened.")
         return [[(words, ink.muted)]]
     lines: Lines = []
+    moments = {at: moment(at, picture.now) for at, *_ in events}
+    longest = max(map(len, moments.values())) + 2
     for at, kind, what, bad in events:
-        when = f"{moment(at, picture.now)}  "
+        when = f"{moments[at]:{longest}}"
         parts = wrapped(what, max(8, width - len(when) - _KIND))
         for number, part in enumerate(parts[:_MOST_LINES]):
             first = number == 0
