@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .autograd import engine, mixed_precision, py_layer, second_order, to_static
 from .ledger import Block
 from .operators import dispatch, indexing, optimizers
-from .program import executor
+from .program import executor, saved_layers
 from .state import STATE, Unsupported
 from .tensor import python_operators
 from .tensor.tensor import Tensor
@@ -162,7 +162,7 @@ def ready(paddle: ModuleType, rules: dict[str, dict[str, str]], backend: str = "
         mixed_precision.install()
     to_static.install(paddle)
     executor.install(paddle)
-    paddle.jit.save = not_saved
+    saved_layers.install(paddle)
     own_check()
     known.install_saving()
 
@@ -179,8 +179,3 @@ def own_check() -> None:
     check._run_static_single = lambda *_, **__: left.append(
         Block(STATE.ledger, CHECK_LEFT, "run_check")
     )
-
-
-def not_saved(*_: object, **__: object) -> None:
-    """Leave out a program that would be made of a network and saved: files of a run are thrown
-    away, and it takes no memory of tensors beside its parameters (measured)."""

@@ -5,13 +5,17 @@ Its forward pass frees as the Python does. Its backward pass runs as a whole (me
 3.3.1, of many runs the smallest peak, since threads free late by chance): what it was given is held
 until its end, and so are the gradients of all its parameters, beside those that they have already.
 A network in evaluation runs another program, which keeps nothing for a backward pass.
+
+By default Paddle compiles what lies between two places where the Python needs data, and runs what
+has fewer than ten operators as it is written.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..state import STATE
@@ -25,14 +29,43 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """One call of a function that is compiled: what its nodes have in common."""
+    """A part of a compiled function that runs as one program: what its nodes have in common.
+
+    Of a `symbolic` function, Paddle compiles no part with fewer than `smallest()` operators.
+    """
+
+    def __init__(self, symbolic: bool = False) -> None:
+        self.symbolic = symbolic
+        self.operators = 0
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it has enough operators to be compiled."""
+        return not self.symbolic or self.operators >= smallest()
+
+
+@cache
+def smallest() -> int:
+    """Return how many operators Paddle compiles at least."""
+    try:
+        settings = importlib.import_module("paddle.jit.sot.utils.envs")
+        return int(settings.ENV_MIN_GRAPH_SIZE.get())
+    except (ImportError, AttributeError):
+        return 0
+
+
+def needs_data() -> None:
+    """The script's Python asks for data: a function that is compiled by parts is cut here."""
+    if STATE.program is not None and STATE.program.symbolic:
+        STATE.program = Program(symbolic=True)
 
 
 class Running:
     """The programs of one backward pass."""
 
     def __init__(self, order: Iterable[Any]) -> None:
-        self.left = Counter(node.program for node in order if node.program is not None)
+        programs = (node.program for node in order if node.program is not None)
+        self.left = Counter(program for program in programs if program.compiled)
         """How many nodes of each are yet to run."""
         self.given: dict[Any, Any] = {one: [] for one in self.left}
         """Gradients that each was given."""
@@ -75,18 +108,26 @@ def install(paddle: ModuleType) -> None:
     paddle.jit.enable_to_static(False)
     translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
     plain = translator.StaticFunction._call_dygraph_function
+    symbolic: Any = getattr(translator, "SymbolicStaticFunction", ())
 
     def called(self: Any, *args: object, **kwargs: object) -> Any:
-        if STATE.program is not None or not STATE.has_grad():
-            return plain(self, *args, **kwargs)
-        STATE.flags.add("static-graph")
-        if not self._is_train_mode():
-            with paddle.no_grad():
-                return plain(self, *args, **kwargs)
-        STATE.program = Program()
-        try:
-            return plain(self, *args, **kwargs)
-        finally:
-            STATE.program = None
+        by_parts = isinstance(self, symbolic)
+        return run(partial(plain, self, *args, **kwargs), self._is_train_mode(), by_parts)
 
     translator.StaticFunction._call_dygraph_function = called
+
+
+def run(function: Callable[[], object], training: bool, by_parts: bool) -> Any:
+    """Call a function that is compiled, whole or by parts."""
+    if STATE.program is not None or not STATE.has_grad():
+        return function()
+    first = STATE.program = Program(by_parts)
+    try:
+        if training:
+            return function()
+        with STATE.paddle.no_grad():
+            return function()
+    finally:
+        if STATE.program is not first or first.compiled:
+            STATE.flags.add("static-graph")
+        STATE.program = None

@@ -65,9 +65,12 @@ class Step:
 class Entry:
     """An operator's call: steps, and how its result is put together of their outputs."""
 
-    __slots__ = ("half", "program", "result", "share", "sizes", "specs", "steps", "values")
+    __slots__ = ("half", "operators", "program", "result", "share", "sizes", "specs", "steps",
+                 "values")  # fmt: skip
 
     def __init__(self) -> None:
+        self.operators = 0
+        """How many operators a program has for it, those that hold attributes among them."""
         self.steps: list[Any] = []
         self.values: dict[Any, Any] = {}
         """Number by hash of the program's value, a list of numbers for joined ones."""
@@ -127,6 +130,8 @@ def build(
         block = entry.program.global_block()
         returned = {one.hash() for one in _leaves(out)}
         for op in block.ops:
+            if op.name() != "pd_op.data" and not op.name().startswith("builtin."):
+                entry.operators += 1
             step = _step(entry, op, returned)
             if step is not None:
                 entry.steps.append(step)

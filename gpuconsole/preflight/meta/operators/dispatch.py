@@ -24,6 +24,11 @@ def call(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> A
     if STATE.ledger.calls >= STATE.pause:
         STATE.paused()
     special = SPECIAL.get(name)
-    if special is not None:
-        return special(*args, **kwargs)
-    return inferred(name, args, kwargs)
+    if special is None:
+        return inferred(name, args, kwargs)
+    program = STATE.program
+    before = program.operators if program is not None else 0
+    result = special(*args, **kwargs)
+    if program is not None and program.operators == before:
+        program.operators += 1
+    return result

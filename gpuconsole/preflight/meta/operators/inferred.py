@@ -214,6 +214,8 @@ class Running:
 
     def go(self) -> Any:
         """Run the steps and return what the operator returns."""
+        if STATE.program is not None:
+            STATE.program.operators += self.entry.operators
         for step in self.entry.steps:
             self._run(step)
         return self._result(self.entry.result)

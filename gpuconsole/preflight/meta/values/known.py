@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ..autograd import to_static
 from ..inference import bounds
 from ..ledger import Block
 from ..sizes import FLOATS, count, word
@@ -28,6 +29,8 @@ MOST_ONES = 2**24
 """Elements of unknown numbers that stand in while a size is computed."""
 LARGEST_COPY = 2**28
 """Bytes."""
+OF_CALLS = ("an attribute", "a subscript")
+"""Data that a program computes itself for its operators."""
 
 
 class Copy:
@@ -78,6 +81,8 @@ def array(tensor: Any, what: str) -> Any:
     if tensor.m_known is not None:
         with STATE.scratch():
             return tensor.m_known.numpy()
+    if what not in OF_CALLS:
+        to_static.needs_data()
     if STATE.value_of is not None:
         return STATE.value_of(tensor, what)
     return plausible(tensor)

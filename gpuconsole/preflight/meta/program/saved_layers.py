@@ -1,0 +1,62 @@
+"""Networks that are saved as programs and loaded again within one run: `paddle.jit.save` and `load`.
+
+No file is written: files of a run are thrown away, and saving takes no memory of tensors beside the
+network's own (measured with Paddle 3.3.1). What is loaded is a network of its own, with parameters
+of its own, that runs as one program.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..autograd import to_static
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from paddle.nn import Layer
+
+SAVED: dict[str, Layer] = {}
+"""Networks that the run has saved, by path."""
+
+
+def install(paddle: ModuleType) -> None:
+    """Replace Paddle's functions that save and load networks as programs."""
+    load = paddle.jit.load
+
+    def saved(layer: Any, path: object, *_: object, **__: object) -> None:
+        SAVED[_place(path)] = layer
+
+    @functools.wraps(load)
+    def loaded(path: object, *args: object, **kwargs: object) -> Any:
+        layer = SAVED.get(_place(path))
+        return load(path, *args, **kwargs) if layer is None else _loaded(paddle, layer)
+
+    paddle.jit.save, paddle.jit.load = saved, loaded
+
+
+def _place(path: Any) -> str:
+    return os.path.abspath(os.fspath(path))
+
+
+def _loaded(paddle: ModuleType, saved: Any) -> Any:
+    """Return a network like one that was saved; in evaluation it keeps nothing for a backward."""
+
+    class TranslatedLayer(paddle.nn.Layer):  # type: ignore[misc, name-defined]
+        """A network that was loaded as a program."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.saved = copy.deepcopy(getattr(saved, "__self__", saved))
+
+        def forward(self, *inputs: object) -> Any:
+            """Run the program."""
+            forward = functools.partial(self.saved.forward, *inputs)
+            return to_static.run(forward, self.training, by_parts=False)
+
+    made = TranslatedLayer()
+    made.eval()
+    return made
