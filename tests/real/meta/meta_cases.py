@@ -446,6 +446,25 @@ def without_gradients(paddle: Any, step: Any) -> None:
 
 
 @case
+def slopes_of_one_operand(paddle: Any, step: Any) -> None:
+    """Slopes by one operand alone of sums and differences that are broadcast, the last operators of
+    a critic of pictures: what is made of no other operand takes nothing."""
+    nn = paddle.nn
+    net = nn.Conv2D(3, 32, 4, stride=2, padding=1)
+    scale = paddle.create_parameter([32, 1, 1], "float32")
+    optimizer = paddle.optimizer.SGD(parameters=[*net.parameters(), scale])
+
+    def loss_of(net: Any, x: Any) -> Any:
+        x.stop_gradient = False
+        out = net(x)
+        loss = (out - scale).sum() + paddle.nn.functional.leaky_relu(out).sum()
+        (slope,) = paddle.grad(loss, [x], create_graph=True)
+        return loss + (slope * slope).sum()
+
+    train(paddle, net, optimizer, lambda: (paddle.rand([8, 3, 32, 32]),), loss_of, step)
+
+
+@case
 def bent_three_times(paddle: Any, step: Any) -> None:
     """Third derivatives of `tanh`, as the equations of physics have them."""
     nn = paddle.nn

@@ -27,9 +27,11 @@ def case(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def compiled(paddle: Any, net: Any, optimizer: Any, batch: Any, zero: bool = True) -> Any:
+def compiled(
+    paddle: Any, net: Any, optimizer: Any, batch: Any, zero: bool = True, **options: bool
+) -> Any:
     """Return a step of a network under `to_static`."""
-    run = paddle.jit.to_static(net)
+    run = paddle.jit.to_static(net, **options)
 
     def step() -> None:
         run(batch()).mean().backward()
@@ -100,6 +102,47 @@ def pictures(paddle: Any) -> Any:
         adam.clear_grad()
 
     return step
+
+
+@case
+def few_operators(paddle: Any) -> Any:
+    """Fewer operators than Paddle compiles run as they are written: gradients are not there
+    twice."""
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256), nn.Linear(256, 8))
+    adam = paddle.optimizer.Adam(parameters=net.parameters())
+    return compiled(paddle, net, adam, lambda: paddle.rand([8, 256]))
+
+
+@case
+def few_operators_as_a_whole(paddle: Any) -> Any:
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256), nn.Linear(256, 8))
+    adam = paddle.optimizer.Adam(parameters=net.parameters())
+    return compiled(paddle, net, adam, lambda: paddle.rand([8, 256]), full_graph=True)
+
+
+@case
+def cut_where_data_is_asked_for(paddle: Any) -> Any:
+    """Where the Python needs a number, a program ends and another begins."""
+    nn = paddle.nn
+    first = nn.Sequential(*[nn.Linear(256, 256) for _ in range(3)])
+    second = nn.Sequential(*[nn.Linear(256, 256) for _ in range(3)])
+
+    class Network(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = first, second
+
+        def forward(self, x: Any) -> Any:
+            x = self.first(x)
+            if float(x.mean()) > 1e6:
+                x = x / 2
+            return self.second(x)
+
+    net = Network()
+    adam = paddle.optimizer.Adam(parameters=net.parameters())
+    return compiled(paddle, net, adam, lambda: paddle.rand([8, 256]))
 
 
 @case

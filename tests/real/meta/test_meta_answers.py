@@ -426,6 +426,44 @@ def test_what_is_saved_takes_its_memory_but_no_room_and_can_be_loaded(tmp_path: 
     assert int(shape.rpartition(" ")[2]) >= 2 * 4096 * 1024 * 4
 
 
+EXPORTED = """
+import sys
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.state import STATE
+from gpuconsole.preflight.tiers.probe_request import operators
+hook.install()
+import paddle
+hook.ready(paddle, operators(), "cpu")
+net = paddle.nn.Linear(512, 1024)
+spec = [paddle.static.InputSpec([None, 512], "float32")]
+before = STATE.ledger.live
+paddle.jit.save(net, sys.argv[1], input_spec=spec)
+made = paddle.jit.load(sys.argv[1])
+loaded = STATE.ledger.live - before
+out = made(paddle.rand([2, 512]))
+evaluated = out.stop_gradient
+made.train()
+adam = paddle.optimizer.Adam(parameters=made.parameters())
+made(paddle.rand([2, 512])).mean().backward()
+adam.step()
+print(loaded, evaluated, STATE.ledger.live - before)
+"""
+
+
+def test_a_network_that_is_saved_as_a_program_can_be_loaded_and_trained(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EXPORTED, str(tmp_path / "net")], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    loaded, evaluated, trained = done.stdout.split()
+    parameters = 4 * (512 + 1) * 1024
+    assert int(loaded) == parameters
+    assert evaluated == "True"
+    # Parameters, gradients and two states, beside what is held of the two batches.
+    assert 4 * parameters <= int(trained) < 4 * parameters + 2**16
+
+
 def test_a_script_may_check_that_paddle_is_installed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\npaddle.utils.run_check()\n" + COUNTED.format(line="pass"))

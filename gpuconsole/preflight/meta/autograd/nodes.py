@@ -235,7 +235,8 @@ class _Runner:
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
         made = sum(one.nbytes for one in outputs.values())
         if not copies or step.name not in SUMS:
-            needs = kernels.needs(step, self._shapes(step), backward=True, made=made)
+            needs = kernels.needs(step, self._shapes(step), backward=True, made=made,
+                                  results=self._results(step))  # fmt: skip
             STATE.ledger.scratch(needs, step.name)
         del copies
         self.env.update(outputs)
@@ -267,7 +268,7 @@ class _Runner:
                    for number, one in zip(row, shown) if one is not None}  # fmt: skip
         numbers.update(self.env)
         attach(self.node.entry, step, inputs, outputs, numbers)
-        if step.name in SUMS:
+        if step.name == "add_grad":
             made = next((one for row in outputs for one in row if one is not None), None)
             if made is not None and isinstance(made.m_node, OperatorNode):
                 # Measured: it keeps the gradient it was given though it reads nothing of it.
@@ -315,6 +316,14 @@ class _Runner:
             if number is not None
         ]  # fmt: skip
 
+    def _results(self, step: Step) -> list[Spec]:
+        """Return the results of a gradient's operator that are made."""
+        return [
+            spec for numbers, specs in zip(step.outputs, step.specs)
+            for number, spec in zip(numbers, specs)
+            if spec is not None and number not in self.unused
+        ]  # fmt: skip
+
     def _alias(self, step: Any, wanted: list[int]) -> dict[int, Tensor]:
         """Return results that lie in memory that exists: views and gradients made in place."""
         grads = [n for numbers in step.inputs for n in numbers if n in self.env]
@@ -343,7 +352,7 @@ class _Runner:
             or first_out != wanted[0]
         ):
             return {}
-        mode = kernels.placed(step, self._shapes(step))
+        mode = kernels.placed(step, self._shapes(step), self._results(step))
         if mode == "saved":
             block = next(
                 (b for b in self.opened.values() if b is not None and b.nbytes == _bytes(spec)),

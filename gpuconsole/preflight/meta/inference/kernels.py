@@ -40,10 +40,11 @@ def rule(name: str) -> dict[str, str]:
     return {**found, **SAMPLED} if plain == "grid_sample" else found
 
 
-def placed(step: Step, specs: Sequence[Spec]) -> str:
-    """Return how the first input's gradient is made: new, inplace or saved."""
+def placed(step: Step, specs: Sequence[Spec], results: Sequence[Spec]) -> str:
+    """Return how the first input's gradient is made: new, inplace or saved. `results` are those
+    gradients that are made."""
     if _general(step, specs):
-        return "new"
+        return "inplace" if _handed_on(step, specs, results) else "new"
     found = rule(step.name).get("grad")
     if found in ("inplace", "saved"):
         return str(found)
@@ -60,10 +61,24 @@ def _general(step: Step, specs: Sequence[Spec]) -> bool:
     return crossed(specs[0].shape, specs[1].shape)
 
 
-def needs(step: Any, specs: list[Spec], *, backward: bool = False, made: int = 0) -> Any:
+def _handed_on(step: Step, specs: Sequence[Spec], results: Sequence[Spec]) -> bool:
+    """Tell whether the gradient of a sum's larger term alone is made: it is what arrived."""
+    alone = len(results) == 1 and results[0] is step.specs[0][0]
+    return alone and step.name == "add_grad" and results[0].shape == specs[-1].shape
+
+
+def needs(
+    step: Any,
+    specs: list[Spec],
+    *,
+    backward: bool = False,
+    made: int = 0,
+    results: Sequence[Spec] = (),
+) -> Any:
     """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
 
-    `made` are the bytes of the results that are counted already.
+    `made` are the bytes of the results that are counted already, `results` those of a gradient that
+    are made.
     """
     name = step.name
     plain = name[:-5] if backward and name.endswith("_grad") else name
@@ -76,7 +91,8 @@ def needs(step: Any, specs: list[Spec], *, backward: bool = False, made: int = 0
     if name in ("einsum", "einsum_grad"):
         return _summed(step, specs, backward, made)
     if backward and _general(step, specs):
-        results = [one for row in step.specs for one in row if one is not None]
+        if _handed_on(step, specs, results):
+            return []
         return [nbytes(one.shape, one.dtype) for one in results]
     if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
         return [count(step.specs[0][0].shape)]

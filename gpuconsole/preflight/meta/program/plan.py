@@ -321,8 +321,9 @@ def _needs(
     if not specs:
         return []
     backward = name.endswith("_grad")
-    total = sum(nbytes(one.shape, one.dtype) for row in made for one in row if one is not None)
-    found = kernels.needs(step, specs, backward=backward, made=total)
+    results = [spec for row in made for spec in row if spec is not None]
+    total = sum(nbytes(spec.shape, spec.dtype) for spec in results)
+    found = kernels.needs(step, specs, backward=backward, made=total, results=results)
     if name in optimizers.COPIES or name in optimizers.COPIES_ON_CPU:
         times = optimizers.COPIES.get(name, optimizers.COPIES_ON_CPU.get(name, 0))
         found = [*found, *[nbytes(specs[0].shape, specs[0].dtype)] * times]
