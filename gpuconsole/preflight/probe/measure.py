@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -91,7 +92,10 @@ def fault(kind: str, message: str, file: str = "", line: int = 0) -> Fault:
 
 def measured(request: Request, out: TextIO) -> Answer:
     """Run the script at each batch size and return the message that ends the answer."""
-    budget.begin(request.get("limit_s"))
+    limit_s = request.get("limit_s")
+    if limit_s is None and request["mode"] == "meta":
+        limit_s = budget.WITHOUT_DATA_S
+    budget.begin(limit_s)
     answer: Answer
     if request["mode"] == "meta":
         answer = with_shorter_lengths(with_other_numbers(at_its_own(request, out), out), out)
@@ -215,6 +219,8 @@ def at_its_own(request: Request, out: TextIO) -> Answer:
             second = run(alike(asked, first["run"]), stages(out, 2 * own, 1, 2))
             if "run" in second:
                 return {"runs": pair(first["run"], second["run"])}
+            if second["error"]["kind"] == "time":
+                return {"runs": [linearity.fixed(first["run"])]}
     answer = batches(request, request["batches"], out)
     if answer.get("error", {}).get("kind") in OF_SCRIPT:
         whole = as_written(request, out)
@@ -530,13 +536,20 @@ def said(request: Request, forward: Forward) -> list[Answer]:
     with contextlib.suppress(OSError):
         child.stdin.write(json.dumps(request))
         child.stdin.close()
-    child.wait()
+    late = False
+    try:
+        child.wait(_most_s(request))
+    except subprocess.TimeoutExpired:
+        late = True
     with contextlib.suppress(OSError):
         # Processes that the script started hold its pipes open, and would run on.
         os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
     listener.join(LONGEST_ANSWER_S)
     reader.join(2)
     answers = [heard[place] for place in sorted(heard)]
+    if late and not answers:
+        answers.append({"error": fault("time", budget.over())})
     if not answers:
         answers.append({"error": fault(*ended(child.returncode, request["mode"]))})
     for answer in answers:
@@ -545,6 +558,13 @@ def said(request: Request, forward: Forward) -> list[Answer]:
         if "error" in answer:
             answer["error"] = with_output(answer["error"], "".join(printed)[-TAIL:])
     return answers
+
+
+def _most_s(request: Request) -> float | None:
+    """Return how long a run may take, in seconds; None for as long as it wants. Runs that compute
+    with data are planned by the time that is left, and ended by who asked for them."""
+    most = budget.left_s()
+    return max(0.0, most) if request["mode"] == "meta" and most < math.inf else None
 
 
 def listen(stream: Iterable[str], forward: Forward, heard: dict[int, Answer]) -> None:

@@ -464,6 +464,43 @@ def test_a_network_that_is_saved_as_a_program_can_be_loaded_and_trained(tmp_path
     assert 4 * parameters <= int(trained) < 4 * parameters + 2**16
 
 
+ENDLESS = """
+import os, sys
+import paddle
+open("pid", "w").write(str(os.getpid()))
+net = paddle.nn.Linear(4, 4)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+for step in range({steps}):
+    net(paddle.rand([2, 4])).mean().backward()
+    adam.step()
+    adam.clear_grad()
+number = 0
+while True:
+    number += 1
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 5])
+def test_a_script_without_an_end_is_ended_with_what_is_known_of_it(
+    tmp_path: Path, steps: int
+) -> None:
+    script, limit_s = tmp_path / "train.py", 25.0
+    script.write_text(ENDLESS.format(steps=steps))
+    request = probe_request.build(None, script, mode="meta", backend="cpu")
+    done = subprocess.run(
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps({**request, "limit_s": limit_s}),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if steps:
+        assert answer["document"]["runs"][0]["cycles_seen"] == 3
+    else:
+        error = answer["error"]
+        assert (error["kind"], error["message"]) == ("time", "not answered within 25 s")
+    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+
+
 def test_a_script_may_check_that_paddle_is_installed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\npaddle.utils.run_check()\n" + COUNTED.format(line="pass"))

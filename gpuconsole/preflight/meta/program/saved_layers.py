@@ -1,4 +1,4 @@
-"""Networks that are saved as programs and loaded again within one run: `paddle.jit.save` and `load`.
+"""Networks that one run saves as programs and loads again: `paddle.jit.save` and `paddle.jit.load`.
 
 No file is written: files of a run are thrown away, and saving takes no memory of tensors beside the
 network's own (measured with Paddle 3.3.1). What is loaded is a network of its own, with parameters

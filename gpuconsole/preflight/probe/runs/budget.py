@@ -23,15 +23,26 @@ UNCHECKED = (
     "Two batch sizes alone were run, {} and {}: {} for a third, which would have confirmed that "
     "memory is a line in the batch."
 )
+WITHOUT_DATA_S = 162.0
+"""The longest time for an answer of the tier `meta` where the request has none: what has no answer
+by then prepares data for minutes, or never ends."""
 NO_TIME, NO_ROOM = "there was no time", "there was not enough memory"
 
 _ENDS: list[float] = []
 """When an answer has to be there, of a clock that only goes forward."""
+_LIMITS: list[float] = []
+"""After how many seconds that is."""
 
 
 def begin(limit_s: float | None) -> None:
     """Begin the time of a measurement; None for no limit."""
-    _ENDS[:] = [] if limit_s is None else [time.monotonic() + limit_s]
+    _LIMITS[:] = [] if limit_s is None else [limit_s]
+    _ENDS[:] = [time.monotonic() + limit for limit in _LIMITS]
+
+
+def over() -> str:
+    """Return why a run has no answer once the time of a measurement is over."""
+    return f"not answered within {_LIMITS[0]:.0f} s" if _LIMITS else NO_TIME
 
 
 def left_s() -> float:
