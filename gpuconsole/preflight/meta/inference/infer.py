@@ -47,7 +47,7 @@ class Step:
         name: str,
         inputs: Sequence[list[None] | list[int | None] | list[int]],
         outputs: list[list[int | None] | list[int]],
-        specs: list[list[Spec | None] | list[Spec] | list[object]],
+        specs: Sequence[Sequence[Spec | None]],
     ) -> None:
         self.name = name
         self.inputs = inputs

@@ -27,19 +27,19 @@ def install(paddle: ModuleType) -> None:
     """Replace Paddle's functions that save and load networks as programs."""
     load = paddle.jit.load
 
-    def saved(layer: Any, path: object, *_: object, **__: object) -> None:
+    def saved(layer: Any, path: str | os.PathLike[str], *_: object, **__: object) -> None:
         SAVED[_place(path)] = layer
 
     @functools.wraps(load)
-    def loaded(path: object, *args: object, **kwargs: object) -> Any:
+    def loaded(path: str | os.PathLike[str], *args: object, **kwargs: object) -> Any:
         layer = SAVED.get(_place(path))
         return load(path, *args, **kwargs) if layer is None else _loaded(paddle, layer)
 
     paddle.jit.save, paddle.jit.load = saved, loaded
 
 
-def _place(path: Any) -> str:
-    return os.path.abspath(os.fspath(path))
+def _place(path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(path)
 
 
 def _loaded(paddle: ModuleType, saved: Any) -> Any:
