@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .ledger import Block
 from .sizes import nbytes
 from .state import STATE
 
 if TYPE_CHECKING:
+    from paddle.base.core import DataType
+
     from .tensor.tensor import Tensor
 
 
-def new(shape: tuple[int, ...], dtype: Any, name: object, inside: bool = False) -> Any:
+def new(shape: tuple[int, ...], dtype: DataType, name: str, inside: bool = False) -> Tensor:
     """Return a tensor with a block of its own."""
-    made = STATE.tensor.__new__(STATE.tensor)
-    made.m_shape, made.m_dtype = shape, dtype
-    made.m_block = Block(STATE.ledger, nbytes(shape, dtype), name, inside)
-    return made
+    tensor: Tensor = STATE.tensor.__new__(STATE.tensor)
+    tensor.m_shape, tensor.m_dtype = shape, dtype
+    tensor.m_block = Block(STATE.ledger, nbytes(shape, dtype), name, inside)
+    return tensor
 
 
-def twin(tensor: Tensor) -> Any:
+def twin(tensor: Tensor) -> Tensor:
     """Return a tensor of the same shape and type without a block."""
-    made = STATE.tensor.__new__(STATE.tensor)
-    made.m_shape, made.m_dtype, made.m_place = tensor.m_shape, tensor.m_dtype, tensor.m_place
-    return made
+    other: Tensor = STATE.tensor.__new__(STATE.tensor)
+    other.m_shape, other.m_dtype, other.m_place = tensor.m_shape, tensor.m_dtype, tensor.m_place
+    return other
 
 
 def allocate(tensor: Tensor, name: str) -> None:

@@ -6,7 +6,7 @@ as Paddle's shared pointers would.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Block:
 
     __slots__ = ("__weakref__", "index", "ledger", "lent", "nbytes")
 
-    def __init__(self, ledger: Any, nbytes: int, name: object, inside: bool = False) -> None:
+    def __init__(self, ledger: Ledger, nbytes: int, name: str, inside: bool = False) -> None:
         self.ledger = ledger
         self.nbytes = nbytes
         self.lent = False
@@ -35,15 +35,15 @@ class Ledger:
     """All memory events, in order: an event is a block's number, inverted where it is released."""
 
     def __init__(self) -> None:
-        self.events: list[Any] = []
-        self.sizes: list[Any] = []
-        self.names: list[Any] = []
-        self.kinds: list[Any] = []
-        self.inside: set[Any] = set()
-        self.cycles: list[Any] = []
-        self.dropped: set[Any] = set()
+        self.events: list[int] = []
+        self.sizes: list[int] = []
+        self.names: list[str] = []
+        self.kinds: list[str] = []
+        self.inside: set[int] = set()
+        self.cycles: list[int] = []
+        self.dropped: set[int] = set()
         self.window = 0
-        self.since: dict[Any, Any] = {}
+        self.since: dict[int, int] = {}
         self.live = 0
         self.peak = 0
         self.held: list[tuple[int, int]] = []
@@ -74,13 +74,13 @@ class Ledger:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.dropped.add(block.index)
 
-    def scratch(self, sizes: Sequence[int], name: object) -> None:
+    def scratch(self, sizes: Sequence[int], name: str) -> None:
         """Record what a kernel takes for itself, in bytes, and gives back at its end."""
-        made = [Block(self, size, name, inside=True) for size in sizes if size]
-        del made
+        blocks = [Block(self, size, name, inside=True) for size in sizes if size]
+        del blocks
 
-    def tag(self, indices: Sequence[int], kind: str) -> None:
-        """Say of what kind some blocks are; the first word about a block stands."""
+    def tag(self, indices: Sequence[int | None], kind: str) -> None:
+        """Say of what kind some blocks are; the first kind of a block is final."""
         for index in indices:
             if index is not None and not self.kinds[index]:
                 self.kinds[index] = kind
@@ -90,17 +90,17 @@ class Ledger:
         self.cycles.append(len(self.events))
         self.held.append((self.peak, self.live))
 
-    def fetching(self, reader: Any) -> None:
+    def fetching(self, reader: int) -> None:
         """Samples are fetched for a reader (0: no more)."""
         self.window = reader
         self.since.clear()
 
-    def as_json(self) -> Any:
+    def as_json(self) -> dict[str, list[int] | list[str]]:
         """Return the recording in the form of the probe's document."""
-        kept = [one for one in range(len(self.sizes)) if one not in self.dropped]
-        number = {old: new for new, old in enumerate(kept)}
-        events: list[Any] = []
-        cycles: list[Any] = []
+        blocks = [block for block in range(len(self.sizes)) if block not in self.dropped]
+        number = {old: new for new, old in enumerate(blocks)}
+        events: list[int] = []
+        cycles: list[int] = []
         ends = set(self.cycles)
         for place, event in enumerate(self.events):
             if place in ends:
@@ -110,14 +110,14 @@ class Ledger:
                 events.append(number[block] if event >= 0 else ~number[block])
         if len(self.events) in ends:
             cycles.append(len(events))
-        words = sorted({self.names[one] for one in kept})
+        words = sorted({self.names[block] for block in blocks})
         place_of = {word: place for place, word in enumerate(words)}
         return {
             "events": events,
             "cycles": cycles,
-            "sizes": [self.sizes[one] for one in kept],
+            "sizes": [self.sizes[block] for block in blocks],
             "names": words,
-            "name": [place_of[self.names[one]] for one in kept],
-            "kind": [KINDS.index(self.kinds[one]) for one in kept],
-            "inside": sorted(number[one] for one in self.inside if one in number),
+            "name": [place_of[self.names[block]] for block in blocks],
+            "kind": [KINDS.index(self.kinds[block]) for block in blocks],
+            "inside": sorted(number[block] for block in self.inside if block in number),
         }

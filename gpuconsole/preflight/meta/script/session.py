@@ -55,12 +55,12 @@ class Recorder:
 
     def __init__(self, _: object = None) -> None:
         self.count = 0
-        self.readers: dict[Any, Any] = {}
+        self.readers: dict[int, Block] = {}
 
     def start(self) -> None:
         """Begin: nothing to do, events are recorded from the import on."""
 
-    def mark(self, what: str, key: object = 0) -> Any:
+    def mark(self, what: str, key: int = 0) -> int:
         """Note a moment and return its number."""
         self.count += 1
         ledger = STATE.ledger
@@ -416,14 +416,15 @@ class Session(hooks.Session):
         # Both in the order in which readers begin, which is not that in which they are made.
         for place, key in zip(waiting, self.readers):
             ledger.sizes[place] = self.waiting.get(key, 0)
-        answer = {**ledger.as_json(), **self.facts()}
+        facts = self.facts()
+        answer: dict[str, object] = {**ledger.as_json(), **facts}
         answer.update(
             flags=sorted(self.flags | STATE.flags),
             widest_conv=STATE.widest_conv,
             choices=dict(sorted(STATE.choices.items())),
             counted=STATE.counted,
             numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
-            notes=[*answer["notes"], *chosen()],
+            notes=[*facts["notes"], *chosen()],
             drawn=list(self.drawn.found),
             whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
             reached=self.reached,
