@@ -62,18 +62,18 @@ def run_partial_grad(
     _of_parts(create_graph)
     if create_graph:
         STATE.flags.add("double-backward")
-    one = Pass(retain=bool(retain or create_graph), targets=inputs, graph=bool(create_graph))
-    one.go(outputs, given)
-    found = one.results()
-    if not allow_unused and any(each is None for each in found):
+    walk = Pass(retain=bool(retain or create_graph), targets=inputs, graph=bool(create_graph))
+    walk.go(outputs, given)
+    grads_found = walk.results()
+    if not allow_unused and any(each is None for each in grads_found):
         words = "one of the inputs has no gradient: the output does not depend on it"
         raise rightly(ValueError(words))
-    return found
+    return grads_found
 
 
 def get_all_grads(tensors: Any) -> list[object]:
     """Return the gradients kept for tensors, None where there is none."""
-    return [None if one.stop_gradient else one.m_grad for one in tensors]
+    return [None if tensor.stop_gradient else tensor.m_grad for tensor in tensors]
 
 
 class Pass:
@@ -85,7 +85,7 @@ class Pass:
         self.graph = graph
         self.arrived: dict[Any, Any] = {}
         self.found: dict[Any, Any] = {}
-        self.wanted = {_where(one) for one in targets or ()}
+        self.wanted = {_where(target) for target in targets or ()}
         self.programs = Running(())
 
     def go(self, losses: Any, given: Any) -> None:
@@ -96,7 +96,7 @@ class Pass:
             if node is None:
                 self._root_leaf(loss, start)
                 continue
-            if all(one is not node for one in roots):
+            if all(root is not node for root in roots):
                 roots.append(node)
                 self.arrived[id(node)] = [None] * len(node.outputs)
             # A given gradient is copied by the engine: the caller's own stays as it is.
@@ -125,7 +125,7 @@ class Pass:
             self.programs = Running(order)
             self._begin(roots)
         del order
-        ready = deque(one for one in roots if not degrees[id(one)])
+        ready = deque(root for root in roots if not degrees[id(root)])
         del roots
         while ready:
             node = ready.popleft()
@@ -135,9 +135,9 @@ class Pass:
             self._release(node)
             self._pass_on(node, results, degrees, needed, ready)
             del given
-            made = self.programs.ran(node)
-            while made:
-                self._at_leaf(*made.pop(0))
+            complete = self.programs.ran(node)
+            while complete:
+                self._at_leaf(*complete.pop(0))
 
     def _begin(self, roots: Sequence[OperatorNode]) -> None:
         """Give programs that a pass begins with what it begins with."""
@@ -182,12 +182,12 @@ class Pass:
         for slot, grad in enumerate(grads):
             if (id(node), slot) in self.wanted and grad is not None:
                 self.found[id(node), slot] = grad
-            kept = node.retained.get(slot)
-            keeper = kept() if kept is not None else None
+            reference = node.retained.get(slot)
+            keeper = reference() if reference is not None else None
             if keeper is not None and self.targets is None:
                 keeper.grad = grad
             grad = None
-        if all(one is None for one in grads):
+        if all(grad is None for grad in grads):
             return deque([None] * len(node.edges))
         wants = [edge is not None and (needed is None or edge.key in needed) for edge in node.edges]
         return deque(node.run(grads, self.graph, wants))
@@ -240,25 +240,27 @@ class Pass:
 
     def results(self) -> Any:
         """Return the gradients that were asked for."""
-        made = [self.found.get(_where(one)) for one in self.targets]
+        results = [self.found.get(_where(target)) for target in self.targets]
         self.found.clear()
-        return made
+        return results
 
 
 def _alone(grad: Tensor) -> Any:
     """Return a gradient as its leaf keeps it."""
-    made = grad.detach()
-    made.m_rows = grad.m_rows
-    return made
+    grad_alone = grad.detach()
+    grad_alone.m_rows = grad.m_rows
+    return grad_alone
 
 
 def _added(before: Any, grad: Tensor) -> Any:
     """Add a gradient in place to one that arrived before it. Of views in another order Paddle makes
     copies in order: of what is added for as long as that takes, of what it is added to for good."""
-    made = before if before.m_strides is None else new(before.m_shape, before.m_dtype, "contiguous")
+    total = (
+        before if before.m_strides is None else new(before.m_shape, before.m_dtype, "contiguous")
+    )
     if grad.m_strides is not None:
         STATE.ledger.scratch([nbytes(grad.m_shape, grad.m_dtype)], "contiguous")
-    return made
+    return total
 
 
 def _joined(before: Any, grad: Tensor) -> Any:
@@ -267,11 +269,11 @@ def _joined(before: Any, grad: Tensor) -> Any:
         return grad
     if not before.m_rows:
         return before
-    made = new((before.m_shape[0] + grad.m_shape[0], *before.m_shape[1:])
+    joined = new((before.m_shape[0] + grad.m_shape[0], *before.m_shape[1:])
                if len(before.m_shape) == len(grad.m_shape) else before.m_shape,
                before.m_dtype, "add_rows")  # fmt: skip
-    made.m_rows = True
-    return made
+    joined.m_rows = True
+    return joined
 
 
 def _where(tensor: Tensor) -> tuple[tuple[str, int], int] | tuple[int, object]:
@@ -284,5 +286,5 @@ def _hooked(hook: Callable[..., object], grad: Tensor) -> Any:
     """Call a hook on a gradient; it gives another, or None to leave it."""
     if grad is None:
         return None
-    made = hook(grad)
-    return made if isinstance(made, STATE.tensor) else grad
+    changed = hook(grad)
+    return changed if isinstance(changed, STATE.tensor) else grad

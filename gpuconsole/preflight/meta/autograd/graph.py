@@ -14,7 +14,7 @@ from typing import Any
 def reachable(roots: Iterable[Any]) -> Iterator[Any]:
     """Give the nodes behind some, each once, those that were found last first."""
     pending = list(roots)
-    seen = {id(one) for one in pending}
+    seen = {id(node) for node in pending}
     while pending:
         node = pending.pop()
         yield node
@@ -26,7 +26,7 @@ def reachable(roots: Iterable[Any]) -> Iterator[Any]:
 
 def in_degrees(roots: Iterable[Any], order: Iterable[Any]) -> dict[Any, int]:
     """Return how many edges of the nodes `order` lead to each node and leaf, by key."""
-    degrees: dict[Any, int] = {id(one): 0 for one in roots}
+    degrees: dict[Any, int] = {id(root): 0 for root in roots}
     for node in order:
         for edge in node.edges:
             if edge is not None:

@@ -62,25 +62,25 @@ def tracer() -> Tracer | None:
 
 def grads_lists(parameters: Any) -> tuple[list[Tensor], ...]:
     """Return the gradients of parameters by type: float16, bfloat16, float32."""
-    found: dict[str, list[Any]] = {"float16": [], "bfloat16": [], "float32": []}
-    for one in parameters:
-        if one.m_grad is not None and word(one.m_grad.m_dtype) in found:
-            found[word(one.m_grad.m_dtype)].append(one.m_grad)
-    return found["float16"], found["bfloat16"], found["float32"]
+    by_type: dict[str, list[Any]] = {"float16": [], "bfloat16": [], "float32": []}
+    for parameter in parameters:
+        if parameter.m_grad is not None and word(parameter.m_grad.m_dtype) in by_type:
+            by_type[word(parameter.m_grad.m_dtype)].append(parameter.m_grad)
+    return by_type["float16"], by_type["bfloat16"], by_type["float32"]
 
 
 def grads_types(parameters: Any) -> list[object]:
     """Return the numbers of the types of the gradients that there are."""
     numbers = {"float16": 4, "bfloat16": 22, "float32": 5}
-    grads = [one.m_grad for one in parameters if one.m_grad is not None]
-    return [numbers.get(word(one.m_dtype), 5) for one in grads]
+    grads = [parameter.m_grad for parameter in parameters if parameter.m_grad is not None]
+    return [numbers.get(word(grad.m_dtype), 5) for grad in grads]
 
 
 def master_grads(parameters: Any) -> None:
     """Turn the gradients of parameters into float32."""
-    for one in parameters:
-        if one.m_grad is not None and word(one.m_grad.m_dtype) != "float32":
-            one.m_grad = STATE.call("cast", (one.m_grad, STATE.paddle.float32), {})
+    for parameter in parameters:
+        if parameter.m_grad is not None and word(parameter.m_grad.m_dtype) != "float32":
+            parameter.m_grad = STATE.call("cast", (parameter.m_grad, STATE.paddle.float32), {})
 
 
 def final_hook(hook: Callable[..., object]) -> None:

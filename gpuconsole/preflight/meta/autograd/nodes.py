@@ -69,7 +69,7 @@ class Node:
     def __init__(self, name: str, edges: Any, outputs: Any) -> None:
         self.label = name
         self.edges = edges
-        self.outputs = [(one.m_shape, one.m_dtype) for one in outputs]
+        self.outputs = [(output.m_shape, output.m_dtype) for output in outputs]
         self.hooks: dict[int, dict[int, Any]] = {}
         self.retained: dict[int, Any] = {}
         self.done = False
@@ -77,8 +77,8 @@ class Node:
         """The program that it is a part of, None where it runs by itself."""
         self.keepers: Any = ()
         """The places of the gradients of the tensors that it reads."""
-        for slot, one in enumerate(outputs):
-            one.m_node, one.m_slot, one.stop_gradient = self, slot, False
+        for slot, output in enumerate(outputs):
+            output.m_node, output.m_slot, output.stop_gradient = self, slot, False
 
     def name(self) -> Any:
         """Return the operator's name, as Paddle's nodes do."""
@@ -87,7 +87,7 @@ class Node:
     @property
     def next_functions(self) -> list[object]:
         """Nodes behind this one."""
-        return [one.node for one in self.edges if one is not None and one.node is not None]
+        return [edge.node for edge in self.edges if edge is not None and edge.node is not None]
 
     def hook(self, slot: Any, function: Callable[..., object]) -> int:
         """Call a function with the gradient of an output, once it is whole."""
@@ -192,7 +192,7 @@ class _Runner:
         self.gradient = infer.whole(node.entry, node.step) if graph else node.gradient
         self.unused: set[Any] = set()
         self.env: dict[int, Any] = {}
-        self.opened = {number: one.open() for number, one in node.saved.items()}
+        self.opened = {number: tensor.open() for number, tensor in node.saved.items()}
         for (slot, place), number in self.gradient.given.items():
             position = node.slots.index((slot, place)) if (slot, place) in node.slots else None
             if position is not None and grads[position] is not None:
@@ -209,10 +209,10 @@ class _Runner:
                        if number not in last and number not in wanted}  # fmt: skip
         for at, step in enumerate(gradient.steps):
             self._run(step, wanted)
-            for number in [one for one in self.env if last.get(one, -1) <= at]:
+            for number in [number for number in self.env if last.get(number, -1) <= at]:
                 if number not in wanted:
                     del self.env[number]
-        return [None if one is None else self.env.get(one) for one in wanted]
+        return [None if number is None else self.env.get(number) for number in wanted]
 
     def _run(self, step: Any, wanted: Any) -> None:
         given = self.gradient.given
@@ -233,9 +233,9 @@ class _Runner:
                 if slot in lacking or number in self.unused or number is None or number in outputs:
                     continue
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
-        made = sum(one.nbytes for one in outputs.values())
+        nbytes_made = sum(output.nbytes for output in outputs.values())
         if not copies or step.name not in SUMS:
-            needs = kernels.needs(step, self._shapes(step), backward=True, made=made,
+            needs = kernels.needs(step, self._shapes(step), backward=True, nbytes_made=nbytes_made,
                                   results=self._results(step))  # fmt: skip
             STATE.ledger.scratch(needs, step.name)
         del copies
@@ -254,25 +254,27 @@ class _Runner:
         """Hang the node of the second derivative behind what a gradient's operator has made."""
         inputs = [[self._shown(number) for number in row] for row in step.inputs]
         outputs = [[self.env.get(number) for number in row] for row in step.outputs]
-        flowing = any(one is not None and not one.stop_gradient for row in inputs for one in row)
+        flowing = any(
+            tensor is not None and not tensor.stop_gradient for row in inputs for tensor in row
+        )
         if not flowing:
             return
         if step.name in SECOND:
-            flat = [one for row in inputs for one in row]
-            SECOND[step.name](step, flat, [one for row in outputs for one in row])
+            flat = [tensor for row in inputs for tensor in row]
+            SECOND[step.name](step, flat, [tensor for row in outputs for tensor in row])
             return
         if step.name in UNLIKE or not STATE.core.has_vjp(step.op):
             order = "third" if step.name.endswith("_double_grad") else "second"
             raise Unsupported(f"the {order} derivative of {self.node.label.removesuffix('_grad')}")
-        numbers = {number: one for row, shown in zip(step.inputs, inputs)
-                   for number, one in zip(row, shown) if one is not None}  # fmt: skip
+        numbers = {number: item for row, shown in zip(step.inputs, inputs)
+                   for number, item in zip(row, shown) if item is not None}  # fmt: skip
         numbers.update(self.env)
         attach(self.node.entry, step, inputs, outputs, numbers)
         if step.name == "add_grad":
-            made = next((one for row in outputs for one in row if one is not None), None)
-            if made is not None and isinstance(made.m_node, OperatorNode):
+            first = next((tensor for row in outputs for tensor in row if tensor is not None), None)
+            if first is not None and isinstance(first.m_node, OperatorNode):
                 # Measured: it keeps the gradient it was given though it reads nothing of it.
-                made.m_node.kept = inputs[-1]
+                first.m_node.kept = inputs[-1]
 
     def _shown(self, number: Any) -> Any:
         """Return an operand of a gradient's operator with the graph behind it."""
@@ -283,10 +285,10 @@ class _Runner:
         if leaf is not None:
             return leaf
         spec = self.node.specs[number]
-        made = in_block(self.opened.get(number), spec)
+        tensor = in_block(self.opened.get(number), spec)
         if node is not None:
-            made.m_node, made.m_slot, made.stop_gradient = node, slot, False
-        return made
+            tensor.m_node, tensor.m_slot, tensor.stop_gradient = node, slot, False
+        return tensor
 
     def _copies(self, step: Any) -> list[object] | list[Block]:
         """Return the copies that a kernel makes of tensors whose elements are out of order."""
@@ -368,7 +370,9 @@ class _Runner:
 
 def keepers(tensors: Any) -> list[Keeper]:
     """Return what holds the gradients of some tensors, where they may have any."""
-    return [one.m_keeper for one in tensors if one is not None and one.m_keeper is not None]
+    return [
+        tensor.m_keeper for tensor in tensors if tensor is not None and tensor.m_keeper is not None
+    ]
 
 
 def _bytes(spec: Any) -> int:
@@ -377,15 +381,15 @@ def _bytes(spec: Any) -> int:
 
 def in_block(block: object, spec: Any) -> Any:
     """Return a tensor of a shape and type that lies in some memory."""
-    made = STATE.tensor.__new__(STATE.tensor)
-    made.m_shape, made.m_dtype, made.m_block = spec.shape, spec.dtype, block
-    return made
+    tensor = STATE.tensor.__new__(STATE.tensor)
+    tensor.m_shape, tensor.m_dtype, tensor.m_block = spec.shape, spec.dtype, block
+    return tensor
 
 
 def _shared(tensor: Tensor, spec: object, strides: tuple[int, ...] | None) -> Any:
-    made = in_block(tensor.m_block, spec)
-    made.m_strides = strides
-    return made
+    shared = in_block(tensor.m_block, spec)
+    shared.m_strides = strides
+    return shared
 
 
 def _last_uses(steps: Sequence[Step], wanted: object) -> dict[int, int]:
@@ -402,27 +406,27 @@ class PlainNode(Node):
     """A backward step whose gradients are new tensors of given shapes."""
 
     def __init__(self, name: str, inputs: Any, outputs: Any, saved: Any = ()) -> None:
-        self.saved = [Saved(one) for one in saved]
-        super().__init__(name, [edge_of(one) for one in inputs], outputs)
+        self.saved = [Saved(tensor) for tensor in saved]
+        super().__init__(name, [edge_of(tensor) for tensor in inputs], outputs)
         self.keepers = keepers(saved)
 
     def run(self, grads: list[Tensor], graph: Any, wants: list[bool]) -> Any:
         """Make the gradients."""
-        arrived = next((one for one in grads if one is not None), None)
+        arrived = next((grad for grad in grads if grad is not None), None)
         copies = in_order(grads)
         grads.clear()
-        made: list[Any] = []
+        results: list[Any] = []
         for edge, wanted in zip(self.edges, wants):
             if edge is None or not wanted:
-                made.append(None)
+                results.append(None)
             else:
-                made.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
+                results.append(new(edge.shape, edge.dtype, f"{self.label}_grad"))
         del copies
-        behind = [one for one in made if one is not None and one is not arrived]
+        behind = [tensor for tensor in results if tensor is not None and tensor is not arrived]
         if graph and arrived is not None and needed([arrived]) and behind:
             # These operators are linear in the gradient that arrives.
             PlainNode(f"{self.label}_grad", [arrived], behind)
-        return made
+        return results
 
     def release(self) -> None:
         """Let go of what was saved."""
@@ -435,21 +439,21 @@ class RowsNode(PlainNode):
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Make a gradient of rows: one for each place that was looked up."""
-        arrived = next(one for one in grads if one is not None)
+        arrived = next(grad for grad in grads if grad is not None)
         grads.clear()
         wide = arrived.m_shape[-1]
         shape = (count(arrived.m_shape) // max(1, wide), wide)
-        made = new(shape, arrived.m_dtype, "embedding_sparse_grad")
-        made.m_rows = True
-        return [made]
+        results = new(shape, arrived.m_dtype, "embedding_sparse_grad")
+        results.m_rows = True
+        return [results]
 
 
 def in_order(tensors: Sequence[Tensor]) -> list[Block]:
     """Return the copies that a kernel makes of tensors whose elements are out of order."""
     return [
-        Block(STATE.ledger, one.nbytes, "contiguous", inside=True)
-        for one in tensors
-        if one is not None and one.m_strides is not None
+        Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True)
+        for tensor in tensors
+        if tensor is not None and tensor.m_strides is not None
     ]
 
 
@@ -460,7 +464,7 @@ def edge_of(tensor: Any) -> Edge | None:
 
 def needed(tensors: Any) -> bool:
     """Tell whether a node is to be made for an operator of these inputs."""
-    return STATE.has_grad() and any(not one.stop_gradient for one in tensors)
+    return STATE.has_grad() and any(not tensor.stop_gradient for tensor in tensors)
 
 
 def differentiable(tensor: Tensor) -> bool:
@@ -480,18 +484,20 @@ def attach(
     `inputs` are tensors by operand and place, `outputs` by result and place; `tensors` by number.
     """
     stops = tuple(
-        tuple(one is None or one.stop_gradient or not differentiable(one) for one in row)
+        tuple(
+            tensor is None or tensor.stop_gradient or not differentiable(tensor) for tensor in row
+        )
         for row in inputs
     )
     if all(stop for row in stops for stop in row):
         return
-    made = [
-        (slot, place, one)
+    differentiated = [
+        (slot, place, tensor)
         for slot, row in enumerate(outputs)
-        for place, one in enumerate(row)
-        if one is not None and differentiable(one)
+        for place, tensor in enumerate(row)
+        if tensor is not None and differentiable(tensor)
     ]
-    if not made:
+    if not differentiated:
         return
     gradient = infer.gradient(entry, step, stops)
     if gradient is None:
@@ -499,10 +505,12 @@ def attach(
     places = [
         (operand, place)
         for operand, row in enumerate(inputs)
-        for place, one in enumerate(row)
+        for place, tensor in enumerate(row)
         if not stops[operand][place] and gradient.results[operand][place] is not None
     ]
     edges = [Edge(inputs[operand][place]) for operand, place in places]
-    node = OperatorNode(step, gradient, edges, places, [one for _, _, one in made], tensors)
-    node.slots = [(slot, place) for slot, place, _ in made]
+    node = OperatorNode(
+        step, gradient, edges, places, [tensor for _, _, tensor in differentiated], tensors
+    )
+    node.slots = [(slot, place) for slot, place, _ in differentiated]
     node.specs, node.entry = entry.specs, entry

@@ -30,38 +30,42 @@ class PyLayer:
         """Run forward without a graph and hang the backward behind its outputs."""
         context = cls._backward_function()
         before = STATE.core._has_grad()
-        inputs = [one for value in (*args, *kwargs.values()) for one in _tensors(value)]
+        inputs = [tensor for value in (*args, *kwargs.values()) for tensor in _tensors(value)]
         STATE.core._set_has_grad(False)
         try:
-            made = cls.forward(context, *args, **kwargs)
+            results = cls.forward(context, *args, **kwargs)
         finally:
             STATE.core._set_has_grad(before)
-        if not before or all(one.stop_gradient for one in inputs):
-            return made
-        return _hang(cls, context, inputs, made)
+        if not before or all(tensor.stop_gradient for tensor in inputs):
+            return results
+        return _hang(cls, context, inputs, results)
 
 
 def _tensors(value: Any) -> Any:
     if isinstance(value, STATE.tensor):
         return [value]
     if isinstance(value, (list, tuple)):
-        return [one for one in value if isinstance(one, STATE.tensor)]
+        return [item for item in value if isinstance(item, STATE.tensor)]
     return []
 
 
-def _hang(cls: type, context: Any, inputs: Any, made: Any) -> Any:
-    single = not isinstance(made, (list, tuple))
-    outputs = [made] if single else list(made)
-    frozen = {id(one) for one in context.non_differentiable or ()}
-    for place, one in enumerate(outputs):
-        if isinstance(one, STATE.tensor) and any(one is given for given in inputs):
-            outputs[place] = one.detach()
-    tracked = [one for one in outputs if isinstance(one, STATE.tensor) and id(one) not in frozen]
+def _hang(cls: type, context: Any, inputs: Any, results: Any) -> Any:
+    single = not isinstance(results, (list, tuple))
+    outputs = [results] if single else list(results)
+    frozen = {id(tensor) for tensor in context.non_differentiable or ()}
+    for place, output in enumerate(outputs):
+        if isinstance(output, STATE.tensor) and any(output is given for given in inputs):
+            outputs[place] = output.detach()
+    tracked = [
+        output
+        for output in outputs
+        if isinstance(output, STATE.tensor) and id(output) not in frozen
+    ]
     if tracked:
         PyNode(cls, context, inputs, tracked)
     if single:
         return outputs[0]
-    return outputs if isinstance(made, list) else tuple(outputs)
+    return outputs if isinstance(results, list) else tuple(outputs)
 
 
 class PyNode(Node):
@@ -70,8 +74,8 @@ class PyNode(Node):
     def __init__(self, cls: type, context: Any, inputs: Any, outputs: object) -> None:
         self.cls = cls
         self.context = context
-        self.dtypes = [(one.m_shape, one.m_dtype) for one in inputs]
-        super().__init__(cls.__name__, [edge_of(one) for one in inputs], outputs)
+        self.dtypes = [(tensor.m_shape, tensor.m_dtype) for tensor in inputs]
+        super().__init__(cls.__name__, [edge_of(tensor) for tensor in inputs], outputs)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
         """Run the backward written in Python."""
@@ -87,14 +91,14 @@ class PyNode(Node):
         before = STATE.core._has_grad()
         STATE.core._set_has_grad(bool(graph))
         try:
-            made = self.context.backward(*_taken(given))
+            returned = self.context.backward(*_taken(given))
         finally:
             STATE.core._set_has_grad(before)
-        found = list(made) if isinstance(made, (list, tuple)) else [made]
-        if len(found) != len(self.edges):
-            rest = iter(found)
-            found = [next(rest, None) if edge is not None else None for edge in self.edges]
-        return [one if isinstance(one, STATE.tensor) else None for one in found]
+        grads_found = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        if len(grads_found) != len(self.edges):
+            rest = iter(grads_found)
+            grads_found = [next(rest, None) if edge is not None else None for edge in self.edges]
+        return [value if isinstance(value, STATE.tensor) else None for value in grads_found]
 
     def release(self) -> None:
         """Let go of the context, which holds what forward saved."""

@@ -21,15 +21,15 @@ def _op(name: str, *args: object) -> Any:
     return STATE.call(name, args, {})
 
 
-def _as_large(made: Any, like: Any) -> Any:
+def _as_large(product: Any, like: Any) -> Any:
     """Sum a product over the axes along which an operand was repeated."""
     wanted = like.m_shape
-    if made.m_shape == wanted:
-        return made
-    gap = len(made.m_shape) - len(wanted)
-    axes = [place for place, extent in enumerate(made.m_shape)
+    if product.m_shape == wanted:
+        return product
+    gap = len(product.m_shape) - len(wanted)
+    axes = [place for place, extent in enumerate(product.m_shape)
             if place < gap or (wanted[place - gap] == 1 and extent != 1)]  # fmt: skip
-    return _op("reshape", _op("sum", made, axes, None, False), list(wanted))
+    return _op("reshape", _op("sum", product, axes, None, False), list(wanted))
 
 
 def _added(first: object, second: object) -> Any:
@@ -42,15 +42,15 @@ def _added(first: object, second: object) -> Any:
 def multiply(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Second derivative of a product of elements."""
     (x, y, grad), (for_x, for_y) = operands, arrived
-    made: list[Any] = [None, None, None]
+    results: list[Any] = [None, None, None]
     if wants[0] and for_y is not None:
-        made[0] = _as_large(_op("multiply", for_y, grad), x)
+        results[0] = _as_large(_op("multiply", for_y, grad), x)
     if wants[1] and for_x is not None:
-        made[1] = _as_large(_op("multiply", for_x, grad), y)
+        results[1] = _as_large(_op("multiply", for_x, grad), y)
     if wants[2]:
         first = None if for_x is None else _op("multiply", for_x, y)
-        made[2] = _added(first, None if for_y is None else _op("multiply", for_y, x))
-    return made
+        results[2] = _added(first, None if for_y is None else _op("multiply", for_y, x))
+    return results
 
 
 def matmul(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
@@ -58,74 +58,74 @@ def matmul(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     (x, y, grad), (for_x, for_y) = operands, arrived
     attributes = infer.attributes(step)
     over, under = attributes.get("transpose_x", False), attributes.get("transpose_y", False)
-    made: list[Any] = [None, None, None]
+    results: list[Any] = [None, None, None]
     if wants[0] and for_y is not None:
         pair = (for_y, grad, under, True) if over else (grad, for_y, False, not under)
-        made[0] = _as_large(_op("matmul", *pair), x)
+        results[0] = _as_large(_op("matmul", *pair), x)
     if wants[1] and for_x is not None:
         pair = (grad, for_x, True, over) if under else (for_x, grad, not over, False)
-        made[1] = _as_large(_op("matmul", *pair), y)
+        results[1] = _as_large(_op("matmul", *pair), y)
     if wants[2]:
         first = None if for_x is None else _op("matmul", for_x, y, over, under)
         second = None if for_y is None else _op("matmul", x, for_y, over, under)
-        made[2] = _added(first, second)
-    return made
+        results[2] = _added(first, second)
+    return results
 
 
 def silu(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Second derivative of `x * sigmoid(x)`."""
     (x, out, grad), (for_x,) = operands, arrived
-    made: list[Any] = [None, None, None]
+    results: list[Any] = [None, None, None]
     if for_x is None:
-        return made
+        return results
     share = _op("sigmoid", x)
     rest = _op("scale", share, -1.0, 1.0, True)
     slope = _op("scale", _op("multiply", rest, x), 1.0, 1.0, True)
     shared = _op("multiply", share, for_x)
     if wants[2]:
-        made[2] = _op("multiply", shared, slope)
+        results[2] = _op("multiply", shared, slope)
     if wants[0]:
         # As in C++ every part of an expression lives until its end.
         less = _op("subtract", slope, out)
         bend = _op("scale", less, 1.0, 1.0, True)
         first = _op("multiply", shared, grad)
         second = _op("multiply", first, bend)
-        made[0] = _op("multiply", second, rest)
+        results[0] = _op("multiply", second, rest)
         del less, bend, first, second
-    return made
+    return results
 
 
 def tanh(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     """Third derivative of `tanh`: that of its second one by its output, the gradient and what
     arrived there."""
     (out, grad, onward), (for_grad, for_onward) = operands, arrived
-    made: list[Any] = [None, None, None]
+    results: list[Any] = [None, None, None]
     if for_grad is None and for_onward is None:
-        return made
+        return results
     # What is needed more than once is made first, and lives until the end.
     twice = _op("scale", out, -2.0, 0.0, True)
     if for_onward is None:
         both = _op("multiply", onward, for_grad)
         if wants[0]:
-            made[0] = _op("multiply", _op("scale", grad, -2.0, 0.0, True), both)
+            results[0] = _op("multiply", _op("scale", grad, -2.0, 0.0, True), both)
         if wants[2]:
-            made[2] = _op("multiply", _op("multiply", twice, grad), for_grad)
+            results[2] = _op("multiply", _op("multiply", twice, grad), for_grad)
         if wants[1]:
-            made[1] = _op("multiply", twice, both)
-        return made
+            results[1] = _op("multiply", twice, both)
+        return results
     both = None if for_grad is None else _op("multiply", grad, for_grad)
     if wants[0]:
-        made[0] = _tanh_by_output(twice, both, operands, for_onward)
+        results[0] = _tanh_by_output(twice, both, operands, for_onward)
     if wants[1] and for_grad is not None:
-        made[1] = _op("multiply", _op("multiply", twice, onward), for_grad)
+        results[1] = _op("multiply", _op("multiply", twice, onward), for_grad)
     if wants[2]:
         # As in C++ every part of an expression lives until its end.
         square = _op("multiply", out, out)
         less = None if both is None else _op("multiply", twice, both)
         rest = _op("scale", square, -1.0, 1.0, True)
-        made[2] = _added(_op("multiply", rest, for_onward), less)
+        results[2] = _added(_op("multiply", rest, for_onward), less)
         del square, less, rest
-    return made
+    return results
 
 
 def _tanh_by_output(twice: Any, both: object, operands: Any, for_onward: Any) -> Any:
@@ -135,9 +135,9 @@ def _tanh_by_output(twice: Any, both: object, operands: Any, for_onward: Any) ->
     product = _op("multiply", out, for_onward)
     total = _op("add", product, both)
     share = _op("scale", onward, -2.0, 0.0, True)
-    made = _op("multiply", total, share)
+    result = _op("multiply", total, share)
     del product, total, share
-    return made
+    return result
 
 
 COMPOSITES: dict[str, Any] = {
@@ -156,16 +156,18 @@ class CompositeNode(Node):
     def __init__(self, step: Step, operands: Any, outputs: Any) -> None:
         self.step = step
         self.count = len(outputs)
-        self.slots = [place for place, one in enumerate(outputs) if one is not None]
-        self.saved = [Saved(one) for one in operands]
+        self.slots = [place for place, output in enumerate(outputs) if output is not None]
+        self.saved = [Saved(operand) for operand in operands]
         hidden = list(INVISIBLE.get(step.name, ()))
         if step.name == "matmul_grad":
             # Paddle leads to a factor only from the gradient of the other one.
-            hidden = [1 - place for place, one in enumerate(outputs) if one is None]
-        edges = [None if place in hidden else edge_of(one) for place, one in enumerate(operands)]
-        self.origins = [edge_of(one) for one in operands]
-        self.specs = [infer.Spec(one.m_shape, one.m_dtype) for one in operands]
-        super().__init__(step.name, edges, [one for one in outputs if one is not None])
+            hidden = [1 - place for place, output in enumerate(outputs) if output is None]
+        edges = [
+            None if place in hidden else edge_of(operand) for place, operand in enumerate(operands)
+        ]
+        self.origins = [edge_of(operand) for operand in operands]
+        self.specs = [infer.Spec(operand.m_shape, operand.m_dtype) for operand in operands]
+        super().__init__(step.name, edges, [output for output in outputs if output is not None])
         self.keepers = keepers(operands)
 
     def run(self, grads: Any, graph: Any, wants: Any) -> Any:
@@ -189,11 +191,11 @@ class CompositeNode(Node):
         leaf = edge.leaf() if edge is not None and edge.leaf is not None else None
         if leaf is not None:
             return leaf
-        made = in_block(saved.open(), self.specs[place])
-        made.m_strides = saved.strides
+        tensor = in_block(saved.open(), self.specs[place])
+        tensor.m_strides = saved.strides
         if edge is not None and edge.node is not None:
-            made.m_node, made.m_slot, made.stop_gradient = edge.node, edge.slot, False
-        return made
+            tensor.m_node, tensor.m_slot, tensor.stop_gradient = edge.node, edge.slot, False
+        return tensor
 
     def release(self) -> None:
         """Let go of what was saved."""

@@ -67,9 +67,9 @@ class Running:
         programs = (node.program for node in order if node.program is not None)
         self.left = Counter(program for program in programs if program.compiled)
         """How many nodes of each are yet to run."""
-        self.given: dict[Any, Any] = {one: [] for one in self.left}
+        self.given: dict[Any, Any] = {program: [] for program in self.left}
         """Gradients that each was given."""
-        self.made: dict[Any, Any] = {one: [] for one in self.left}
+        self.made: dict[Any, Any] = {program: [] for program in self.left}
         """Leaves that each has a gradient for, as `(leaf, keeper, gradient)`."""
 
     def take(

@@ -48,8 +48,8 @@ def largest(
     if name in SHARED:
         return SHARED[name](place, shapes, *part)
     rule = LARGEST.get(name)
-    found = -1 if rule is None else rule(shapes, attributes)
-    return found if found >= 0 else None
+    most = -1 if rule is None else rule(shapes, attributes)
+    return most if most >= 0 else None
 
 
 def _all(shapes: Sequence[tuple[int, ...]], _: Mapping[str, list[bool]]) -> int:

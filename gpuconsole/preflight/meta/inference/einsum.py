@@ -26,9 +26,9 @@ def cached(step: Step, inputs: Any, slot: int, place: int) -> Any:
         return None
     x = operands[place]
     if in_place(infer.attributes(step)["equation"], place, len(x.m_shape)):
-        made = twin(x)
-        made.m_block, made.m_strides = x.m_block, x.m_strides
-        return made
+        copy = twin(x)
+        copy.m_block, copy.m_strides = x.m_block, x.m_strides
+        return copy
     return new(x.m_shape, x.m_dtype, "einsum")
 
 
@@ -41,9 +41,9 @@ def _axes(terms: Sequence[str], right: Any, place: int) -> Any:
     """Return an operand's axes by use: batch (in the first operand's order), own, summed."""
     mine = terms[place]
     others = "".join(term for at, term in enumerate(terms) if at != place)
-    batch = [one for one in terms[0] if one in mine and one in others and one in right]
-    own = [one for one in mine if one not in others and one in right]
-    summed = [one for one in mine if one in others and one not in right]
+    batch = [axis for axis in terms[0] if axis in mine and axis in others and axis in right]
+    own = [axis for axis in mine if axis not in others and axis in right]
+    summed = [axis for axis in mine if axis in others and axis not in right]
     return batch, own, summed
 
 
@@ -76,7 +76,7 @@ def work(equation: Any, specs: Any) -> Any:
     """Return what backward takes, its results among that, in bytes: each gradient is an `einsum`
     of its own of the gradient that arrives (the last of `specs`) and the other operands."""
     terms, right = _split(equation)
-    sizes = [nbytes(one.shape, one.dtype) for one in specs]
+    sizes = [nbytes(spec.shape, spec.dtype) for spec in specs]
     arrived, operands = sizes[-1], sizes[: len(terms)]
     most = 2 * sum(operands)
     for place, term in enumerate(terms):
@@ -89,6 +89,6 @@ def work(equation: Any, specs: Any) -> Any:
         # For the last gradient the first operand is laid out afresh in any case.
         copies = sum(size for at, (_, size) in enumerate(parts)
                      if (place and at) or not in_place(asked, at, 99))  # fmt: skip
-        made = operands[place] * (2 if turned(asked) else 1)
-        most = max(most, sum(operands) + copies + made)
+        gradient = operands[place] * (2 if turned(asked) else 1)
+        most = max(most, sum(operands) + copies + gradient)
     return most

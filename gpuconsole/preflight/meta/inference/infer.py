@@ -128,7 +128,7 @@ def build(
                 _number(entry, value, spec)
             out = function(*_filled(args, values), **_filled(kwargs, values))
         block = entry.program.global_block()
-        returned = {one.hash() for one in _leaves(out)}
+        returned = {value.hash() for value in _leaves(out)}
         for op in block.ops:
             if op.name() != "pd_op.data" and not op.name().startswith("builtin."):
                 entry.operators += 1
@@ -152,11 +152,11 @@ def _filled(args: Any, values: Sequence[Value]) -> Any:
     if isinstance(args, Place):
         return values[args.number]
     if isinstance(args, dict):
-        return {key: _filled(one, values) for key, one in args.items()}
+        return {key: _filled(argument, values) for key, argument in args.items()}
     if isinstance(args, list):
-        return [_filled(one, values) for one in args]
+        return [_filled(argument, values) for argument in args]
     if type(args) is tuple:
-        return tuple(_filled(one, values) for one in args)
+        return tuple(_filled(argument, values) for argument in args)
     return args
 
 
@@ -165,19 +165,19 @@ def _half(specs: Sequence[Spec]) -> DataType | None:
 
     In the scratch program float64 stands for it: every kernel has that, and nothing else uses it.
     """
-    words = [word(one.dtype) for one in specs]
+    words = [word(spec.dtype) for spec in specs]
     if "float64" in words:
         return None
-    return next((one.dtype for one, name in zip(specs, words) if name in HALVES), None)
+    return next((spec.dtype for spec, name in zip(specs, words) if name in HALVES), None)
 
 
 def _doubled(entry: Entry, value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _doubled(entry, one) for key, one in value.items()}
+        return {key: _doubled(entry, item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_doubled(entry, one) for one in value]
+        return [_doubled(entry, item) for item in value]
     if type(value) is tuple:
-        return tuple(_doubled(entry, one) for one in value)
+        return tuple(_doubled(entry, item) for item in value)
     return STATE.paddle.float64 if value == entry.half else value
 
 
@@ -198,13 +198,13 @@ def _number(entry: Entry, value: Value, spec: object) -> Any:
 
 def _leaves(out: Sequence[Value] | Value | Sequence[list[Value] | Value]) -> list[Value]:
     if isinstance(out, (list, tuple)):
-        return [leaf for one in out for leaf in _leaves(one)]
+        return [leaf for item in out for leaf in _leaves(item)]
     return [out] if hasattr(out, "hash") and hasattr(out, "get_defining_op") else []
 
 
 def _structure(entry: Entry, out: list[Value] | Value | tuple[list[Value] | Value, ...]) -> Any:
     if isinstance(out, (list, tuple)):
-        return [_structure(entry, one) for one in out]
+        return [_structure(entry, item) for item in out]
     if out is None or not hasattr(out, "get_defining_op"):
         return out
     numbers = entry.values.get(out.hash())
@@ -218,7 +218,9 @@ def _step(entry: Any, op: Any, returned: set[int]) -> Any:
         return None
     results = op.results()
     if name == "combine":
-        numbers = [n for one in op.operands_source() for n in entry.values.get(one.hash(), [None])]
+        numbers = [
+            n for value in op.operands_source() for n in entry.values.get(value.hash(), [None])
+        ]
         entry.values[results[0].hash()] = numbers
         return None
     if name == "split" and op.name().startswith("builtin"):
@@ -226,25 +228,25 @@ def _step(entry: Any, op: Any, returned: set[int]) -> Any:
         for value, number in zip(results, numbers):
             entry.values[value.hash()] = [number]
         return None
-    if name in CONSTANTS and not any(one.hash() in returned for one in results):
-        for one in results:
-            entry.values[one.hash()] = [None]
+    if name in CONSTANTS and not any(result.hash() in returned for result in results):
+        for result in results:
+            entry.values[result.hash()] = [None]
         return None
     inputs = [
-        entry.values.get(one.hash(), [None]) if one.initialized() else [None]
-        for one in op.operands_source()
+        entry.values.get(value.hash(), [None]) if value.initialized() else [None]
+        for value in op.operands_source()
     ]
     outputs, specs = [], []
     for place, value in enumerate(results):
-        numbers, made = _results(entry, value, op, inputs, place)
+        numbers, row = _results(entry, value, op, inputs, place)
         outputs.append(numbers)
-        specs.append(made)
+        specs.append(row)
     step = Step(name, inputs, outputs, specs)
     step.op = op
     step.unneeded = [
         place
-        for place, one in enumerate(op.operands_source())
-        if one.initialized() and op.is_no_need_buffer(one)
+        for place, value in enumerate(op.operands_source())
+        if value.initialized() and op.is_no_need_buffer(value)
     ]
     return step
 
@@ -293,7 +295,7 @@ def _results(
     parts = kind.as_vec_type() if hasattr(kind, "as_vec_type") else None
     if parts is not None:
         numbers = []
-        made = []
+        part_specs = []
         members = parts.as_list()
         for which, part in enumerate(members):
             dtype = part.dtype
@@ -303,9 +305,9 @@ def _results(
             spec = Spec(_closed(entry, part.shape, op, inputs, place, share), dtype)
             numbers.append(len(entry.specs))
             entry.specs.append(spec)
-            made.append(spec)
+            part_specs.append(spec)
         entry.values[value.hash()] = numbers
-        return numbers, made
+        return numbers, part_specs
     rows = value.is_selected_row_type()
     dtype = value.dtype
     if entry.half is not None and dtype == STATE.paddle.float64:
@@ -350,11 +352,11 @@ def _closed(
 
 def gradient(entry: Entry, step: Any, stops: tuple[tuple[bool, ...], ...]) -> Any:
     """Return the gradient of a step for a pattern of inputs that need none; None if it has none."""
-    found = step.grads.get(stops, False)
-    if found is False:
-        found = _differentiated(entry, step, stops)
-        step.grads[stops] = found
-    return found
+    known_gradient = step.grads.get(stops, False)
+    if known_gradient is False:
+        known_gradient = _differentiated(entry, step, stops)
+        step.grads[stops] = known_gradient
+    return known_gradient
 
 
 def whole(entry: Entry, step: Step) -> Any:
@@ -377,7 +379,7 @@ def _differentiated(
         return None
     if step.name.endswith("_grad") and any(None in row for row in step.outputs):
         raise Unsupported(f"the derivative of {step.name}")
-    made = Gradient()
+    gradient = Gradient()
     with STATE.building(), paddle.static.program_guard(entry.program):
         block = entry.program.global_block()
         inputs = [_members(value) for value in op.operands_source()]
@@ -388,30 +390,32 @@ def _differentiated(
         for slot, value in enumerate(op.results()):
             outputs.append(_parts(value))
             given = []
-            for place, one in enumerate(outputs[-1]):
+            for place, output in enumerate(outputs[-1]):
                 spec = step.specs[slot][place]
                 if spec is None:
-                    given.append(one)
+                    given.append(output)
                     continue
                 data = _data(entry, f"g{slot}_{place}_{len(block.ops)}", spec)
-                made.given[slot, place] = _number(entry, data, spec)
+                gradient.given[slot, place] = _number(entry, data, spec)
                 given.append(data)
             grads.append(given)
         start = len(block.ops)
-        found = core.call_vjp(op, inputs, outputs, grads, [list(stops[one]) for one in places])
+        grads_found = core.call_vjp(
+            op, inputs, outputs, grads, [list(stops[place]) for place in places]
+        )
         new = list(block.ops)[start:]
-        wanted = {one.hash() for row in found for one in row if one is not None}
+        wanted = {value.hash() for row in grads_found for value in row if value is not None}
         for each in new:
             back = _step(entry, each, wanted)
             if back is not None:
-                made.steps.append(back)
-        made.results = [[None] * len(one) for one in stops]
-        for place, row in zip(places, found):
-            for which, one in enumerate(row):
-                if one is not None:
-                    made.results[place][which] = entry.values.get(one.hash(), [None])[0]
-    _needed(made, step)
-    return made
+                gradient.steps.append(back)
+        gradient.results = [[None] * len(stop) for stop in stops]
+        for place, row in zip(places, grads_found):
+            for which, item in enumerate(row):
+                if item is not None:
+                    gradient.results[place][which] = entry.values.get(item.hash(), [None])[0]
+    _needed(gradient, step)
+    return gradient
 
 
 def _members(value: Value) -> list[Value]:
@@ -432,17 +436,17 @@ def _parts(value: Value) -> list[Value]:
     return list(STATE.operators["builtin_split"](value))
 
 
-def _needed(made: Gradient, step: Step) -> None:
+def _needed(gradient: Gradient, step: Step) -> None:
     """Find which values of the forward pass the gradient reads."""
     forward = {number for numbers in step.inputs for number in numbers if number is not None}
     forward |= {number for numbers in step.outputs for number in numbers if number is not None}
     saved: dict[Any, Any] = {}
     touched: dict[Any, Any] = {}
-    for back in made.steps:
+    for back in gradient.steps:
         for place, numbers in enumerate(back.inputs):
             for number in numbers:
                 if number in forward:
                     touched[number] = True
                     if place not in back.unneeded:
                         saved[number] = True
-    made.saved, made.touched = list(saved), list(touched)
+    gradient.saved, gradient.touched = list(saved), list(touched)

@@ -36,8 +36,8 @@ add up."""
 def rule(name: str) -> dict[str, str]:
     """Return what the table of operators says of a kernel."""
     plain = name[:-5] if name.endswith("_grad") else name
-    found = STATE.rules.get(plain.rstrip("_"), {})
-    return {**found, **SAMPLED} if plain == "grid_sample" else found
+    row = STATE.rules.get(plain.rstrip("_"), {})
+    return {**row, **SAMPLED} if plain == "grid_sample" else row
 
 
 def placed(step: Step, specs: Sequence[Spec], results: Sequence[Spec]) -> str:
@@ -45,10 +45,10 @@ def placed(step: Step, specs: Sequence[Spec], results: Sequence[Spec]) -> str:
     gradients that are made."""
     if _general(step, specs):
         return "inplace" if _handed_on(step, specs, results) else "new"
-    found = rule(step.name).get("grad")
-    if found in ("inplace", "saved"):
-        return str(found)
-    if found is None and step.name in STATE.inplace:
+    how = rule(step.name).get("grad")
+    if how in ("inplace", "saved"):
+        return str(how)
+    if how is None and step.name in STATE.inplace:
         return "saved" if "cross_entropy" in step.name else "inplace"
     return "new"
 
@@ -72,12 +72,12 @@ def needs(
     specs: list[Spec],
     *,
     backward: bool = False,
-    made: int = 0,
+    nbytes_made: int = 0,
     results: Sequence[Spec] = (),
 ) -> Any:
     """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
 
-    `made` are the bytes of the results that are counted already, `results` those of a gradient that
+    `nbytes_made` are the bytes of the results that are counted already, `results` those of a gradient that
     are made.
     """
     name = step.name
@@ -89,18 +89,18 @@ def needs(
     if plain in TRANSPOSED and len(specs) > 1:
         return _spread(step, specs, 1 if backward else 2)
     if name in ("einsum", "einsum_grad"):
-        return _summed(step, specs, backward, made)
+        return _summed(step, specs, backward, nbytes_made)
     if backward and _general(step, specs):
         if _handed_on(step, specs, results):
             return []
-        return [nbytes(one.shape, one.dtype) for one in results]
+        return [nbytes(result.shape, result.dtype) for result in results]
     if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
         return [count(step.specs[0][0].shape)]
     if name in CONVERTED:
         return _converted(step, specs)
     text = rule(name).get("work" if backward else "temp", "")
     turned = _turned(step, specs, backward) if plain in ALONG else []
-    return turned + [_amount(one, step, specs, backward) for one in text.split(",") if one]
+    return turned + [_amount(item, step, specs, backward) for item in text.split(",") if item]
 
 
 def _converted(step: Any, specs: Sequence[Spec]) -> list[int]:
@@ -116,10 +116,10 @@ def _converted(step: Any, specs: Sequence[Spec]) -> list[int]:
     return []
 
 
-def _summed(step: Any, specs: list[Spec], backward: object, made: Any) -> Any:
+def _summed(step: Any, specs: list[Spec], backward: object, nbytes_made: Any) -> Any:
     equation = infer.attributes(step)["equation"]
     if backward:
-        return [max(0, einsum.work(equation, specs) - made)]
+        return [max(0, einsum.work(equation, specs) - nbytes_made)]
     out = step.specs[0][0]
     return einsum.temporary(equation, nbytes(out.shape, out.dtype))
 
@@ -127,15 +127,15 @@ def _summed(step: Any, specs: list[Spec], backward: object, made: Any) -> Any:
 def _turned(step: Any, specs: list[Spec], backward: object) -> Any:
     """Return the copies of a kernel that works along another axis than the last."""
     axis, rank = infer.attributes(step).get("axis", -1), len(specs[0].shape)
-    made = [one for row in step.specs for one in row if one is not None]
+    results = [spec for row in step.specs for spec in row if spec is not None]
     if axis % max(1, rank) == rank - 1 or rank < 2:
         return []
     if not backward:
-        turned = [specs[0], *made]
+        turned = [specs[0], *results]
     else:
-        places = [one for one in specs[:-1] if word(one.dtype) == "int64"]
-        turned = [*made, *([*places, specs[-1]] if ALONG[step.name[:-5]] else ())]
-    return [nbytes(one.shape, one.dtype) for one in turned]
+        places = [spec for spec in specs[:-1] if word(spec.dtype) == "int64"]
+        turned = [*results, *([*places, specs[-1]] if ALONG[step.name[:-5]] else ())]
+    return [nbytes(spec.shape, spec.dtype) for spec in turned]
 
 
 def _unfolded(step: Any, specs: list[Spec], backward: object) -> Any:
@@ -157,13 +157,13 @@ def _channels_last(step: Step) -> bool:
 def _channels_first(step: Any, specs: Any, backward: Any) -> Any:
     """Return the copies of pictures that a CPU kernel turns to channels-first and back."""
     x, out = specs[0], specs[2] if backward else step.specs[0][0]
-    made = [nbytes(one.shape, one.dtype) for one in (x, out)]
+    copies = [nbytes(item.shape, item.dtype) for item in (x, out)]
     if not backward:
-        return made
-    grads = [one for row in step.specs for one in row if one is not None]
+        return copies
+    grads = [spec for row in step.specs for spec in row if spec is not None]
     # The gradient of pictures is turned back before that of the weight is made.
-    later = sum(nbytes(one.shape, one.dtype) for one in grads[1:])
-    return [*made, max(0, made[0] - later)] if grads[0].shape == x.shape else made
+    later = sum(nbytes(grad.shape, grad.dtype) for grad in grads[1:])
+    return [*copies, max(0, copies[0] - later)] if grads[0].shape == x.shape else copies
 
 
 def _spread(step: Step, specs: Sequence[Spec], turned: int) -> list[int]:

@@ -54,11 +54,11 @@ def reshaped(
     if strides is None or count(shape) == 0:
         return True, None
     pairs = [(extent, stride) for extent, stride in zip(shape, strides) if extent != 1]
-    made: list[Any] = []
+    new_strides: list[Any] = []
     place = 0
     for extent in wanted:
         if extent == 1:
-            made.append(0)
+            new_strides.append(0)
             continue
         while place < len(pairs) and pairs[place][0] == 1:
             place += 1
@@ -76,11 +76,11 @@ def reshaped(
         if any(pairs[i][1] != pairs[i + 1][0] * pairs[i + 1][1] for i in range(place, run)):
             return False, None
         rest = room // extent
-        made.append(rest * pairs[run][1])
+        new_strides.append(rest * pairs[run][1])
         pairs[place : run + 1] = [(rest, pairs[run][1])] if rest > 1 else []
     if pairs[place:]:
         return False, None
-    return True, plain(wanted, tuple(made))
+    return True, plain(wanted, tuple(new_strides))
 
 
 def picked(step: Any, x: Any, shape: Any) -> tuple[int, ...] | None:
@@ -95,30 +95,30 @@ def picked(step: Any, x: Any, shape: Any) -> tuple[int, ...] | None:
             for place, axis in enumerate(order):
                 back[axis] = place
             order = back
-        found = [strides[axis] for axis in order]
+        picked_strides = [strides[axis] for axis in order]
     elif name == "as_strided":
-        found = list(attrs["stride"])
+        picked_strides = list(attrs["stride"])
     elif name == "unbind":
         axis = attrs.get("axis", 0) % len(strides)
-        found = [one for place, one in enumerate(strides) if place != axis]
+        picked_strides = [stride for place, stride in enumerate(strides) if place != axis]
     elif name == "diagonal":
         axes = [attrs.get("axis1", 0) % len(strides), attrs.get("axis2", 1) % len(strides)]
-        found = [one for place, one in enumerate(strides) if place not in axes]
-        found.append(strides[axes[0]] + strides[axes[1]])
+        picked_strides = [stride for place, stride in enumerate(strides) if place not in axes]
+        picked_strides.append(strides[axes[0]] + strides[axes[1]])
     elif name == "tensor_unfold":
         axis = attrs.get("axis", 0) % len(strides)
-        found = [*strides, strides[axis]]
-        found[axis] = strides[axis] * attrs.get("step", 1)
+        picked_strides = [*strides, strides[axis]]
+        picked_strides[axis] = strides[axis] * attrs.get("step", 1)
     else:
-        found = list(strides)
+        picked_strides = list(strides)
         if name == "strided_slice":
             for axis, times in zip(attrs["axes"], _integers(step, 3)):
-                found[axis] *= times
+                picked_strides[axis] *= times
         gone = {axis % len(strides) for axis in attrs.get("decrease_axis", ())}
-        found = [one for place, one in enumerate(found) if place not in gone]
-    if len(found) != len(shape):
+        picked_strides = [value for place, value in enumerate(picked_strides) if place not in gone]
+    if len(picked_strides) != len(shape):
         return contiguous(shape)
-    return plain(shape, tuple(found))
+    return plain(shape, tuple(picked_strides))
 
 
 def _integers(step: Step, operand: int) -> Any:

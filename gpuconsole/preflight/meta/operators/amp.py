@@ -41,23 +41,23 @@ def active() -> bool:
 
 def cast(name: object, tensors: Sequence[Tensor], places: Sequence[object]) -> Any:
     """Return the tensors with those cast that mixed precision computes in another type."""
-    words = [word(one.m_dtype) for one in tensors]
+    words = [word(tensor.m_dtype) for tensor in tensors]
     wanted = _wanted(name, words)
     if wanted is None:
         return tensors
     many = len(tensors)
     if name in ONLY_FIRST and isinstance(places[0], Place):
         many = 1
-    made = []
-    for place, one in enumerate(tensors):
+    tensors_cast = []
+    for place, tensor in enumerate(tensors):
         if place < many and words[place] in FLOATS and words[place] not in ("float64", wanted):
-            one = STATE.call("cast", (one, getattr(STATE.paddle, wanted)), {})
-        made.append(one)
-    return made
+            tensor = STATE.call("cast", (tensor, getattr(STATE.paddle, wanted)), {})
+        tensors_cast.append(tensor)
+    return tensors_cast
 
 
 def _wanted(name: Any, words: Sequence[str]) -> str | None:
-    floats = [one for one in words if one in FLOATS]
+    floats = [kind for kind in words if kind in FLOATS]
     if not floats or name in EXEMPT or name.endswith("_grad"):
         return None
     if name.endswith("_") and name not in ONLY_FIRST:

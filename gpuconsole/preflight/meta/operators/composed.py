@@ -66,24 +66,24 @@ def cast(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
     """Cast into new memory, also to the type that a tensor has."""
     dtype = as_dtype(dtype)
     copies = nodes.in_order([x])
-    made = new(x.m_shape, dtype, "cast")
-    made.m_rows = x.m_rows
+    out = new(x.m_shape, dtype, "cast")
+    out.m_rows = x.m_rows
     del copies
     if x.m_known is not None:
-        made.m_known = known.computed("cast", (x, dtype), {})
-    if nodes.needed([x]) and nodes.differentiable(made) and nodes.differentiable(x):
-        nodes.PlainNode("cast", [x], [made])
-    return made
+        out.m_known = known.computed("cast", (x, dtype), {})
+    if nodes.needed([x]) and nodes.differentiable(out) and nodes.differentiable(x):
+        nodes.PlainNode("cast", [x], [out])
+    return out
 
 
 def cast_(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
     """Cast in place: new memory where the type changes."""
     if as_dtype(dtype) == x.m_dtype:
         return x
-    made = cast(x, dtype)
-    x.m_block, x.m_dtype, x.m_strides = made.m_block, made.m_dtype, None
-    x.m_known = made.m_known
-    x.m_node, x.m_slot, x.stop_gradient = made.m_node, made.m_slot, made.stop_gradient
+    out = cast(x, dtype)
+    x.m_block, x.m_dtype, x.m_strides = out.m_block, out.m_dtype, None
+    x.m_known = out.m_known
+    x.m_node, x.m_slot, x.stop_gradient = out.m_node, out.m_slot, out.stop_gradient
     return x
 
 
@@ -100,25 +100,25 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: int = -1, sparse: bool = F
 
 def add_n(inputs: Sequence[Tensor], *rest: object) -> Any:
     """Add tensors up: rows are put behind rows, and a dense tensor takes them in."""
-    rows = [one for one in inputs if one.m_rows]
+    rows = [tensor for tensor in inputs if tensor.m_rows]
     if not rows:
         return inferred("add_n", (inputs, *rest), {})
-    dense = next((one for one in inputs if not one.m_rows), None)
+    dense = next((tensor for tensor in inputs if not tensor.m_rows), None)
     if dense is not None:
         return new(dense.m_shape, dense.m_dtype, "add_n")
-    many = sum(count(one.m_shape[:-1]) for one in rows)
-    made = new((many, rows[0].m_shape[-1]), rows[0].m_dtype, "add_n")
-    made.m_rows = True
-    return made
+    many = sum(count(row.m_shape[:-1]) for row in rows)
+    out = new((many, rows[0].m_shape[-1]), rows[0].m_dtype, "add_n")
+    out.m_rows = True
+    return out
 
 
 def rows_of(merged: bool) -> Callable[..., object]:
     """Return what copies the rows of a gradient: merged, at most as many, or as a dense tensor."""
 
     def call(x: Tensor, *_: object) -> Any:
-        made = new(x.m_shape, x.m_dtype, "rows")
-        made.m_rows = merged
-        return made
+        out = new(x.m_shape, x.m_dtype, "rows")
+        out.m_rows = merged
+        return out
 
     return call
 
@@ -128,9 +128,9 @@ def clip_by_norm(x: Tensor, most: object) -> Any:
     if not x.m_rows:
         return inferred("clip_by_norm", (x, most), {})
     merged = rows_of(True)(x)
-    made = rows_of(True)(merged)
+    scaled = rows_of(True)(merged)
     del merged
-    return made
+    return scaled
 
 
 def assign_value_(
@@ -187,12 +187,12 @@ def coalesce_tensor(
 ) -> tuple[list[object], object]:
     """Lay tensors into one block."""
     dtype = as_dtype(dtype)
-    fused = new((sum(count(one.m_shape) for one in inputs),), dtype, "coalesce_tensor")
+    fused = new((sum(count(tensor.m_shape) for tensor in inputs),), dtype, "coalesce_tensor")
     outputs = []
-    for one in inputs:
-        made = one.detach()
-        made.m_block = fused.m_block
-        outputs.append(made)
+    for tensor in inputs:
+        part = tensor.detach()
+        part.m_block = fused.m_block
+        outputs.append(part)
     return outputs, fused
 
 
@@ -206,8 +206,8 @@ def full_(
 ) -> Any:
     """Fill a tensor where it lies; it gets its block where it has none."""
     extents = known.array(shape, "an attribute").tolist() if hasattr(shape, "m_shape") else shape
-    shape = tuple(int(known.number(one, "an attribute")) if hasattr(one, "m_shape") else int(one)
-                  for one in extents)  # fmt: skip
+    shape = tuple(int(known.number(extent, "an attribute")) if hasattr(extent, "m_shape") else int(extent)
+                  for extent in extents)  # fmt: skip
     dtype = as_dtype(dtype)
     if x.m_block is None or x.m_shape != shape or x.m_dtype != dtype:
         x.m_shape, x.m_dtype, x.m_strides = shape, dtype, None
@@ -224,11 +224,13 @@ def spaced(name: str) -> Callable[..., object]:
     def call(start: object, stop: object, number: int, *rest: object, **__: object) -> Any:
         many = int(known.number(number, "an attribute")) if hasattr(number, "m_shape") else number
         dtype = as_dtype(rest[-2] if len(rest) > 1 else rest[-1])
-        made = new((int(many),), dtype, name)
+        out = new((int(many),), dtype, name)
         given = [start, stop, number, *rest]
-        if all(one.m_known is not None for one in given if isinstance(one, STATE.tensor)):
-            made.m_known = known.computed(name, tuple(given), {}) if many <= known.MOST else None
-        return made
+        if all(
+            argument.m_known is not None for argument in given if isinstance(argument, STATE.tensor)
+        ):
+            out.m_known = known.computed(name, tuple(given), {}) if many <= known.MOST else None
+        return out
 
     return call
 
@@ -241,12 +243,12 @@ def tensor_unfold(x: Tensor, axis: int, size: int, step: int, *_: object) -> Any
     shape[axis] = (x.m_shape[axis] - size) // step + 1
     strides.append(strides[axis])
     strides[axis] *= step
-    made = x.detach()
-    made.m_shape, made.m_known = tuple(shape), None
-    made.m_strides = plain(made.m_shape, tuple(strides))
+    windows = x.detach()
+    windows.m_shape, windows.m_known = tuple(shape), None
+    windows.m_strides = plain(windows.m_shape, tuple(strides))
     if nodes.needed([x]):
-        nodes.PlainNode("tensor_unfold", [x], [made])
-    return made
+        nodes.PlainNode("tensor_unfold", [x], [windows])
+    return windows
 
 
 def unique(
@@ -261,19 +263,19 @@ def unique(
     given = (x, return_index, return_inverse, return_counts, axis, *rest)
     many = count(x.m_shape) if not axis else x.m_shape[axis[0]]
     shape = list(x.m_shape) if axis else [many]
-    found = known.computed("unique", given, {}) if x.m_known is not None else None
-    if found is None:
+    values_found = known.computed("unique", given, {}) if x.m_known is not None else None
+    if values_found is None:
         STATE.choice("unique: all elements are taken to differ")
     else:
-        shape = list(found[0].shape)
+        shape = list(values_found[0].shape)
     length = shape[axis[0]] if axis else shape[0]
     dtype = STATE.paddle.int64
-    made = [new(tuple(shape), x.m_dtype, "unique")]
-    made += [new((extent,), dtype, "unique") for extent in (length, many, length)]
-    for one, value in zip(made, found or ()):
-        if tuple(value.shape) == one.m_shape:
-            one.m_known = value
-    return made
+    results = [new(tuple(shape), x.m_dtype, "unique")]
+    results += [new((extent,), dtype, "unique") for extent in (length, many, length)]
+    for tensor, value in zip(results, values_found or ()):
+        if tuple(value.shape) == tensor.m_shape:
+            tensor.m_known = value
+    return results
 
 
 def div_scale(x: Tensor, value: Any, *_: object) -> Any:
@@ -289,11 +291,11 @@ def sync_batch_norm_(*args: object) -> Any:
 
 def sparse_coordinates(values: Any, indices: object, shape: Any, *_: object, **__: object) -> Any:
     """Return a sparse tensor, which holds the memory of its parts and none of its own."""
-    made = twin(values)
-    made.m_shape = tuple(int(one) for one in shape)
-    made.m_block, made.stop_gradient = values.m_block, values.stop_gradient
-    made.m_parts = (values, indices)
-    return made
+    sparse = twin(values)
+    sparse.m_shape = tuple(int(extent) for extent in shape)
+    sparse.m_block, sparse.stop_gradient = values.m_block, values.stop_gradient
+    sparse.m_parts = (values, indices)
+    return sparse
 
 
 def sparse_dense(x: Tensor, *_: object, **__: object) -> Any:

@@ -25,10 +25,10 @@ def get(x: Any, index: tuple[object, ...]) -> Any:
         mask = _tensor(parts[0])
         STATE.choice("a mask that only data could fill is taken to pick everything")
         return STATE.call("masked_select", (x, mask), {})
-    made = _basic(x, parts)
-    if not any(_advanced(one) for one in parts):
-        return _alias(x) if made is x else made
-    return _looked_up(made, [one for one in parts if not isinstance(one, int)])
+    view = _basic(x, parts)
+    if not any(_advanced(part) for part in parts):
+        return _alias(x) if view is x else view
+    return _looked_up(view, [part for part in parts if not isinstance(part, int)])
 
 
 def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | float) -> Tensor:
@@ -38,8 +38,8 @@ def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | floa
     before = _before(x)
     x.m_known, x.m_version = None, x.m_version + 1
     ranges.forget(x)
-    given = [one for one in (before, value) if isinstance(one, STATE.tensor)]
-    saved = [_tensor(one) for one in parts if _advanced(one)]
+    given = [item for item in (before, value) if isinstance(item, STATE.tensor)]
+    saved = [_tensor(part) for part in parts if _advanced(part)]
     if STATE.backend == "cpu":
         _work(x, parts, value)
     if isinstance(value, STATE.tensor):
@@ -67,14 +67,14 @@ def _work(x: Tensor, parts: Any, value: Tensor | float) -> None:
     given = isinstance(value, STATE.tensor)
     item = nbytes((), x.m_dtype)
     scratch = [] if given else [item * max(1, getattr(value, "size", 1))]
-    found = [one for one in parts if _advanced(one)]
-    if not found:
+    indices = [part for part in parts if _advanced(part)]
+    if not indices:
         region = _region(x, parts)
         if given or hasattr(value, "shape") or region < count(x.m_shape):
             scratch.append(item * region)
-    elif not any(map(_is_mask, found)):
+    elif not any(map(_is_mask, indices)):
         return
-    elif not given and count(_shape(found[0])) < count(x.m_shape):
+    elif not given and count(_shape(indices[0])) < count(x.m_shape):
         scratch.append(count(x.m_shape))
     STATE.ledger.scratch(scratch, "set_value")
 
@@ -90,10 +90,10 @@ def _region(x: Tensor, parts: Any) -> int:
 
 
 def _before(x: Tensor) -> Any:
-    made = x.detach()
-    made.m_node, made.m_slot = x.m_node, x.m_slot
-    made.stop_gradient, made.persistable = x.stop_gradient, x.persistable
-    return made
+    earlier = x.detach()
+    earlier.m_node, earlier.m_slot = x.m_node, x.m_slot
+    earlier.stop_gradient, earlier.persistable = x.stop_gradient, x.persistable
+    return earlier
 
 
 def _put_known(
@@ -101,14 +101,14 @@ def _put_known(
 ) -> None:
     """Write into data that is known where what is written and where are known too."""
     parts = index if isinstance(index, tuple) else (index,)
-    unknown = [one for one in (*parts, value)
-               if isinstance(one, STATE.tensor) and one.m_known is None]  # fmt: skip
+    unknown = [item for item in (*parts, value)
+               if isinstance(item, STATE.tensor) and item.m_known is None]  # fmt: skip
     if old is None or unknown or not x.stop_gradient:
         return
     with STATE.scratch():
         try:
             array = old.numpy().copy()
-            array[tuple(_array(one) for one in parts)] = _array(value)
+            array[tuple(_array(part) for part in parts)] = _array(value)
         except Exception:
             return
     x.m_known = known.of_array(array)
@@ -121,13 +121,13 @@ def _array(value: Tensor | float | slice) -> ndarray | float | slice:
 def _parts(x: Tensor, index: tuple[object, ...]) -> list[object]:
     """Return a subscript's parts with an ellipsis written out and numbers as numbers."""
     parts = list(index) if isinstance(index, tuple) else [index]
-    parts = [_plain(one) for one in parts]
-    used = sum(_axes(one) for one in parts if one is not Ellipsis)
-    places = [place for place, one in enumerate(parts) if one is Ellipsis]
+    parts = [_plain(part) for part in parts]
+    used = sum(_axes(part) for part in parts if part is not Ellipsis)
+    places = [place for place, part in enumerate(parts) if part is Ellipsis]
     if places:
         rest = len(x.m_shape) - used
         parts[places[0] : places[0] + 1] = [slice(None)] * rest
-        parts = [one for one in parts if one is not Ellipsis]
+        parts = [part for part in parts if part is not Ellipsis]
     return parts
 
 
@@ -147,10 +147,10 @@ def _plain(part: Any) -> Any:
     if isinstance(part, numpy.ndarray) and not part.shape and part.dtype.kind in "iu":
         return int(part)
     if isinstance(part, slice):
-        return slice(*(None if one is None else int(one)
-                       for one in (part.start, part.stop, part.step)))  # fmt: skip
+        return slice(*(None if item is None else int(item)
+                       for item in (part.start, part.stop, part.step)))  # fmt: skip
     if isinstance(part, (list, tuple, range)):
-        if any(isinstance(one, STATE.tensor) for one in part):
+        if any(isinstance(item, STATE.tensor) for item in part):
             return STATE.paddle.stack(list(part))
         return numpy.asarray(part) if len(part) else numpy.zeros((0,), "int64")
     return part
@@ -203,23 +203,23 @@ def _basic(x: Tensor, parts: Sequence[object]) -> Tensor:
                 steps.append(step)
         axis += wide
         place += 0 if isinstance(part, int) else wide
-    made = x
+    view = x
     if axes and all(step == 1 for step in steps):
-        made = STATE.call("slice", (x, axes, starts, ends, [], gone), {})
+        view = STATE.call("slice", (x, axes, starts, ends, [], gone), {})
     elif axes:
-        made = STATE.call("strided_slice", (x, axes, starts, ends, steps), {})
+        view = STATE.call("strided_slice", (x, axes, starts, ends, steps), {})
         if gone:
-            made = STATE.call("squeeze", (made, gone), {})
+            view = STATE.call("squeeze", (view, gone), {})
     if fresh:
-        made = STATE.call("unsqueeze", (made, fresh), {})
-    return made
+        view = STATE.call("unsqueeze", (view, fresh), {})
+    return view
 
 
 def _alias(x: Tensor) -> Any:
-    made = x.detach()
+    view = x.detach()
     if nodes.needed([x]):
-        nodes.PlainNode("slice", [x], [made])
-    return made
+        nodes.PlainNode("slice", [x], [view])
+    return view
 
 
 def _looked_up(x: Tensor, parts: Sequence[Tensor | slice | ndarray]) -> Any:
@@ -240,36 +240,36 @@ def _looked_up(x: Tensor, parts: Sequence[Tensor | slice | ndarray]) -> Any:
     shape += x.m_shape[axis:]
     together = spots[-1] - spots[0] == len(spots) - 1
     at = spots[0] if together else 0
-    made = new((*shape[:at], *joined, *shape[at:]), x.m_dtype, "index_elementwise_get")
-    saved = [_tensor(one) for one in parts if _advanced(one)]
+    out = new((*shape[:at], *joined, *shape[at:]), x.m_dtype, "index_elementwise_get")
+    saved = [_tensor(part) for part in parts if _advanced(part)]
     STATE.ledger.scratch(_spots(parts), "index_elementwise_get")
     if nodes.needed([x]) and nodes.differentiable(x):
-        nodes.PlainNode("index_elementwise_get", [x], [made], saved=saved)
-    _known(x, parts, made)
-    return made
+        nodes.PlainNode("index_elementwise_get", [x], [out], saved=saved)
+    _known(x, parts, out)
+    return out
 
 
 def _spots(parts: Sequence[Tensor | slice | ndarray]) -> list[int]:
     """Return the places that masks are turned into, a column for each of their axes."""
-    made = []
-    for one in parts:
-        if _is_mask(one):
-            axes, spots = len(_shape(one)), 8 * _picked(one)
-            made += [spots * axes] * (1 if axes == 1 else 2)
-    return made
+    sizes = []
+    for part in parts:
+        if _is_mask(part):
+            axes, spots = len(_shape(part)), 8 * _picked(part)
+            sizes += [spots * axes] * (1 if axes == 1 else 2)
+    return sizes
 
 
-def _known(x: Tensor, parts: Sequence[Tensor | slice | ndarray], made: Tensor) -> None:
+def _known(x: Tensor, parts: Sequence[Tensor | slice | ndarray], out: Tensor) -> None:
     """Look up in data that is known."""
     if x.m_known is None or any(
-        isinstance(one, STATE.tensor) and one.m_known is None for one in parts
+        isinstance(part, STATE.tensor) and part.m_known is None for part in parts
     ):
         return
     with STATE.scratch():
-        found = x.m_known.numpy()[tuple(_array(one) if _advanced(one) else slice(None)
-                                        for one in parts)]  # fmt: skip
-    if tuple(found.shape) == made.m_shape:
-        made.m_known = known.of_array(found)
+        array = x.m_known.numpy()[tuple(_array(part) if _advanced(part) else slice(None)
+                                        for part in parts)]  # fmt: skip
+    if tuple(array.shape) == out.m_shape:
+        out.m_known = known.of_array(array)
 
 
 def _picked(mask: Any) -> int:

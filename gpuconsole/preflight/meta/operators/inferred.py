@@ -67,7 +67,8 @@ def inferred(name: str, args: Any, kwargs: Any) -> Any:
     into = kwargs.pop("out", None) if "out" in kwargs else None
     if name in NUMBERS and name not in AS_TENSORS:
         args = [
-            _number(one, (name, i)) if i in NUMBERS[name] else one for i, one in enumerate(args)
+            _number(argument, (name, i)) if i in NUMBERS[name] else argument
+            for i, argument in enumerate(args)
         ]
     tensors: list[Any] = []
     places = _placed(args, tensors)
@@ -76,10 +77,10 @@ def inferred(name: str, args: Any, kwargs: Any) -> Any:
         tensors = amp.cast(name, tensors, places)
     if name in OF_ONE_TYPE:
         _refuse_mixed(name, tensors)
-    for one in tensors:
-        if one.m_rows and name not in _ROWS:
+    for tensor in tensors:
+        if tensor.m_rows and name not in _ROWS:
             raise Unsupported(f"{name} of a gradient of rows")
-        if one.m_parts is not None:
+        if tensor.m_parts is not None:
             raise Unsupported(f"{name} of a sparse tensor")
     sizes = known.shapes(name, args, kwargs) if name in bounds.DECIDING else None
     share = None
@@ -104,7 +105,7 @@ def inferred(name: str, args: Any, kwargs: Any) -> Any:
 
 def _refuse_mixed(name: str, tensors: Sequence[Tensor]) -> None:
     """Raise ValueError, as Paddle's kernels do, where floats of 32 and of 64 bits come together."""
-    kinds = {word(one.m_dtype) for one in tensors}
+    kinds = {word(tensor.m_dtype) for tensor in tensors}
     if {"float32", "float64"} <= kinds:
         words = (
             f"(InvalidArgument) {name} is given float32 and float64: the type of data we are "
@@ -115,10 +116,10 @@ def _refuse_mixed(name: str, tensors: Sequence[Tensor]) -> None:
 
 def _keep_rows(tensors: Sequence[Tensor], result: Tensor | Sequence[object]) -> None:
     """What an operator makes of each row is a gradient of rows too."""
-    shapes = {one.m_shape for one in tensors if one.m_rows}
-    for one in _flat(result) if shapes else ():
-        if isinstance(one, STATE.tensor) and one.m_shape in shapes:
-            one.m_rows = True
+    shapes = {tensor.m_shape for tensor in tensors if tensor.m_rows}
+    for tensor in _flat(result) if shapes else ():
+        if isinstance(tensor, STATE.tensor) and tensor.m_shape in shapes:
+            tensor.m_rows = True
 
 
 _ROWS = frozenset({"adam_", "adamw_", "sgd_", "momentum_", "merged_adam_", "clip_by_norm",
@@ -131,8 +132,8 @@ def _number(value: Any, where: object) -> Any:
     if isinstance(value, STATE.tensor):
         array = known.array(value, "an attribute")
         return array.reshape(-1).tolist() if where in LISTS else array.reshape(-1)[0].item()
-    if isinstance(value, (list, tuple)) and any(isinstance(one, STATE.tensor) for one in value):
-        return [int(_number_of(one)) for one in value]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, STATE.tensor) for item in value):
+        return [int(_number_of(item)) for item in value]
     return value
 
 
@@ -146,12 +147,12 @@ def _placed(value: Any, tensors: list[Tensor]) -> Any:
         tensors.append(value)
         return Place(len(tensors) - 1)
     if isinstance(value, dict):
-        return {key: _placed(one, tensors) for key, one in value.items()}
+        return {key: _placed(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        if len(value) > 64 and not any(isinstance(one, STATE.tensor) for one in value):
+        if len(value) > 64 and not any(isinstance(item, STATE.tensor) for item in value):
             return value
-        made = [_placed(one, tensors) for one in value]
-        return tuple(made) if type(value) is tuple else made
+        items = [_placed(item, tensors) for item in value]
+        return tuple(items) if type(value) is tuple else items
     if isinstance(value, STATE.real):
         raise Unsupported("a tensor that holds data among those that do not")
     return value
@@ -161,9 +162,9 @@ def _key(value: Any) -> str | tuple[object, ...]:
     if isinstance(value, Place):
         return ("T", value.number)
     if isinstance(value, (list, tuple)):
-        return tuple(_key(one) for one in value)
+        return tuple(_key(item) for item in value)
     if isinstance(value, dict):
-        return tuple((key, _key(one)) for key, one in value.items())
+        return tuple((key, _key(item)) for key, item in value.items())
     if value is None or isinstance(value, (int, str, bool)):
         return (type(value).__name__, value)
     return repr(value)
@@ -179,20 +180,20 @@ def _entry(
     key = (
         name,
         sizes,
-        tuple((one.m_shape, one.m_dtype, one.m_rows) for one in tensors),
+        tuple((tensor.m_shape, tensor.m_dtype, tensor.m_rows) for tensor in tensors),
         _key(args),
         _key(kwargs),
     )
-    found = ENTRIES.get(key)
-    if found is None:
-        specs = [Spec(one.m_shape, one.m_dtype) for one in tensors]
+    entry = ENTRIES.get(key)
+    if entry is None:
+        specs = [Spec(tensor.m_shape, tensor.m_dtype) for tensor in tensors]
         if name not in STATE.described:
             raise Unsupported(f"the operator {name}")
         try:
-            found = infer.build(STATE.operators[name], args, kwargs, specs, sizes)
+            entry = infer.build(STATE.operators[name], args, kwargs, specs, sizes)
         except (ValueError, IndexError) as error:
             # Shapes that collide, but for those of rows, which stand for whole tables.
-            if any(one.m_rows for one in tensors):
+            if any(tensor.m_rows for tensor in tensors):
                 raise Unsupported(f"{name} of a gradient of rows") from None
             raise rightly(error) from None
         except MemoryError:
@@ -200,8 +201,8 @@ def _entry(
         except Exception as error:
             # Kernels know more types and calls than what infers their shapes.
             raise Unsupported(f"this call of {name}: {str(error).strip()[:200]}") from None
-        ENTRIES[key] = found
-    return found
+        ENTRIES[key] = entry
+    return entry
 
 
 class Running:
@@ -220,18 +221,18 @@ class Running:
             self._run(step)
         return self._result(self.entry.result)
 
-    def _result(self, made: Any) -> Any:
-        if isinstance(made, Place):
-            return self.env[made.number]
-        if isinstance(made, list):
-            return [self._result(one) for one in made]
-        return made
+    def _result(self, form: Any) -> Any:
+        if isinstance(form, Place):
+            return self.env[form.number]
+        if isinstance(form, list):
+            return [self._result(tensor) for tensor in form]
+        return form
 
     def _run(self, step: Any) -> None:
         env = self.env
         inputs = [[env.get(n) if n is not None else None for n in row] for row in step.inputs]
         within = self._within(step, inputs)
-        before = {id(one): nodes.edge_of(one) for one in within.values()} if within else {}
+        before = {id(tensor): nodes.edge_of(tensor) for tensor in within.values()} if within else {}
         if within and self._overwrites(step, inputs, within):
             return self._anew(step, inputs, within)
         copies = self._copies(step, inputs)
@@ -240,12 +241,12 @@ class Running:
         for slot, (numbers, specs) in enumerate(zip(step.outputs, step.specs)):
             row = []
             for place, (number, spec) in enumerate(zip(numbers, specs)):
-                one = within.get((slot, place))
-                if one is None:
-                    one = self._made(step, spec, inputs, slot, place)
-                row.append(one)
+                result = within.get((slot, place))
+                if result is None:
+                    result = self._made(step, spec, inputs, slot, place)
+                row.append(result)
                 if number is not None:
-                    env[number] = one
+                    env[number] = result
             outputs.append(row)
         shapes = [self.entry.specs[n] for row in step.inputs for n in row if n is not None]
         STATE.ledger.scratch(kernels.needs(step, shapes), step.name)
@@ -264,14 +265,14 @@ class Running:
         if within and not before:
             return
         fresh = [
-            [None if (slot, place) in within and self.name in STATISTICS else one
-             for place, one in enumerate(row)]
+            [None if (slot, place) in within and self.name in STATISTICS else tensor
+             for place, tensor in enumerate(row)]
             for slot, row in enumerate(outputs)
         ]  # fmt: skip
         shown = inputs
         if within and self.name not in STATISTICS:
-            shown = [[_before(one) if one is not None and any(one is w for w in within.values())
-                      else one for one in row] for row in inputs]  # fmt: skip
+            shown = [[_before(tensor) if tensor is not None and any(tensor is w for w in within.values())
+                      else tensor for tensor in row] for row in inputs]  # fmt: skip
         nodes.attach(self.entry, step, shown, fresh, self.env)
 
     def _within(self, step: Step, inputs: Any) -> dict[object, object]:
@@ -286,84 +287,85 @@ class Running:
         if not self.name.endswith("_") or step is not self.entry.steps[-1]:
             return {}
         names_in, names_out = infer.named(step)
-        found: dict[Any, Any] = {}
+        aliases: dict[Any, Any] = {}
         for slot, row in enumerate(step.outputs):
             operand = _partner(names_out[slot] if slot < len(names_out) else "", names_in, slot)
             if operand is None or operand >= len(inputs):
                 continue
             for place in range(len(row)):
-                one = inputs[operand][place] if place < len(inputs[operand]) else None
-                if one is not None:
+                tensor = inputs[operand][place] if place < len(inputs[operand]) else None
+                if tensor is not None:
                     spec = step.specs[slot][place]
-                    self._rest(one, spec, step)
-                    found[slot, place] = one
-        return found
+                    self._rest(tensor, spec, step)
+                    aliases[slot, place] = tensor
+        return aliases
 
-    def _rest(self, one: Tensor, spec: Spec, step: Step) -> None:
+    def _rest(self, tensor: Tensor, spec: Spec, step: Step) -> None:
         """A tensor that is written in place keeps its block, or gets its first."""
-        one.m_known = None
-        one.m_version += 1
+        tensor.m_known = None
+        tensor.m_version += 1
         if spec is None:
             return
-        if one.m_block is None or (one.m_dtype != spec.dtype):
-            one.m_block = None
-            one.m_shape, one.m_dtype = spec.shape, spec.dtype
-            made = new(spec.shape, spec.dtype, step.name)
-            one.m_block = made.m_block
-        elif one.m_shape != spec.shape:
-            one.m_strides = views.reshaped(one.m_shape, one.m_strides, spec.shape)[1]
-            one.m_shape = spec.shape
+        if tensor.m_block is None or (tensor.m_dtype != spec.dtype):
+            tensor.m_block = None
+            tensor.m_shape, tensor.m_dtype = spec.shape, spec.dtype
+            fresh = new(spec.shape, spec.dtype, step.name)
+            tensor.m_block = fresh.m_block
+        elif tensor.m_shape != spec.shape:
+            tensor.m_strides = views.reshaped(tensor.m_shape, tensor.m_strides, spec.shape)[1]
+            tensor.m_shape = spec.shape
 
     def _overwrites(self, step: Any, inputs: Any, within: Any) -> bool:
         """Tell whether an operator in place would destroy what its own gradient reads."""
         if self.name in STATISTICS or not STATE.has_grad():
             return False
         stops = tuple(
-            tuple(one is None or one.stop_gradient or not nodes.differentiable(one)
-                  for one in row) for row in inputs
+            tuple(tensor is None or tensor.stop_gradient or not nodes.differentiable(tensor)
+                  for tensor in row) for row in inputs
         )  # fmt: skip
         if all(stop for row in stops for stop in row):
             return False
-        found = infer.gradient(self.entry, step, stops)
-        if found is None:
+        gradient = infer.gradient(self.entry, step, stops)
+        if gradient is None:
             return False
         return any(
-            number in found.saved and any(self.env.get(number) is one for one in within.values())
+            number in gradient.saved
+            and any(self.env.get(number) is tensor for tensor in within.values())
             for row in step.inputs
             for number in row
         )
 
     def _anew(self, step: Any, inputs: Any, within: Any) -> None:
         """Compute into new memory: the node keeps what would have been overwritten."""
-        shown = [[_before(one) if one is not None and any(one is w for w in within.values())
-                  else one for one in row] for row in inputs]  # fmt: skip
+        shown = [[_before(tensor) if tensor is not None and any(tensor is w for w in within.values())
+                  else tensor for tensor in row] for row in inputs]  # fmt: skip
         numbers = dict(self.env)
         for row, seen in zip(step.inputs, shown):
-            numbers.update((number, one) for number, one in zip(row, seen) if number is not None)
+            numbers.update((number, item) for number, item in zip(row, seen) if number is not None)
         outputs = []
         for slot, (row, specs) in enumerate(zip(step.outputs, step.specs)):
-            made = []
+            results = []
             for place, (number, spec) in enumerate(zip(row, specs)):
-                one = within.get((slot, place))
-                if one is None:
-                    one = self._made(step, spec, inputs, slot, place)
+                result = within.get((slot, place))
+                if result is None:
+                    result = self._made(step, spec, inputs, slot, place)
                 elif spec is not None:
-                    one.m_block = new(spec.shape, spec.dtype, step.name).m_block
-                    one.m_strides = None
-                made.append(one)
+                    result.m_block = new(spec.shape, spec.dtype, step.name).m_block
+                    result.m_strides = None
+                results.append(result)
                 if number is not None:
-                    self.env[number] = numbers[number] = one
-            outputs.append(made)
+                    self.env[number] = numbers[number] = result
+            outputs.append(results)
         nodes.attach(self.entry, step, shown, outputs, numbers)
 
     def _copies(self, step: Step, inputs: Any) -> list[Block]:
         if step.name in views.VIEWS:
             return []
         return [
-            Block(STATE.ledger, one.nbytes, "contiguous", inside=True)
+            Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True)
             for row in inputs
-            for one in row
-            if one is not None and one.m_strides is not None
+            for tensor in row
+            if tensor is not None and tensor.m_strides is not None
         ]
 
     def _keep_copies(self, step: Any, inputs: Any, copies: list[Block]) -> None:
@@ -372,13 +374,13 @@ class Running:
             return
         blocks = iter(copies)
         for numbers, row in zip(step.inputs, inputs):
-            for place, (number, one) in enumerate(zip(numbers, row)):
-                if one is None or one.m_strides is None:
+            for place, (number, tensor) in enumerate(zip(numbers, row)):
+                if tensor is None or tensor.m_strides is None:
                     continue
-                kept = _before(one)
-                kept.m_strides, kept.m_block, kept.m_source = None, next(blocks), one.source
-                STATE.ledger.inside.discard(kept.m_block.index)
-                row[place] = self.env[number] = kept
+                copy = _before(tensor)
+                copy.m_strides, copy.m_block, copy.m_source = None, next(blocks), tensor.source
+                STATE.ledger.inside.discard(copy.m_block.index)
+                row[place] = self.env[number] = copy
 
     def _made(self, step: Step, spec: Any, inputs: Any, slot: int, place: int) -> Any:
         """Return a result: a view, or a tensor with a block of its own."""
@@ -395,13 +397,13 @@ class Running:
             else:
                 fits, strides = True, views.picked(step, x, spec.shape)
             if fits:
-                made = STATE.tensor.__new__(STATE.tensor)
-                made.m_shape, made.m_dtype = spec.shape, spec.dtype
-                made.m_block, made.m_strides = x.m_block, strides
-                return made
-        made = new(spec.shape, spec.dtype, step.name)
-        made.m_rows = spec.rows
-        return made
+                view = STATE.tensor.__new__(STATE.tensor)
+                view.m_shape, view.m_dtype = spec.shape, spec.dtype
+                view.m_block, view.m_strides = x.m_block, strides
+                return view
+        view = new(spec.shape, spec.dtype, step.name)
+        view.m_rows = spec.rows
+        return view
 
 
 STRIDED = frozenset({
@@ -416,7 +418,7 @@ they compute on. Measured with 3.3.1; `turned_views` of `tests/real/meta/meta_ca
 
 
 def _given(inputs: Any) -> list[object]:
-    return [one for row in inputs for one in row if one is not None]
+    return [tensor for row in inputs for tensor in row if tensor is not None]
 
 
 def _partner(out: str, names: Sequence[str], slot: int) -> Any:
@@ -431,10 +433,10 @@ def _partner(out: str, names: Sequence[str], slot: int) -> Any:
 
 def _before(tensor: Tensor) -> Any:
     """Return a tensor as it was before it is changed in place."""
-    made = tensor.detach()
-    made.m_node, made.m_slot = tensor.m_node, tensor.m_slot
-    made.stop_gradient, made.persistable = tensor.stop_gradient, tensor.persistable
-    return made
+    earlier = tensor.detach()
+    earlier.m_node, earlier.m_slot = tensor.m_node, tensor.m_slot
+    earlier.stop_gradient, earlier.persistable = tensor.stop_gradient, tensor.persistable
+    return earlier
 
 
 KEPT = frozenset({
@@ -450,10 +452,10 @@ def _written(name: str, args: object, kwargs: object, tensors: Any) -> Any:
     is not known, or is large."""
     if name not in KEPT or name[:-1] not in STATE.operators:
         return None
-    if any(one.m_known is None or not known.small(one.m_shape) for one in tensors):
+    if any(tensor.m_known is None or not known.small(tensor.m_shape) for tensor in tensors):
         return None
-    found = known.computed(name[:-1], args, kwargs)
-    first = found[0] if isinstance(found, (list, tuple)) and found else found
+    value = known.computed(name[:-1], args, kwargs)
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
     return first if isinstance(first, STATE.real) else None
 
 
@@ -467,34 +469,34 @@ def _compute(
     """Compute on real data what is small and hangs on nothing unknown."""
     if name.endswith("_") or name.startswith(RANDOM):
         return
-    made = [one for one in _flat(result) if isinstance(one, STATE.tensor)]
-    if name in known.FILLED and made and _is_filled(made[0], tensors):
-        made[0].m_known = known.filled(name, args, made[0])
+    results = [tensor for tensor in _flat(result) if isinstance(tensor, STATE.tensor)]
+    if name in known.FILLED and results and _is_filled(results[0], tensors):
+        results[0].m_known = known.filled(name, args, results[0])
         return
-    if not made or any(one.m_known is None for one in tensors):
+    if not results or any(tensor.m_known is None for tensor in tensors):
         return
-    if any(not known.small(one.m_shape, name) for one in made):
+    if any(not known.small(tensor.m_shape, name) for tensor in results):
         return
-    found = known.computed(name, args, kwargs)
-    values = [one for one in _flat(found) if isinstance(one, STATE.real)]
-    if len(values) != len(made):
+    computed = known.computed(name, args, kwargs)
+    values = [tensor for tensor in _flat(computed) if isinstance(tensor, STATE.real)]
+    if len(values) != len(results):
         return
-    for one, value in zip(made, values):
+    for tensor, value in zip(results, values):
         shape = tuple(value.shape)
-        if count(shape) == count(one.m_shape) or len(shape) == len(one.m_shape):
-            one.m_shape = shape
-            one.m_known = value
+        if count(shape) == count(tensor.m_shape) or len(shape) == len(tensor.m_shape):
+            tensor.m_shape = shape
+            tensor.m_known = value
 
 
-def _is_filled(made: Any, tensors: Any) -> bool:
+def _is_filled(result: Any, tensors: Any) -> bool:
     """Tell whether what is filled is larger than what is computed, or hangs on no data though its
     shape is an unknown tensor's."""
-    return not known.small(made.m_shape) or any(one.m_known is None for one in tensors)
+    return not known.small(result.m_shape) or any(tensor.m_known is None for tensor in tensors)
 
 
 def _flat(value: Any) -> list[Tensor | None]:
     if isinstance(value, (list, tuple)):
-        return [leaf for one in value for leaf in _flat(one)]
+        return [leaf for item in value for leaf in _flat(item)]
     return [value]
 
 

@@ -31,21 +31,21 @@ def update(name: Any) -> Any:
     """Return what stands for an optimizer's operator."""
 
     def run(*args: Any, **_: Any) -> Any:
-        tensors = [one for value in args for one in _tensors(value)]
+        tensors = [tensor for value in args for tensor in _tensors(value)]
         ledger = STATE.ledger
         first = args[0]
-        for one in tensors:
-            if one.m_rows:
+        for tensor in tensors:
+            if tensor.m_rows:
                 # Rows that were looked up twice are merged into a copy.
-                ledger.scratch([one.nbytes] * MERGED.get(name, 1), "merge_rows")
-            elif one.m_block is None:
+                ledger.scratch([tensor.nbytes] * MERGED.get(name, 1), "merge_rows")
+            elif tensor.m_block is None:
                 raise Unsupported(f"{name} of a tensor that was never filled")
         times = COPIES.get(name, COPIES_ON_CPU.get(name, 0) if STATE.backend == "cpu" else 0)
         if times and isinstance(first, STATE.tensor):
             ledger.scratch([nbytes(first.m_shape, first.m_dtype)] * times, name)
-        for one in tensors:
-            if not one.m_rows and len(one.m_shape) and one.m_known is not None:
-                one.m_known = None
+        for item in tensors:
+            if not item.m_rows and len(item.m_shape) and item.m_known is not None:
+                item.m_known = None
         return (first,) * RESULTS[name]
 
     return run
@@ -55,7 +55,7 @@ def _tensors(value: Any) -> list[Tensor]:
     if isinstance(value, STATE.tensor):
         return [value]
     if isinstance(value, (list, tuple)):
-        return [one for one in value if isinstance(one, STATE.tensor)]
+        return [item for item in value if isinstance(item, STATE.tensor)]
     return []
 
 
@@ -75,14 +75,14 @@ def coalesced(inputs: Any, outputs: Any, fused: Any, *attributes: Any) -> None:
     """`coalesce_tensor` of the older operators: tensors are laid into one block."""
     given = dict(zip(attributes[::2], attributes[1::2]))
     fused.m_dtype = as_dtype(given.get("dtype", 5)) if "dtype" in given else inputs[0].m_dtype
-    fused.m_shape = (sum(count(one.m_shape) for one in inputs),)
+    fused.m_shape = (sum(count(tensor.m_shape) for tensor in inputs),)
     fused.m_block = new(fused.m_shape, fused.m_dtype, "coalesce_tensor").m_block
-    for one in outputs:
-        one.m_block, one.m_known = fused.m_block, None
+    for output in outputs:
+        output.m_block, output.m_known = fused.m_block, None
 
 
 ACTIVATIONS: dict[Any, Any] = {
-    **{one: (one,) for one in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
+    **{item: (item,) for item in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
     "softmax": ("softmax", -1), "hard_swish": ("hardswish",),
     "hard_sigmoid": ("hardsigmoid", 0.2, 0.5),
 }  # fmt: skip
@@ -99,8 +99,8 @@ def attributed(name: str) -> Callable[..., object]:
     """Return what stands for an older operator whose attributes are names and values in turn."""
 
     def run(tensor: Tensor, *given: Any) -> Any:
-        found = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
-        return STATE.call(name, (tensor, *(found[one] for one in ATTRIBUTES[name])), {})
+        attributes = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
+        return STATE.call(name, (tensor, *(attributes[item] for item in ATTRIBUTES[name])), {})
 
     return run
 
@@ -112,17 +112,17 @@ def activation(name: str, *given: object) -> Callable[..., object]:
 
 def legacy(name: str, own: Callable[..., object]) -> Callable[..., object]:
     """Return what stands for one of the older operators."""
-    known: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
-        **{one: attributed(one) for one in ATTRIBUTES},
+    stand_in: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
+        **{name: attributed(name) for name in ATTRIBUTES},
         "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,
     }.get(name)  # fmt: skip
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if STATE.inside or STATE.paddle is None or not STATE.dynamic():
             return own(*args, **kwargs)
-        if known is None:
+        if stand_in is None:
             raise Unsupported(f"the older operator {name}")
-        return known(*args)
+        return stand_in(*args)
 
     return run
 

@@ -98,10 +98,10 @@ class RecurrentNode(nodes.PlainNode):
                  for grad, (shape, dtype) in zip(grads, self.outputs)]  # fmt: skip
         copies = nodes.in_order(given)
         grads.clear()
-        made = super().run([], graph, wants)
+        results = super().run([], graph, wants)
         STATE.ledger.scratch([self.work], "rnn_grad")
         del given, copies
-        return made
+        return results
 
     def release(self) -> None:
         """Let go of what was saved."""
@@ -135,9 +135,9 @@ def rnn(
         copy.m_block = Block(STATE.ledger, x.nbytes, "contiguous")
     steps, batch = x.m_shape[:2]
     out = new((steps, batch, sides * hidden), x.m_dtype, "rnn")
-    states = [new(one.m_shape, one.m_dtype, "rnn") for one in starts]
-    kept = () if is_test else (space.reserve, space.dropped)
-    blocks = [Block(STATE.ledger, one, "rnn") for one in kept]
+    states = [new(start.m_shape, start.m_dtype, "rnn") for start in starts]
+    sizes = () if is_test else (space.reserve, space.dropped)
+    blocks = [Block(STATE.ledger, size, "rnn") for size in sizes]
     if STATE.backend == "cpu":
         STATE.ledger.scratch([space.evaluated if is_test else space.forward], "rnn")
     inputs = [x, *starts, *weights]

@@ -96,9 +96,9 @@ def run(
     feed = _one(feed)
     wanted = _hashes(program, executor._check_fetch_list(fetch_list))
     STATE.flags.add("static-graph")
-    one = Run(scope_of(scope), program, feed, wanted)
-    STATE.ran = one.plan
-    return one.go(return_numpy)
+    program_run = Run(scope_of(scope), program, feed, wanted)
+    STATE.ran = program_run.plan
+    return program_run.go(return_numpy)
 
 
 def _one(feed: Any) -> dict[str, Any]:
@@ -118,15 +118,15 @@ def _hashes(program: Program, fetched: Sequence[Value]) -> list[Any]:
     beside them."""
     own = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
     names = [op.attrs()["name"] for op in own]
-    found = [op.operand_source(0).hash() for op in own]
+    hashes = [op.operand_source(0).hash() for op in own]
     more = []
-    for place, one in enumerate(fetched):
-        if not isinstance(one, str):
-            more += [one.hash()] if one.hash() not in found else []
-        elif one not in names:
+    for place, value in enumerate(fetched):
+        if not isinstance(value, str):
+            more += [value.hash()] if value.hash() not in hashes else []
+        elif value not in names:
             words = f"Found fetch_target[{place}] is type(str) and doesn't have fetch op."
             raise rightly(Exception(words))
-    return found + more
+    return hashes + more
 
 
 class Run:
@@ -135,19 +135,19 @@ class Run:
     def __init__(self, scope: Scope, program: Program, feed: Any, wanted: Sequence[int]) -> None:
         self.scope = scope
         self.feed = feed
-        shapes = {name: given(one) for name, one in feed.items()}
+        shapes = {name: given(value) for name, value in feed.items()}
         count = len(program.global_block().ops)
         self.family = (id(program), count, tuple(wanted))
         key = (self.family, tuple(sorted(shapes.items())))
-        found = scope.plans.get(key)
-        if found is None:
+        plan_found = scope.plans.get(key)
+        if plan_found is None:
             _check(program, feed)
             plan = program_plan.Reader(program, shapes, list(wanted)).read()
-            same = [one for (family, _), (one, _) in scope.plans.items() if family == self.family]
+            same = [plan for (family, _), (plan, _) in scope.plans.items() if family == self.family]
             plan.keeps = same[0].keeps if same else set(plan.fed) - scope.known
             # The program is held, so that its number stays its own.
-            found = scope.plans[key] = (plan, program)
-        self.plan = found[0]
+            plan_found = scope.plans[key] = (plan, program)
+        self.plan = plan_found[0]
         self.blocks: dict[int, Any] = {}
 
     def go(self, return_numpy: bool) -> list[ndarray]:
@@ -178,13 +178,13 @@ class Run:
         for name, number in plan.fed.items():
             if name not in self.feed:
                 raise rightly(KeyError(name))
-            spec, one = plan.specs[number], self.feed.pop(name)
-            block = one.m_block if isinstance(one, STATE.tensor) else None
+            spec, tensor = plan.specs[number], self.feed.pop(name)
+            block = tensor.m_block if isinstance(tensor, STATE.tensor) else None
             if block is None:
                 block = Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "feed")
             STATE.ledger.tag([block.index], "inputs")
             self.blocks[number] = fed[name] = block
-            del one, block
+            del tensor, block
         self.scope.known.update(plan.fed)
         for name in plan.fed.keys() - plan.keeps:
             fed.pop(name)
@@ -212,17 +212,17 @@ class Run:
         ledger.calls += 1
         if ledger.calls >= STATE.pause:
             STATE.paused()
-        one, inside = plan.operators[place], plan.inside[place]
-        for number in flat(one.outputs):
+        operator, inside = plan.operators[place], plan.inside[place]
+        for number in flat(operator.outputs):
             source = inside.get(number)
             if source is not None and source in blocks:
                 blocks[number] = blocks[source]
                 continue
             spec = plan.specs[number]
-            blocks[number] = Block(ledger, nbytes(spec.shape, spec.dtype), one.name)
+            blocks[number] = Block(ledger, nbytes(spec.shape, spec.dtype), operator.name)
             if number in plan.gradients:
                 ledger.tag([blocks[number].index], "gradients")
-        ledger.scratch(plan.needs[place], one.name)
+        ledger.scratch(plan.needs[place], operator.name)
 
     def _fetch(self, number: int) -> None:
         """Copy what is fetched, on a CPU; a device's goes to its host."""
@@ -230,9 +230,9 @@ class Run:
             return
         spec, fetched = self.plan.specs[number], self.scope.fetched
         size = nbytes(spec.shape, spec.dtype)
-        for place, one in enumerate(self.plan.fetched):
+        for place, value in enumerate(self.plan.fetched):
             before = fetched.get(place)
-            if one == number and (before is None or before.nbytes < size):
+            if value == number and (before is None or before.nbytes < size):
                 fetched.pop(place, None)
                 del before
                 fetched[place] = Block(STATE.ledger, size, "fetch")
@@ -242,31 +242,33 @@ class Run:
         tensors = []
         for number in self.plan.fetched:
             spec = self.plan.specs[number]
-            one = STATE.tensor.__new__(STATE.tensor)
-            one.m_shape, one.m_dtype = tuple(spec.shape), spec.dtype
+            result = STATE.tensor.__new__(STATE.tensor)
+            result.m_shape, result.m_dtype = tuple(spec.shape), spec.dtype
             if STATE.backend == "cpu":
-                one.m_block = Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "fetch")
-            tensors.append(one)
-        self.scope.lists[self.family] = [one.m_block for one in tensors]
-        return [known.copied(one, "numpy") if return_numpy else _own(one) for one in tensors]
+                result.m_block = Block(STATE.ledger, nbytes(spec.shape, spec.dtype), "fetch")
+            tensors.append(result)
+        self.scope.lists[self.family] = [tensor.m_block for tensor in tensors]
+        return [
+            known.copied(tensor, "numpy") if return_numpy else _own(tensor) for tensor in tensors
+        ]
 
 
 def _own(tensor: Tensor) -> Any:
     """Return a result as Paddle's own tensor, which shares its memory."""
     if nbytes(tensor.m_shape, tensor.m_dtype) > LARGEST_OWN:
         raise Unsupported("a large result of a program that is not made an array")
-    made = STATE.core.DenseTensor()
-    made.set(known.array(tensor, "numpy").copy(), STATE.core.CPUPlace())
-    return made
+    own = STATE.core.DenseTensor()
+    own.set(known.array(tensor, "numpy").copy(), STATE.core.CPUPlace())
+    return own
 
 
-def given(one: ndarray) -> Any:
+def given(value: ndarray) -> Any:
     """Return the shape of something that is fed."""
     import numpy
 
-    if isinstance(one, STATE.tensor):
-        return tuple(int(extent) for extent in one.m_shape)
-    shape = one.shape() if isinstance(one, STATE.core.DenseTensor) else numpy.shape(one)
+    if isinstance(value, STATE.tensor):
+        return tuple(int(extent) for extent in value.m_shape)
+    shape = value.shape() if isinstance(value, STATE.core.DenseTensor) else numpy.shape(value)
     return tuple(shape)
 
 
@@ -277,11 +279,11 @@ def _check(program: Program, feed: Any) -> None:
         name = op.attrs().get("name") if op.name() == "pd_op.data" else None
         if name not in feed or isinstance(feed[name], STATE.tensor):
             continue
-        value, one = op.results()[0], feed[name]
+        value, fed = op.results()[0], feed[name]
         try:
-            if not isinstance(one, STATE.core.DenseTensor):
-                one = executor._as_lodtensor(one, STATE.core.CPUPlace(), value.dtype)
-            executor.pir_check_feed_shape_type(one, name, list(value.shape), value.dtype)
+            if not isinstance(fed, STATE.core.DenseTensor):
+                fed = executor._as_lodtensor(fed, STATE.core.CPUPlace(), value.dtype)
+            executor.pir_check_feed_shape_type(fed, name, list(value.shape), value.dtype)
         except Exception as error:
             raise rightly(error) from None
 

@@ -37,11 +37,11 @@ class Value:
 
 def flat(row: Sequence[int | tuple[int, ...] | None]) -> Iterator[Any]:
     """Yield the numbers of operands or results."""
-    for one in row:
-        if isinstance(one, tuple):
-            yield from flat(one)
-        elif one is not None:
-            yield one
+    for item in row:
+        if isinstance(item, tuple):
+            yield from flat(item)
+        elif item is not None:
+            yield item
 
 
 class Operator:
@@ -65,55 +65,57 @@ class Operator:
 
 
 def placed(
-    operators: Sequence[Operator], values: Sequence[Value], kept: set[int]
+    operators: Sequence[Operator], values: Sequence[Value], lasting: set[int]
 ) -> list[dict[Any, Any]]:
     """Return for each operator which results (numbers) lie in which inputs (numbers).
 
     `kept` are numbers that are never written over: what is fed and what is fetched.
     """
-    ends = _ends(operators, values, kept)
+    ends = _ends(operators, values, lasting)
     readers = _readers(operators)
     below: dict[Any, Any] = {}
-    found: list[dict[Any, Any]] = []
-    for place, one in enumerate(operators):
-        for number in flat(one.inputs):
+    shared: list[dict[Any, Any]] = []
+    for place, operator in enumerate(operators):
+        for number in flat(operator.inputs):
             readers[number] = readers.get(number, 0) - 1
-        pairs = _pairs(one, one.within)
-        if not one.within and _fits(one, place, values, ends, readers, below):
-            pairs = _pairs(one, one.form)
+        pairs = _pairs(operator, operator.within)
+        if not operator.within and _fits(operator, place, values, ends, readers, below):
+            pairs = _pairs(operator, operator.form)
         below.update(pairs)
-        found.append(pairs)
-    return found
+        shared.append(pairs)
+    return shared
 
 
-def _pairs(one: Operator, slots: Mapping[int, int]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+def _pairs(operator: Operator, slots: Mapping[int, int]) -> dict[Any, Any]:
+    pairs: dict[Any, Any] = {}
     for result, operand in slots.items():
-        if result < len(one.outputs) and operand < len(one.inputs):
-            found.update(zip(flat([one.outputs[result]]), flat([one.inputs[operand]])))
-    return found
+        if result < len(operator.outputs) and operand < len(operator.inputs):
+            pairs.update(zip(flat([operator.outputs[result]]), flat([operator.inputs[operand]])))
+    return pairs
 
 
 def _readers(operators: Sequence[Operator]) -> dict[Any, int]:
     readers: dict[Any, int] = {}
-    for one in operators:
-        for number in flat(one.inputs):
+    for operator in operators:
+        for number in flat(operator.inputs):
             readers[number] = readers.get(number, 0) + 1
     return readers
 
 
-def _ends(operators: Sequence[Operator], values: Sequence[Value], kept: set[int]) -> dict[Any, int]:
+def _ends(
+    operators: Sequence[Operator], values: Sequence[Value], lasting: set[int]
+) -> dict[Any, int]:
     """Return the last operator that has to do with each variable that may be written over."""
     ends: dict[Any, int] = {}
-    for place, one in enumerate(operators):
-        for number in flat((*one.inputs, *one.outputs)):
-            if number not in kept and not values[number].lasting:
+    for place, operator in enumerate(operators):
+        for number in flat((*operator.inputs, *operator.outputs)):
+            if number not in lasting and not values[number].lasting:
                 ends[number] = place
     return ends
 
 
 def _fits(
-    one: Operator,
+    operator: Operator,
     place: int,
     values: Sequence[Value],
     ends: Mapping[int, int],
@@ -121,17 +123,17 @@ def _fits(
     below: Mapping[int, int],
 ) -> bool:
     """Tell whether an operator takes its form in place here."""
-    if not one.form:
+    if not operator.form:
         return False
-    for result, operand in one.form.items():
-        if operand >= len(one.inputs) or result >= len(one.outputs):
+    for result, operand in operator.form.items():
+        if operand >= len(operator.inputs) or result >= len(operator.outputs):
             return False
-        x, out = one.inputs[operand], one.outputs[result]
+        x, out = operator.inputs[operand], operator.outputs[result]
         if not isinstance(x, int) or not isinstance(out, int):
             return False
         if ends.get(x) != place or out not in ends:
             return False
-        if not alike(one.name, values[x], values[out]) or _read_later(x, readers, below):
+        if not alike(operator.name, values[x], values[out]) or _read_later(x, readers, below):
             return False
     return True
 
@@ -172,22 +174,22 @@ def releases(
     operators: Sequence[Operator],
     order: Sequence[int],
     values: Sequence[Value],
-    kept: tuple[object, ...],
+    lasting: tuple[object, ...],
 ) -> list[list[Any]]:
     """Return for each place of an order the numbers of the variables that are let go after it."""
     last: dict[Any, int] = {}
     for turn, place in enumerate(order):
-        one = operators[place]
-        for number in flat(one.inputs):
-            if number not in one.unneeded:
+        operator = operators[place]
+        for number in flat(operator.inputs):
+            if number not in operator.unneeded:
                 last[number] = turn
-        for number in flat(one.outputs):
+        for number in flat(operator.outputs):
             last[number] = max(turn, last.get(number, turn))
-    found: list[list[Any]] = [[] for _ in order]
+    released: list[list[Any]] = [[] for _ in order]
     for number, turn in last.items():
-        if number not in kept and not values[number].lasting:
-            found[turn].append(number)
-    return found
+        if number not in lasting and not values[number].lasting:
+            released[turn].append(number)
+    return released
 
 
 def as_ready(
@@ -202,7 +204,7 @@ def as_ready(
     which other threads take up at once.
     """
     before, after = _waits(operators, inside)
-    left = [len(one) for one in before]
+    left = [len(place) for place in before]
     hangs = _hanging(operators, fed)
     begin = [place for place, number in enumerate(left) if not number]
     begin.sort(key=lambda place: (place in hangs, place))
@@ -213,23 +215,23 @@ def as_ready(
             place = stack.pop()
             order.append(place)
             ready = []
-            for one in after[place]:
-                left[one] -= 1
-                if not left[one]:
-                    ready.append(one)
+            for item in after[place]:
+                left[item] -= 1
+                if not left[item]:
+                    ready.append(item)
             stack += ready[:1] + ready[:0:-1]
     return order
 
 
 def _hanging(operators: Sequence[Operator], fed: set[int]) -> set[int]:
     """Return the operators that hang on what is fed."""
-    known = set(fed)
-    found = set()
-    for place, one in enumerate(operators):
-        if any(number in known for number in flat(one.inputs)):
-            known.update(flat(one.outputs))
-            found.add(place)
-    return found
+    hanging = set(fed)
+    places_found = set()
+    for place, operator in enumerate(operators):
+        if any(number in hanging for number in flat(operator.inputs)):
+            hanging.update(flat(operator.outputs))
+            places_found.add(place)
+    return places_found
 
 
 def _waits(operators: Any, inside: Any) -> tuple[list[set[int]], list[list[int]]]:
@@ -239,14 +241,14 @@ def _waits(operators: Any, inside: Any) -> tuple[list[set[int]], list[list[int]]
     writer: dict[Any, int] = {}
     readers: dict[Any, list[int]] = {}
     before: list[set[int]] = []
-    for place, (one, pairs) in enumerate(zip(operators, inside)):
+    for place, (operator, pairs) in enumerate(zip(operators, inside)):
         waits: set[int] = set()
-        for number in flat(one.inputs):
+        for number in flat(operator.inputs):
             memory = root.get(number, number)
             if memory in writer:
                 waits.add(writer[memory])
             readers.setdefault(memory, []).append(place)
-        for out in flat(one.outputs):
+        for out in flat(operator.outputs):
             source = pairs.get(out)
             memory = root[out] = root.get(source, source) if source is not None else out
             waits.update(readers.pop(memory, ()))
@@ -255,6 +257,6 @@ def _waits(operators: Any, inside: Any) -> tuple[list[set[int]], list[list[int]]
         before.append(waits)
     after: list[list[int]] = [[] for _ in operators]
     for place, waits in enumerate(before):
-        for one in waits:
-            after[one].append(place)
+        for item in waits:
+            after[item].append(place)
     return before, after

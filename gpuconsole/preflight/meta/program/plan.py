@@ -86,9 +86,9 @@ class Reader:
             self._operator(op)
         if plan.named and self.wanted:
             raise Unsupported("what a program fetches that makes parameters")
-        plan.fetched = [self.numbers[one] for one in self.wanted if one in self.numbers]
-        kept = {*plan.fed.values(), *plan.fetched}
-        plan.inside = order.placed(plan.operators, plan.values, kept)
+        plan.fetched = [self.numbers[number] for number in self.wanted if number in self.numbers]
+        lasting = {*plan.fed.values(), *plan.fetched}
+        plan.inside = order.placed(plan.operators, plan.values, lasting)
         fed = set(plan.fed.values())
         on_cpu = STATE.backend == "cpu"
         plan.order = (order.as_ready(plan.operators, plan.inside, fed) if on_cpu
@@ -106,18 +106,18 @@ class Reader:
         name = op.name().split(".", 1)[-1]
         results = op.results()
         if name == "combine":
-            row = tuple(flat([self._of(one) for one in op.operands_source()]))
+            row = tuple(flat([self._of(value) for value in op.operands_source()]))
             self.numbers[results[0].hash()] = row
         elif op.name() == "builtin.split":
             parts = self._of(op.operands_source()[0])
-            self.numbers.update(zip((one.hash() for one in results), parts))
+            self.numbers.update(zip((result.hash() for result in results), parts))
         elif name in ("parameter", "data"):
             self._variable(op, name, results[0])
         elif name in NAMED:
             number = self._of(op.operands_source()[0])
             self.plan.values[number].lasting = True
-            place = max(at for at, one in enumerate(self.plan.operators)
-                        if number in flat(one.outputs))  # fmt: skip
+            place = max(at for at, operator in enumerate(self.plan.operators)
+                        if number in flat(operator.outputs))  # fmt: skip
             self.plan.named.setdefault(place, []).append((number, op.attrs()[NAMED[name]]))
         elif name != "fetch":
             self._computes(op, name, results)
@@ -142,32 +142,34 @@ class Reader:
 
     def _computes(self, op: Any, name: Any, results: Any) -> None:
         plan = self.plan
-        operands = [self._of(one) for one in op.operands_source()]
-        given = [self._given(one) for one in operands]
+        operands = [self._of(value) for value in op.operands_source()]
+        given = [self._given(operand) for operand in operands]
         rows = [_row(op, place, value) for place, value in enumerate(results)]
-        known = [self.known.get(one) if isinstance(one, int) else None for one in operands]
-        made = program_shapes.results(op, given, rows, known)
+        arrays = [
+            self.known.get(operand) if isinstance(operand, int) else None for operand in operands
+        ]
+        specs_made = program_shapes.results(op, given, rows, arrays)
         if name == "rnn":
-            made = _kept(op, given, made)
+            specs_made = _kept(op, given, specs_made)
         outputs = []
-        for value, row, specs in zip(results, rows, made):
-            parts = tuple(None if one is None else self._number(one, before.shape)
-                          for one, before in zip(specs, row))  # fmt: skip
+        for value, row, specs in zip(results, rows, specs_made):
+            parts = tuple(None if spec is None else self._number(spec, before.shape)
+                          for spec, before in zip(specs, row))  # fmt: skip
             whole = parts if _is_list(value) else parts[0]
             outputs.append(whole)
             if value.initialized():
                 self.numbers[value.hash()] = whole
-        one = Operator(name, operands, outputs)
-        one.unneeded = frozenset(
+        operator = Operator(name, operands, outputs)
+        operator.unneeded = frozenset(
             number for value, operand in zip(op.operands_source(), operands)
             if operand is not None and op.is_no_need_buffer(value) for number in flat([operand])
         )  # fmt: skip
-        one.within = _pairs(op)
-        one.form = {} if one.within else _form(name, op, given)
-        if len(outputs) == 1 and isinstance(outputs[0], int) and not one.within:
+        operator.within = _pairs(op)
+        operator.form = {} if operator.within else _form(name, op, given)
+        if len(outputs) == 1 and isinstance(outputs[0], int) and not operator.within:
             self._note(op, operands, given, outputs[0])
-        plan.operators.append(one)
-        plan.needs.append(_needs(op, name, given, made))
+        plan.operators.append(operator)
+        plan.needs.append(_needs(op, name, given, specs_made))
         if name in optimizers.RESULTS:
             plan.trains = True
             plan.gradients.update(flat(operands[1:2]))
@@ -176,7 +178,7 @@ class Reader:
         if operand is None:
             return [None]
         if isinstance(operand, tuple):
-            return tuple(self.plan.specs[one] for one in operand)
+            return tuple(self.plan.specs[item] for item in operand)
         return [self.plan.specs[operand]]
 
     def _note(
@@ -187,13 +189,13 @@ class Reader:
         if count(spec.shape) > MOST or name.startswith(RANDOM):
             return
         if name in SIZES:
-            self.known[number] = numbers([int(one) for one in given[0][0].shape], spec)
+            self.known[number] = numbers([int(extent) for extent in given[0][0].shape], spec)
             return
-        arrays = [self._array(one) for one in operands]
-        if all(one is not MISSING for one in arrays):
-            found = program_shapes.computed(op, given, arrays)
-            if found is not None and tuple(found.shape) == tuple(spec.shape):
-                self.known[number] = found
+        arrays = [self._array(operand) for operand in operands]
+        if all(array is not MISSING for array in arrays):
+            results = program_shapes.computed(op, given, arrays)
+            if results is not None and tuple(results.shape) == tuple(spec.shape):
+                self.known[number] = results
 
     def _array(self, operand: Any) -> Any:
         """Return what is known of an operand, `MISSING` where its data is not."""
@@ -201,8 +203,8 @@ class Reader:
             return None
         if not isinstance(operand, tuple):
             return self.known.get(operand, MISSING)
-        found = [self.known.get(one, MISSING) for one in operand]
-        return MISSING if any(one is MISSING for one in found) else found
+        arrays = [self.known.get(item, MISSING) for item in operand]
+        return MISSING if any(value is MISSING for value in arrays) else arrays
 
 
 def numbers(values: list[int], spec: Spec) -> Any:
@@ -223,7 +225,7 @@ def _row(op: Operation, place: int, value: Any) -> Any:
     kind = value.type()
     parts = kind.as_vec_type() if hasattr(kind, "as_vec_type") else None
     if parts is not None:
-        return [Spec(tuple(one.shape), one.dtype) for one in parts.as_list()]
+        return [Spec(tuple(member.shape), member.dtype) for member in parts.as_list()]
     return [Spec(tuple(value.shape), value.dtype, value.is_selected_row_type())]
 
 
@@ -258,9 +260,9 @@ def _asked_form(name: object, op: Operation, given: Any) -> dict[int, int]:
                 STATE.operators[f"{name}_"](*program_shapes._arguments(op, values))
             except Exception:
                 return {0: 0}
-            for one in program.global_block().ops:
-                if one.name() == f"{op.name()}_":
-                    return dict(STATE.core.pir.get_op_inplace_info(one))
+            for item in program.global_block().ops:
+                if item.name() == f"{op.name()}_":
+                    return dict(STATE.core.pir.get_op_inplace_info(item))
     return {0: 0}
 
 
@@ -290,22 +292,22 @@ def _room(op: Operation, given: Any) -> Room:
 
 
 def _kept(
-    op: Operation, given: list[list[Spec | None] | tuple[Spec, ...]], made: list[list[Spec]]
+    op: Operation, given: list[list[Spec | None] | tuple[Spec, ...]], rows: list[list[Spec]]
 ) -> Any:
     """Return the results of a recurrent net with what its kernel keeps, which no inference of
     shapes tells; nothing in an evaluation."""
     if op.attrs()["is_test"]:
-        return made
+        return rows
     space, names = _room(op, given), op.get_output_names()
     sizes = {"reserve": space.reserve, "dropout_state_out": space.dropped}
     return [
         [Spec((sizes[name],), STATE.paddle.uint8)] if name in sizes and row[0] is not None else row
-        for name, row in zip(names, made)
+        for name, row in zip(names, rows)
     ]
 
 
 def _needs(
-    op: Operation, name: Any, given: Any, made: list[list[Spec | None] | list[Spec]]
+    op: Operation, name: Any, given: Any, rows: list[list[Spec | None] | list[Spec]]
 ) -> list[int]:
     """Return what a CPU kernel takes for itself while it runs, in bytes."""
     if STATE.backend != "cpu" or name in CONSTANTS:
@@ -315,16 +317,16 @@ def _needs(
         if name == "rnn_grad":
             return [space.backward]
         return [space.evaluated if op.attrs()["is_test"] else space.forward]
-    step = Step(name, [], [], [list(row) for row in made])
+    step = Step(name, [], [], [list(row) for row in rows])
     step.op = op
-    specs = [one for row in given for one in row if one is not None]
+    specs = [spec for row in given for spec in row if spec is not None]
     if not specs:
         return []
     backward = name.endswith("_grad")
-    results = [spec for row in made for spec in row if spec is not None]
+    results = [spec for row in rows for spec in row if spec is not None]
     total = sum(nbytes(spec.shape, spec.dtype) for spec in results)
-    found = kernels.needs(step, specs, backward=backward, made=total, results=results)
+    sizes = kernels.needs(step, specs, backward=backward, nbytes_made=total, results=results)
     if name in optimizers.COPIES or name in optimizers.COPIES_ON_CPU:
         times = optimizers.COPIES.get(name, optimizers.COPIES_ON_CPU.get(name, 0))
-        found = [*found, *[nbytes(specs[0].shape, specs[0].dtype)] * times]
-    return [one for one in found if one]
+        sizes = [*sizes, *[nbytes(specs[0].shape, specs[0].dtype)] * times]
+    return [value for value in sizes if value]

@@ -57,6 +57,6 @@ def _loaded(paddle: ModuleType, saved: Any) -> Any:
             forward = functools.partial(self.saved.forward, *inputs)
             return to_static.run(forward, self.training, by_parts=False)
 
-    made = TranslatedLayer()
-    made.eval()
-    return made
+    layer = TranslatedLayer()
+    layer.eval()
+    return layer

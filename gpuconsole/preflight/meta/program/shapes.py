@@ -41,7 +41,7 @@ def results(
     op: Operation,
     inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
     rows: Sequence[list[Spec | None] | list[Spec]],
-    known: Sequence[ndarray | None],
+    arrays: Sequence[ndarray | None],
 ) -> Any:
     """Return the specs of an operator's results, a list for each: None for what it does not make.
 
@@ -52,19 +52,21 @@ def results(
         return rows
     names = _names(op)
     if names is not None:
-        made = [_as_gradient(name, row, names[0], inputs) for name, row in zip(names[1], rows)]
-        if all(one is not None for one in made):
-            return made
-    key = (op.name(), str(_attributes(op)), str(known),
-           tuple(tuple((tuple(one.shape), str(one.dtype)) if one else None for one in row)
+        specs_made = [
+            _as_gradient(name, row, names[0], inputs) for name, row in zip(names[1], rows)
+        ]
+        if all(tensor is not None for tensor in specs_made):
+            return specs_made
+    key = (op.name(), str(_attributes(op)), str(arrays),
+           tuple(tuple((tuple(spec.shape), str(spec.dtype)) if spec else None for spec in row)
                  for row in inputs))  # fmt: skip
     if key not in FOUND:
-        FOUND[key] = _asked(op, inputs, rows, known)
+        FOUND[key] = _asked(op, inputs, rows, arrays)
     return FOUND[key]
 
 
 def _open(rows: Sequence[list[None] | list[Spec | None] | list[Spec]]) -> bool:
-    return any(extent < 0 for row in rows for one in row if one for extent in one.shape)
+    return any(extent < 0 for row in rows for spec in row if spec for extent in spec.shape)
 
 
 def _names(op: Operation) -> Any:
@@ -82,51 +84,51 @@ def _as_gradient(name: str, row: Any, names: Sequence[str], inputs: Any) -> Any:
     if plain == name or plain not in names:
         return None
     source = inputs[names.index(plain)]
-    if len(source) != len(row) or any(one is None for one in source):
+    if len(source) != len(row) or any(value is None for value in source):
         return None
-    if any(made is not None and made.rows for made in row):
+    if any(spec is not None and spec.rows for spec in row):
         return None
-    return [made and Spec(one.shape, made.dtype) for made, one in zip(row, source)]
+    return [spec and Spec(value.shape, spec.dtype) for spec, value in zip(row, source)]
 
 
 def _attributes(op: Operation) -> dict[str, Any]:
-    return {name: one for name, one in op.attrs().items() if name not in NO_ATTRIBUTES}
+    return {name: attribute for name, attribute in op.attrs().items() if name not in NO_ATTRIBUTES}
 
 
 def _asked(
     op: Operation,
     inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
     rows: Any,
-    known: Sequence[ndarray | None],
+    arrays: Sequence[ndarray | None],
 ) -> list[list[Spec]]:
     """Return the results of an operator that is built once more, with the shapes that come."""
     shapes: Any = None
     for single in (False, True):
         # It is held while its operator is looked at.
-        program, built = _again(op, inputs, known, single)
+        program, built = _again(op, inputs, arrays, single)
         if built is not None:
             shapes = [_shapes(value) for value in built.results()]
         del program, built
         if shapes is not None and not any(
-            e < 0 for row in shapes for one in row or () for e in one
+            e < 0 for row in shapes for spec in row or () for e in spec
         ):
             break
     if shapes is None:
         name = op.name().split(".", 1)[-1]
         raise Unsupported(f"the shapes that {name} makes in a program")
-    return [_closed(op, made, shape, inputs, place)
-            for place, (made, shape) in enumerate(zip(rows, shapes))]  # fmt: skip
+    return [_closed(op, row_spec, shape, inputs, place)
+            for place, (row_spec, shape) in enumerate(zip(rows, shapes))]  # fmt: skip
 
 
 def _again(
-    op: Operation, inputs: Any, known: Any, single: bool = False
+    op: Operation, inputs: Any, arrays: Any, single: bool = False
 ) -> tuple[Operation | Program, ...]:
     """Return a scratch program and the operator in it, None where it cannot be built. `single`:
     whether a list of one number is given as that number."""
     with STATE.building():
         program = STATE.paddle.static.Program()
         with STATE.paddle.static.program_guard(program):
-            values = [_operand(row, one, single) for row, one in zip(inputs, known)]
+            values = [_operand(row, item, single) for row, item in zip(inputs, arrays)]
             return program, _built(op, values)
 
 
@@ -139,8 +141,8 @@ def _operand(row: Any, array: ndarray, single: bool = False) -> list[Value] | Va
             return make["full_int_array"](array.tolist(), row[0].dtype, place)
         if array.size == 1:
             return make["full"](list(array.shape), array.reshape(-1)[0].item(), row[0].dtype, place)
-    made = [None if one is None else _data(one) for one in row]
-    return made if isinstance(row, tuple) else made[0]
+    members = [None if spec is None else _data(spec) for spec in row]
+    return members if isinstance(row, tuple) else members[0]
 
 
 def computed(op: Operation, inputs: Any, arrays: Sequence[ndarray | list[ndarray]]) -> Any:
@@ -153,9 +155,9 @@ def computed(op: Operation, inputs: Any, arrays: Sequence[ndarray | list[ndarray
     guard = STATE.paddle.base.dygraph.guard
     with STATE.scratch(), guard(STATE.core.CPUPlace()):
         for plain in (True, False):
-            values = [_real(one, plain and bool(place)) for place, one in enumerate(arrays)]
-            given = [STATE.core.CPUPlace() if isinstance(one, STATE.core.Place) else one
-                     for one in _arguments(op, values)]  # fmt: skip
+            values = [_real(array, plain and bool(place)) for place, array in enumerate(arrays)]
+            given = [STATE.core.CPUPlace() if isinstance(argument, STATE.core.Place) else argument
+                     for argument in _arguments(op, values)]  # fmt: skip
             try:
                 return STATE.operators[name](*given).numpy().copy()
             except Exception:
@@ -167,7 +169,7 @@ def _real(array: ndarray | list[ndarray], plain: bool) -> Any:
     """Return Paddle's own tensor of an array, or of each of a list; where it is to be `plain`, a
     list of whole numbers as that."""
     if array is None or isinstance(array, list):
-        return array and [_real(one, False) for one in array]
+        return array and [_real(number, False) for number in array]
     if plain and array.ndim == 1 and array.dtype.kind == "i":
         return array.tolist()
     return known_values.of_array(array)
@@ -176,14 +178,14 @@ def _real(array: ndarray | list[ndarray], plain: bool) -> Any:
 def _arguments(op: Operation, values: Sequence[object]) -> list[object]:
     """Return attributes with the operands among them, at their places."""
     attributes, own = _attributes(op), iter(values)
-    arguments = [attributes.get(one) for one in op.get_attr_names()]
+    arguments = [attributes.get(name) for name in op.get_attr_names()]
     for place in _places(op):
         arguments.insert(place, next(own))
     return arguments
 
 
 def _data(spec: Spec) -> Value:
-    shape = [int(one) for one in spec.shape]
+    shape = [int(extent) for extent in spec.shape]
     value = STATE.operators["data"](f"v{id(spec)}", shape, spec.dtype, STATE.core.Place())
     value.stop_gradient = False
     return value
@@ -199,20 +201,20 @@ def _built(op: Operation, values: Sequence[list[Value] | Value | None]) -> Opera
         out = function(*_arguments(op, values))
     except Exception:
         return None
-    made = _maker(out, op.name())
-    if made is None or _attributes(made) != _attributes(op) or not _reads(made, values):
+    maker = _maker(out, op.name())
+    if maker is None or _attributes(maker) != _attributes(op) or not _reads(maker, values):
         return None
     BUILT.add(name)
-    return made
+    return maker
 
 
 def _reads(op: Operation, values: Sequence[list[Value] | Value | None]) -> bool:
     """Tell whether an operator reads just these values, in this order."""
-    found = op.operands_source()
-    return len(found) == len(values) and all(
-        isinstance(one, list) or (one.hash() == own.hash() if one is not None
+    sources = op.operands_source()
+    return len(sources) == len(values) and all(
+        isinstance(value, list) or (value.hash() == own.hash() if value is not None
                                   else not own.initialized())
-        for one, own in zip(values, found)
+        for value, own in zip(values, sources)
     )  # fmt: skip
 
 
@@ -222,10 +224,10 @@ def _places(op: Operation) -> list[int] | range:
     operands, attributes = op.get_input_names(), op.get_attr_names()
     named = signatures().get(op.name().split(".", 1)[-1], [])
     if set(named) >= {*operands, *attributes}:
-        named = [one for one in named if one in operands or one in attributes]
-        found = [named.index(one) for one in operands]
-        if found == sorted(found):
-            return found
+        named = [name for name in named if name in operands or name in attributes]
+        positions = [named.index(operand) for operand in operands]
+        if positions == sorted(positions):
+            return positions
     return range(len(operands))
 
 
@@ -243,15 +245,15 @@ def signatures() -> dict[str, list[str]]:
 
 def parsed(text: str) -> dict[str, list[str]]:
     """Return the names of the arguments of the functions that a header declares."""
-    found: dict[str, list[str]] = {}
+    arguments_of: dict[str, list[str]] = {}
     for line in text.splitlines():
-        made = re.match(r"PADDLE_API .*?(\w+)\((.*)\);", line)
-        if made is None or made[1] in found:
+        match = re.match(r"PADDLE_API .*?(\w+)\((.*)\);", line)
+        if match is None or match[1] in arguments_of:
             continue
-        plain = re.sub(r"<[^<>]*>|\{[^{}]*\}", "", re.sub(r"<[^<>]*>", "", made[2]))
-        found[made[1]] = [one.split("=")[0].split()[-1].strip("&*")
-                          for one in plain.split(",") if one.strip()]  # fmt: skip
-    return found
+        plain = re.sub(r"<[^<>]*>|\{[^{}]*\}", "", re.sub(r"<[^<>]*>", "", match[2]))
+        arguments_of[match[1]] = [item.split("=")[0].split()[-1].strip("&*")
+                          for item in plain.split(",") if item.strip()]  # fmt: skip
+    return arguments_of
 
 
 def _maker(out: Sequence[Value] | Value | Sequence[list[Value] | Value], name: str) -> Operation:
@@ -271,31 +273,31 @@ def _shapes(value: Value) -> list[object] | None:
     kind = value.type()
     parts = kind.as_vec_type() if hasattr(kind, "as_vec_type") else None
     if parts is not None:
-        return [tuple(one.shape) for one in parts.as_list()]
+        return [tuple(member.shape) for member in parts.as_list()]
     return [tuple(value.shape)]
 
 
 def _closed(
     op: Operation,
-    made: Sequence[Spec],
+    specs_made: Sequence[Spec],
     shapes: Sequence[tuple[int, ...]],
     inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
     place: int,
 ) -> list[Spec]:
     """Return the specs of one result; what only data could tell is taken at its largest."""
     name = op.name().split(".", 1)[-1]
-    found: list[Any] = []
-    for which, one in enumerate(made):
-        if one is None:
-            found.append(None)
+    closed: list[Any] = []
+    for which, tensor in enumerate(specs_made):
+        if tensor is None:
+            closed.append(None)
             continue
         if shapes is None or which >= len(shapes):
             raise Unsupported(f"the shapes that {name} makes in a program")
         shape = shapes[which]
         if any(extent < 0 for extent in shape):
-            shape = _largest(op, name, shape, inputs, place, (which, len(made)))
-        found.append(Spec(shape, one.dtype, one.rows))
-    return found
+            shape = _largest(op, name, shape, inputs, place, (which, len(specs_made)))
+        closed.append(Spec(shape, tensor.dtype, tensor.rows))
+    return closed
 
 
 def _largest(

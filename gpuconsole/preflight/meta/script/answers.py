@@ -65,9 +65,9 @@ def install(root: str) -> None:
             ranges.forget(args[0])
         found_none = name in CARRIED and any(map(_is_nothing, args))
         if name in FAULTS or found_none or _compares(name, result):
-            for one in result if isinstance(result, (list, tuple)) else [result]:
-                if isinstance(one, STATE.tensor):
-                    one.__dict__["m_nothing"] = True
+            for tensor in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(tensor, STATE.tensor):
+                    tensor.__dict__["m_nothing"] = True
         return result
 
     dispatch.call = watched
@@ -76,8 +76,8 @@ def install(root: str) -> None:
     STATE.number_of = Number
     STATE.where = lambda: place(root)
     Number.root = root
-    for one in CARRYING:
-        setattr(math, one, carrying(getattr(math, one)))
+    for item in CARRYING:
+        setattr(math, item, carrying(getattr(math, item)))
     _draw_by_chances()
 
 
@@ -86,10 +86,15 @@ def _draw_by_chances() -> None:
     import numpy
 
     def evenly(chances: object) -> Any:
-        made = numpy.asarray(chances) if STATE.made_up_at and chances is not None else None
-        if made is None or made.ndim != 1 or not made.size or (made != made[0]).any():
+        weights = numpy.asarray(chances) if STATE.made_up_at and chances is not None else None
+        if (
+            weights is None
+            or weights.ndim != 1
+            or not weights.size
+            or (weights != weights[0]).any()
+        ):
             return chances
-        return numpy.full(made.shape, 1 / made.size)
+        return numpy.full(weights.shape, 1 / weights.size)
 
     choose, draw = numpy.random.choice, numpy.random.multinomial
     numpy.random.choice = lambda a, size=None, replace=True, p=None: choose(
@@ -103,7 +108,7 @@ def _sized(result: Any, name: str, tensor: Tensor) -> Any:
     import numpy
 
     if isinstance(tensor, STATE.tensor) and isinstance(result, STATE.tensor):
-        shape = [int(one) for one in tensor.m_shape]
+        shape = [int(extent) for extent in tensor.m_shape]
         number = math.prod(shape) if name == "numel" else shape
         result.m_known = known.of_array(numpy.asarray(number, word(result.m_dtype)))
     return result
@@ -111,17 +116,17 @@ def _sized(result: Any, name: str, tensor: Tensor) -> Any:
 
 def _points(name: str, args: tuple[object, ...]) -> int:
     """Return how many points a sum may have counted in a map, 0 where it counts none."""
-    tensors = [one for one in args if isinstance(one, STATE.tensor)]
+    tensors = [argument for argument in args if isinstance(argument, STATE.tensor)]
     if name == "sum" and tensors and count(tensors[0].m_shape) > known.MOST:
         return count(tensors[0].m_shape)
     if name in COUNTED:
-        return max((one.__dict__.get("m_points", 0) for one in tensors), default=0)
+        return max((tensor.__dict__.get("m_points", 0) for tensor in tensors), default=0)
     return 0
 
 
 def _compares(name: str, result: Any) -> bool:
     """Tell whether two numbers were held against each other: of a mask some points are true."""
-    return name == "equal" and math.prod(int(one) for one in result.m_shape) == 1
+    return name == "equal" and math.prod(int(extent) for extent in result.m_shape) == 1
 
 
 def _is_nothing(value: Any) -> bool:
@@ -282,11 +287,11 @@ def carrying(function: Any) -> Any:
 
     def call(*args: Any) -> Any:
         try:
-            made = function(*args)
+            result = function(*args)
         except (ArithmeticError, TypeError, ValueError) as error:
             raise rightly(error) from None
-        carries = type(made) is float and any(type(one) is Number for one in args)
-        return Number(made) if carries else made
+        carries = type(result) is float and any(type(argument) is Number for argument in args)
+        return Number(result) if carries else result
 
     return call
 

@@ -46,39 +46,39 @@ def _answers(file: str) -> dict[int, bool]:
             tree = ast.parse(text.read())
     except (OSError, ValueError, SyntaxError, RecursionError):
         return {}
-    found: dict[int, bool] = {}
+    answers: dict[int, bool] = {}
     for loop in ast.walk(tree):
         if isinstance(loop, ast.For):
-            _collect(loop.body, found)
+            _collect(loop.body, answers)
         if isinstance(loop, ast.While) and any(map(_trains, loop.body)):
-            _note(loop.test, found, stays=True)
-    return found
+            _note(loop.test, answers, stays=True)
+    return answers
 
 
 TRAINING = ("backward", "step", "minimize")
 
 
 def _trains(statement: Any) -> bool:
-    calls = [one.func for one in ast.walk(statement) if isinstance(one, ast.Call)]
-    return any(isinstance(one, ast.Attribute) and one.attr in TRAINING for one in calls)
+    calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in TRAINING for call in calls)
 
 
-def _note(test: Any, found: dict[int, bool], *, stays: bool) -> None:
+def _note(test: Any, answers: dict[int, bool], *, stays: bool) -> None:
     """Note the answer to a test that stays in its loop: `stays`, or its opposite behind a `not`. A
     test with another `not` within has none."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, stays = test.operand, not stays
-    if not any(isinstance(one, ast.Not) for one in ast.walk(test)):
+    if not any(isinstance(node, ast.Not) for node in ast.walk(test)):
         for line in range(test.lineno, (test.end_lineno or test.lineno) + 1):
-            found[line] = stays
+            answers[line] = stays
 
 
-def _collect(body: Any, found: dict[int, bool]) -> None:
+def _collect(body: Any, answers: dict[int, bool]) -> None:
     """Note the lines of tests that do nothing but leave the loop with this body."""
     for statement in body:
         if not isinstance(statement, ast.If):
             continue
         if isinstance(statement.body[-1], ast.Break):
-            _note(statement.test, found, stays=False)
-        _collect(statement.body, found)
-        _collect(statement.orelse, found)
+            _note(statement.test, answers, stays=False)
+        _collect(statement.body, answers)
+        _collect(statement.orelse, answers)

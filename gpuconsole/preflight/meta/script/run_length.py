@@ -63,7 +63,7 @@ class Onward:
     def __init__(self, work: Any, until: Any = None, way: Sequence[Any] | None = None) -> None:
         self.until = until
         """The cycle with which it ends, where another run has told that."""
-        self.told = None if way is None else [tuple(one) for one in way]
+        self.told = None if way is None else [tuple(loop) for loop in way]
         """What that run did after which cycle: this one does the same."""
         self.way: list[Any] = []
         self.work = work

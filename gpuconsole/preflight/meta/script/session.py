@@ -77,7 +77,7 @@ class Recorder:
 
     def tag(self, addresses: Sequence[int], kind: str) -> None:
         """Say of what kind the blocks at some addresses are."""
-        STATE.ledger.tag([one - 1 for one in addresses if one], kind)
+        STATE.ledger.tag([address - 1 for address in addresses if address], kind)
 
 
 def most(run: Any) -> Any:
@@ -185,7 +185,7 @@ class Session(hooks.Session):
         if not self.used_seen:
             return None
         most = min(USED, self.used_seen) if self.is_whole else USED
-        counted = sum(one.nbytes for one in self.used_blocks)
+        counted = sum(block.nbytes for block in self.used_blocks)
         return [counted, max(0, most - 1 - self.used) * self.used_most]
 
     def optimizer_made(self, optimizer: Optimizer) -> None:
@@ -209,13 +209,13 @@ class Session(hooks.Session):
 
     def program_ran(self) -> None:
         """A program was run: it trains where it updates something, else it is evaluated."""
-        watch, made = watched_loops.WATCH, self.cycles.steps
+        watch, steps = watched_loops.WATCH, self.cycles.steps
         if STATE.ran is None or not STATE.ran.trains:
             if self.cycles.all_steps:
                 self.evaluations += 1
             self.cycles.called(True)
             return
-        made.setdefault(hooks.PROGRAM, 0)
+        steps.setdefault(hooks.PROGRAM, 0)
         watch.steps += 1
         watch.backwards += 1
         watch.latest = watch.made
@@ -237,8 +237,8 @@ class Session(hooks.Session):
         if self.onward.leaves(self.cycles.seen, self.cycles.training):
             self.fail_where_it_grows()
             watched_loops.WATCH.leaving = True
-            for one in self.fitted:
-                one.stop_training = True
+            for model in self.fitted:
+                model.stop_training = True
         if self.onward.leaving:
             most = self.awaited - self.sampled[0] // SAMPLED
             passes = self.onward.passes(self.cycles.seen, most)
@@ -246,16 +246,16 @@ class Session(hooks.Session):
 
     def loop_left(self) -> None:
         """A loop that trains is left: its readers are where its end would have left them."""
-        for one in self.cycles.training:
-            reader = self.open_readers.get(one)
+        for item in self.cycles.training:
+            reader = self.open_readers.get(item)
             if reader is not None:
                 reader.drained()
 
     def loop_repeats(self, before: int) -> None:
         """A loop that does the same in each turn is ended, and so are the epochs that began in it:
         the readers opened since there were so many."""
-        for one in list(self.readers)[before:]:
-            reader = self.open_readers.get(one)
+        for item in list(self.readers)[before:]:
+            reader = self.open_readers.get(item)
             if reader is not None:
                 reader.drained()
 
@@ -287,7 +287,7 @@ class Session(hooks.Session):
         nothing tells them; None where there is nothing to come."""
         if self.is_whole:
             return None
-        sizes = [batch_size.size_of(one) for one in self.unread]
+        sizes = [batch_size.size_of(shape) for shape in self.unread]
         return max(sizes) if sizes else None if not self.awaited else 0
 
     def called(self, training: bool, bare: bool = False) -> None:

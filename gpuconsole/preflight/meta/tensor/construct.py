@@ -54,7 +54,7 @@ def _by_type(tensor: Tensor, args: Any, named: Any) -> None:
     """A tensor of a shape and type that holds no memory yet."""
     given = dict(zip(("dtype", "dims", "name", "type", "persistable"), args)) | named
     tensor.m_dtype = as_dtype(given["dtype"])
-    tensor.m_shape = tuple(int(one) for one in given.get("dims") or ())
+    tensor.m_shape = tuple(int(extent) for extent in given.get("dims") or ())
     tensor.m_name = given.get("name") or ""
     tensor.persistable = bool(given.get("persistable") or False)
 

@@ -99,9 +99,9 @@ def binary(kind: Any, reflected: bool) -> Callable[..., object]:
                 number = _python(other)
                 # NumPy's numbers, but for those that are Python's too, fill a tensor.
                 plain = kind in BY_SCALE and isinstance(other, (int, float))
-                made = _by_scale(kind, x, number, reflected) if plain else None
-                if made is not None:
-                    return made
+                scaled = _by_scale(kind, x, number, reflected) if plain else None
+                if scaled is not None:
+                    return scaled
                 if kind == "pow" and not reflected:
                     return STATE.call("pow", (x, number), {})
             return _run(operator, kind, x, _operand(x, other, kind), reflected)
@@ -122,7 +122,7 @@ def _run(operator: str, kind: object, x: Any, y: Tensor, reflected: bool) -> Any
     if kind in ("truediv", "div") and word(x.m_dtype) == word(y.m_dtype):
         name = word(x.m_dtype)
         if name not in FLOATS and not name.startswith("complex"):
-            x, y = (STATE.call("cast", (one, STATE.paddle.float32), {}) for one in (x, y))
+            x, y = (STATE.call("cast", (item, STATE.paddle.float32), {}) for item in (x, y))
     x, y = _alike(kind, x, y)
     if kind == "matmul":
         return STATE.call("matmul", (x, y, False, False), {})
@@ -139,11 +139,11 @@ def _alike(kind: object, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         if not other.m_shape:
             wanted = x.m_dtype if left in FLOATS else y.m_dtype
             return tuple(
-                STATE.call("cast", (one, wanted), {}) if one is other else one for one in (x, y)
+                STATE.call("cast", (item, wanted), {}) if item is other else item for item in (x, y)
             )
         if not (y if other is x else x).m_shape:
             wanted = STATE.paddle.float32
-            return tuple(STATE.call("cast", (one, wanted), {}) for one in (x, y))
+            return tuple(STATE.call("cast", (item, wanted), {}) for item in (x, y))
     return x, y
 
 

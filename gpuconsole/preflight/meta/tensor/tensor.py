@@ -66,16 +66,16 @@ class Tensor:
     persistable: Any
 
     def __new__(cls, *_: object, **__: object) -> Tensor:
-        made = object.__new__(cls)
-        made.m_block = made.m_dtype = made.m_strides = made.m_known = made.m_node = None
-        made.m_keeper = made.m_hooks = made.m_place = None
-        made.m_source = made.m_parts = None
-        made.m_shape = ()
-        made.m_name = ""
-        made.m_slot = made.m_version = 0
-        made.m_retained = made.m_rows = made.persistable = False
-        made.stop_gradient = True
-        return made
+        tensor = object.__new__(cls)
+        tensor.m_block = tensor.m_dtype = tensor.m_strides = tensor.m_known = tensor.m_node = None
+        tensor.m_keeper = tensor.m_hooks = tensor.m_place = None
+        tensor.m_source = tensor.m_parts = None
+        tensor.m_shape = ()
+        tensor.m_name = ""
+        tensor.m_slot = tensor.m_version = 0
+        tensor.m_retained = tensor.m_rows = tensor.persistable = False
+        tensor.stop_gradient = True
+        return tensor
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         initialise(self, args, kwargs)
@@ -378,17 +378,17 @@ class Tensor:
         return self
 
     def _copy_to(self, place: object, *_: object) -> Any:
-        made = twin(self)
-        allocate(made, "copy_to")
-        made.m_known = self.m_known
-        made.stop_gradient = self.stop_gradient
-        return made
+        copy = twin(self)
+        allocate(copy, "copy_to")
+        copy.m_known = self.m_known
+        copy.stop_gradient = self.stop_gradient
+        return copy
 
     def _slice(self, begin: Any, end: Any) -> Any:
-        made = twin(self)
-        made.m_shape = (end - begin, *self.m_shape[1:])
-        made.m_block, made.m_strides = self.m_block, self.m_strides
-        return made
+        view = twin(self)
+        view.m_shape = (end - begin, *self.m_shape[1:])
+        view.m_block, view.m_strides = self.m_block, self.m_strides
+        return view
 
     def contiguous(self) -> Any:
         """Return itself, or a copy in order."""
@@ -396,10 +396,14 @@ class Tensor:
 
     def detach(self) -> Any:
         """Return a view that no graph hangs behind."""
-        made = twin(self)
-        made.m_block, made.m_strides, made.m_known = self.m_block, self.m_strides, self.m_known
-        made.m_rows = self.m_rows
-        return made
+        detached = twin(self)
+        detached.m_block, detached.m_strides, detached.m_known = (
+            self.m_block,
+            self.m_strides,
+            self.m_known,
+        )
+        detached.m_rows = self.m_rows
+        return detached
 
     def detach_(self) -> Tensor:
         """Take it out of the graph."""
@@ -407,11 +411,11 @@ class Tensor:
         return self
 
     def _new_shared_tensor(self) -> Any:
-        made = self.detach()
-        made.m_source = self.source
-        made.stop_gradient, made.persistable = self.stop_gradient, self.persistable
-        made.m_node, made.m_slot = self.m_node, self.m_slot
-        return made
+        shared = self.detach()
+        shared.m_source = self.source
+        shared.stop_gradient, shared.persistable = self.stop_gradient, self.persistable
+        shared.m_node, shared.m_slot = self.m_node, self.m_slot
+        return shared
 
     @property
     def data(self) -> Any:
@@ -429,19 +433,23 @@ class Tensor:
     def __deepcopy__(self, memo: Any) -> Any:
         if STATE.leaves_alone and not self.is_leaf:
             raise rightly(RuntimeError("Only Leaf Tensor support the deepcopy at the moment"))
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
+        twin_made = type(self).__new__(type(self))
+        memo[id(self)] = twin_made
         import copy
 
         for name, value in self.__dict__.items():
-            made.__dict__[name] = copy.deepcopy(value, memo)
-        made.m_shape, made.m_dtype, made.m_place = self.m_shape, self.m_dtype, self.m_place
-        made.m_name = STATE.unique("copied")
-        made.stop_gradient, made.persistable = self.stop_gradient, self.persistable
+            twin_made.__dict__[name] = copy.deepcopy(value, memo)
+        twin_made.m_shape, twin_made.m_dtype, twin_made.m_place = (
+            self.m_shape,
+            self.m_dtype,
+            self.m_place,
+        )
+        twin_made.m_name = STATE.unique("copied")
+        twin_made.stop_gradient, twin_made.persistable = self.stop_gradient, self.persistable
         if self.m_block is not None:
-            allocate(made, "deepcopy")
-        made.m_known = self.m_known
-        return made
+            allocate(twin_made, "deepcopy")
+        twin_made.m_known = self.m_known
+        return twin_made
 
     def _tensor_use_gpudnn(self, *_: object) -> Tensor:
         return self

@@ -61,17 +61,19 @@ def small(shape: tuple[int, ...], name: str = "") -> bool:
     return count(shape) <= (MOST_CONSTANT if name in CHEAP else MOST)
 
 
-def filled(name: str, args: Any, made: Any) -> Any:
+def filled(name: str, args: Any, result: Any) -> Any:
     """Return data of which one number takes the memory of one element: of the result `made` of an
     operator that fills it, None where that is too large or the number is not known."""
     number = args[FILLED[name]]
-    if isinstance(number, STATE.tensor) or not 0 < count(made.m_shape) <= MOST_CONSTANT:
+    if isinstance(number, STATE.tensor) or not 0 < count(result.m_shape) <= MOST_CONSTANT:
         return None
-    shape = list(made.m_shape)
+    shape = list(result.m_shape)
     with STATE.scratch():
         try:
-            one = STATE.operators["full"]([1], number, made.m_dtype, STATE.core.CPUPlace())
-            return STATE.operators["as_strided"](one, shape, [0] * len(shape), 0)
+            number_alone = STATE.operators["full"](
+                [1], number, result.m_dtype, STATE.core.CPUPlace()
+            )
+            return STATE.operators["as_strided"](number_alone, shape, [0] * len(shape), 0)
         except Exception:
             return None
 
@@ -91,18 +93,18 @@ def array(tensor: Any, what: str) -> Any:
 def copied(tensor: object, what: str) -> ndarray:
     """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
     all that a view looks at, in its own memory (measured)."""
-    found = array(tensor, what)
-    return held(found.copy() if found.nbytes <= LARGEST_COPY else found, tensor)
+    data = array(tensor, what)
+    return held(data.copy() if data.nbytes <= LARGEST_COPY else data, tensor)
 
 
-def held(found: ndarray, tensor: Any) -> Any:
+def held(data: ndarray, tensor: Any) -> Any:
     """Return an array with the memory that Paddle takes on a CPU for its copy of a tensor."""
     import numpy
 
     if not _held(tensor):
-        return found
+        return data
     block = Block(STATE.ledger, tensor.m_block.nbytes, "numpy")
-    return numpy.asarray(Copy(found, block))
+    return numpy.asarray(Copy(data, block))
 
 
 def looked_at(tensor: Tensor) -> None:
@@ -120,8 +122,8 @@ def plausible(tensor: Tensor) -> ndarray:
     import numpy
 
     name = word(tensor.m_dtype)
-    one = numpy.ones((), {"bfloat16": "uint16"}.get(name, name))
-    return numpy.broadcast_to(one, tensor.m_shape)
+    ones = numpy.ones((), {"bfloat16": "uint16"}.get(name, name))
+    return numpy.broadcast_to(ones, tensor.m_shape)
 
 
 def number(tensor: Any, what: str) -> Any:
@@ -144,12 +146,12 @@ def of_array(values: ndarray) -> Any:
     with STATE.scratch():
         try:
             core = STATE.core
-            made = STATE.real.__new__(STATE.real)
-            STATE.real_init(made, value=values, place=core.CPUPlace(), persistable=False,
+            tensor = STATE.real.__new__(STATE.real)
+            STATE.real_init(tensor, value=values, place=core.CPUPlace(), persistable=False,
                             zero_copy=False, name=None, stop_gradient=True)  # fmt: skip
         except Exception:
             return None
-        return made
+        return tensor
 
 
 def shapes(name: str, args: Any, kwargs: object) -> Any:
@@ -159,21 +161,21 @@ def shapes(name: str, args: Any, kwargs: object) -> Any:
     is unknown.
     """
     deciding = [args[place] for place in bounds.DECIDING[name] if place < len(args)]
-    if kwargs or any(one.m_known is None for one in tensors(deciding)):
+    if kwargs or any(tensor.m_known is None for tensor in tensors(deciding)):
         return None
-    values = [one for one in tensors(args) if one.m_known is None]
-    if sum(count(one.m_shape) for one in values) > MOST_ONES:
+    values = [tensor for tensor in tensors(args) if tensor.m_known is None]
+    if sum(count(value.m_shape) for value in values) > MOST_ONES:
         return None
-    kept = [(one, one.m_known) for one in values]
+    values_before = [(value, value.m_known) for value in values]
     try:
-        for one in values:
-            one.m_known = _filler(one)
-        found = computed(name, args, kwargs)
+        for item in values:
+            item.m_known = _filler(item)
+        results = computed(name, args, kwargs)
     finally:
-        for one, value in kept:
-            one.m_known = value
-    made = tensors(found, STATE.real)
-    return tuple(tuple(one.shape) for one in made) if made else None
+        for changed, value in values_before:
+            changed.m_known = value
+    tensors_made = tensors(results, STATE.real)
+    return tuple(tuple(tensor.shape) for tensor in tensors_made) if tensors_made else None
 
 
 def _filler(tensor: Any) -> Any:
@@ -189,9 +191,9 @@ def tensors(value: Any, kind: type | None = None) -> Any:
     if isinstance(value, kind):
         return [value]
     if isinstance(value, dict):
-        return [one for each in value.values() for one in tensors(each, kind)]
+        return [tensor for each in value.values() for tensor in tensors(each, kind)]
     if isinstance(value, (list, tuple)):
-        return [one for each in value for one in tensors(each, kind)]
+        return [tensor for each in value for tensor in tensors(each, kind)]
     return []
 
 
@@ -201,8 +203,8 @@ def computed(name: str, args: Any, kwargs: object) -> Any:
         try:
             given = _real(args)
             if name in BY_TENSORS:
-                given = [_single(one, args[-2]) if i < BY_TENSORS[name] else one
-                         for i, one in enumerate(given)]  # fmt: skip
+                given = [_single(argument, args[-2]) if i < BY_TENSORS[name] else argument
+                         for i, argument in enumerate(given)]  # fmt: skip
             return STATE.operators[name](*given, **_real(kwargs))
         except Exception:
             return None
@@ -224,11 +226,11 @@ def _real(value: Any) -> Any:
     if isinstance(value, STATE.tensor):
         return value.m_known
     if isinstance(value, dict):
-        return {key: _real(one) for key, one in value.items()}
+        return {key: _real(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_real(one) for one in value]
+        return [_real(item) for item in value]
     if type(value) is tuple:
-        return tuple(_real(one) for one in value)
+        return tuple(_real(item) for item in value)
     return value
 
 

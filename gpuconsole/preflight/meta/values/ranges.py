@@ -40,7 +40,7 @@ def note(name: str, args: Any, result: Any) -> None:
         result.__dict__["m_set"] = Fraction(1, max(1, result.m_shape[-1]))
     elif name in TOGETHER:
         rows = args[0] if args else ()
-        if rows and all("m_chance" in getattr(one, "__dict__", ()) for one in rows):
+        if rows and all("m_chance" in getattr(row, "__dict__", ()) for row in rows):
             result.__dict__["m_chance"] = True
     elif name in ALONG:
         _hand_on(args[0], result, lost=("m_set",) if name in PARTS else ())
@@ -70,8 +70,8 @@ def picked(name: str, args: Any) -> Fraction | None:
     place = PICKS.get(name)
     if place is None or place >= len(args):
         return None
-    found: Fraction | None = getattr(args[place], "__dict__", {}).get("m_set")
-    return found
+    share: Fraction | None = getattr(args[place], "__dict__", {}).get("m_set")
+    return share
 
 
 def _hand_on(given: Any, result: Tensor, lost: tuple[str, ...]) -> None:

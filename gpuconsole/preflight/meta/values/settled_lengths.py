@@ -36,27 +36,27 @@ def mark(
         opened = _site(name)
         shapes = None
     else:
-        opens = [one for one in tensors if "m_open" in one.__dict__]
+        opens = [tensor for tensor in tensors if "m_open" in tensor.__dict__]
         if not opens:
             return
-        opened, shapes = opens[0].__dict__["m_open"], {one.m_shape for one in opens}
-    for one in result if isinstance(result, (list, tuple)) else [result]:
-        if isinstance(one, STATE.tensor) and (shapes is None or one.m_shape in shapes):
-            one.__dict__["m_open"] = opened
+        opened, shapes = opens[0].__dict__["m_open"], {tensor.m_shape for tensor in opens}
+    for tensor in result if isinstance(result, (list, tuple)) else [result]:
+        if isinstance(tensor, STATE.tensor) and (shapes is None or tensor.m_shape in shapes):
+            tensor.__dict__["m_open"] = opened
 
 
 def cut(name: str, args: Any, tensors: Sequence[Tensor]) -> Any:
     """Return the arguments of an operator whose shapes collide, with a tensor that was as long as
     it can be cut to the length that fits; None where none does."""
-    for one in tensors:
-        if "m_open" not in one.__dict__ or not one.m_shape:
+    for tensor in tensors:
+        if "m_open" not in tensor.__dict__ or not tensor.m_shape:
             continue
-        length = _length(name, one, args, tensors)
-        if length is None or not 0 < length < one.m_shape[0]:
+        length = _length(name, tensor, args, tensors)
+        if length is None or not 0 < length < tensor.m_shape[0]:
             continue
-        STATE.settled[one.__dict__["m_open"]] = Fraction(length, one.m_shape[0])
-        shorter = STATE.call("slice", (one, [0], [0], [length], [1], []), {})
-        return tuple(shorter if argument is one else argument for argument in args)
+        STATE.settled[tensor.__dict__["m_open"]] = Fraction(length, tensor.m_shape[0])
+        shorter = STATE.call("slice", (tensor, [0], [0], [length], [1], []), {})
+        return tuple(shorter if argument is tensor else argument for argument in args)
     return None
 
 
@@ -70,9 +70,9 @@ def _length(name: str, tensor: Tensor, args: Any, tensors: Any) -> Any:
         number = count(shape)
         return number // row if row and number % row == 0 else None
     others = [
-        one.m_shape[0]
-        for one in tensors
-        if one is not tensor and len(one.m_shape) == len(tensor.m_shape)
+        item.m_shape[0]
+        for item in tensors
+        if item is not tensor and len(item.m_shape) == len(tensor.m_shape)
     ]
     return min(others, default=None)
 
