@@ -6,7 +6,7 @@ the lifetimes of CPython. It needs Paddle 3 and NumPy, nothing of gpuconsole, Py
 
 - `hook.install()` before Paddle is imported, `hook.ready(paddle, rules, backend)` after.
 - `state.STATE` is what the modules share: the ledger, the flags, the choices that were made.
-- `STATE.value_of(tensor, what)` gives an array for a tensor whose data is unknown (`what` is
+- `STATE.value_of(tensor, what)` returns an array for a tensor with unknown data (`what` is
   "numpy", "item", "tolist", "bool", "int", "float", "format", "an attribute", "a subscript");
   without it ones are given. `values.known` holds the data of small tensors that hang on nothing
   unknown.

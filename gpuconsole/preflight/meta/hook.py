@@ -136,7 +136,7 @@ def followed(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) 
 
 
 def operator(name: str, own: Callable[..., object]) -> Callable[..., object]:
-    """Return what stands for an operator: Paddle's own while a program is built."""
+    """Return the replacement of an operator: Paddle's own while a program is built."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if STATE.inside or STATE.paddle is None or not STATE.dynamic():

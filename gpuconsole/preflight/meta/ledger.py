@@ -75,7 +75,7 @@ class Ledger:
             self.dropped.add(block.index)
 
     def scratch(self, sizes: Sequence[int], name: str) -> None:
-        """Record what a kernel takes for itself, in bytes, and gives back at its end."""
+        """Record what a kernel takes for itself, in bytes, and releases at its end."""
         blocks = [Block(self, size, name, inside=True) for size in sizes if size]
         del blocks
 

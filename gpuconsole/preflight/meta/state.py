@@ -42,7 +42,7 @@ class State:
         self.paddle: Any = None
         self.ledger = Ledger()
         self.tensor: Any = None
-        """The class that stands for it."""
+        """The class in its place."""
         self.subscript: Any = None
         self.framework: Any = None
         self.call: Any = None
@@ -73,7 +73,7 @@ class State:
         self.flags: set[str] = set()
         self.widest_conv = 0
         self.value_of: Any = None
-        """`value_of(tensor, what)` gives an array for a tensor whose data is unknown."""
+        """`value_of(tensor, what)` returns an array for a tensor with unknown data."""
         self.number = 1
         """What numbers of unknown data are taken to be."""
         self.counts = ""
@@ -88,16 +88,16 @@ class State:
         """Whether the script asked for gradients that are put together of smaller operators."""
         self.settled: dict[str, Any] = {}
         """By operator and line of the script: the share of its largest length that a result has,
-        where a later shape has told it."""
+        where a later shape has settled it."""
         self.part: Any = None
         """The share of their largest at which lengths of unknown data are taken that nothing has
         settled; None for all."""
         self.where: Any = str
-        """`where()` gives file and line of the script's own code that is running."""
+        """`where()` returns file and line of the script's own code that is running."""
         self.number_of: Any = float
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.program: Any = None
-        """The program whose Python runs, of a function that is compiled."""
+        """The program of a compiled function that is running as Python."""
         self.ran: Any = None
         """The plan of the program that was run last."""
         self.names: dict[str, int] = {}
@@ -118,7 +118,7 @@ class State:
     def building(self) -> Iterator[None]:
         """Let operators called inside this block build a program.
 
-        Paddle notes for each of them where it was called; nobody asks that of a scratch program,
+        Paddle notes for each of them where it was called; a scratch program does not need that,
         and walking a deep stack takes longer than all else.
         """
         stack = traceback.extract_stack

@@ -283,7 +283,7 @@ def _where(tensor: Tensor) -> tuple[tuple[str, int], int] | tuple[int, object]:
 
 
 def _hooked(hook: Callable[..., object], grad: Tensor) -> Any:
-    """Call a hook on a gradient; it gives another, or None to leave it."""
+    """Call a hook on a gradient; it returns another, or None to leave it."""
     if grad is None:
         return None
     changed = hook(grad)

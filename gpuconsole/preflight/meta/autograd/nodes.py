@@ -173,12 +173,12 @@ SECOND: dict[str, Any] = {}
 """By operator of a gradient: what hangs the node of its own derivative behind its results, where
 Paddle makes that of other operators (see `second_order`)."""
 UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "sigmoid_double_grad"})
-"""Gradients whose derivative Paddle makes of operators that its representation does not show, or in
-memory that it reuses in ways that are not known."""
+"""Gradients with a derivative that Paddle makes of operators that its representation does not show,
+or in memory that it reuses in ways that are not known."""
 SUMS = frozenset({"add_grad", "subtract_grad"})
 """Gradients of sums, which are reduced in the copy of what arrived where there is one."""
 IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
-"""Second derivatives whose last result is made in the memory of what arrived."""
+"""Second derivatives with a last result that is made in the memory of what arrived."""
 
 
 class _Runner:
@@ -291,7 +291,7 @@ class _Runner:
         return tensor
 
     def _copies(self, step: Any) -> list[object] | list[Block]:
-        """Return the copies that a kernel makes of tensors whose elements are out of order."""
+        """Return the copies that a kernel makes of tensors with elements out of order."""
         if step.name in views.VIEWS:
             return []
         copies = []
@@ -403,7 +403,7 @@ def _last_uses(steps: Sequence[Step], wanted: object) -> dict[int, int]:
 
 
 class PlainNode(Node):
-    """A backward step whose gradients are new tensors of given shapes."""
+    """A backward step with gradients that are new tensors of given shapes."""
 
     def __init__(self, name: str, inputs: Any, outputs: Any, saved: Any = ()) -> None:
         self.saved = [Saved(tensor) for tensor in saved]
@@ -449,7 +449,7 @@ class RowsNode(PlainNode):
 
 
 def in_order(tensors: Sequence[Tensor]) -> list[Block]:
-    """Return the copies that a kernel makes of tensors whose elements are out of order."""
+    """Return the copies that a kernel makes of tensors with elements out of order."""
     return [
         Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True)
         for tensor in tensors

@@ -1,4 +1,4 @@
-"""What stands for the C++ base of `paddle.autograd.PyLayer`."""
+"""The replacement of the C++ base of `paddle.autograd.PyLayer`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .nodes import Node, edge_of
 
 
 class PyLayer:
-    """Operators whose forward and backward are Python."""
+    """Operators with forward and backward in Python."""
 
     container: Any = ()
     materialize_grads = True

@@ -147,7 +147,7 @@ COMPOSITES: dict[str, Any] = {
 INVISIBLE = {"silu_grad": (1,)}
 """Operands that it reads without a derivative by them."""
 FILLED = frozenset({"tanh_double_grad"})
-"""Operators for whose derivative what did not arrive is filled with zeros."""
+"""Operators that fill with zeros what did not arrive for their derivative."""
 
 
 class CompositeNode(Node):

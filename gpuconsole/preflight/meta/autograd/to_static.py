@@ -93,7 +93,7 @@ class Running:
         return True
 
     def ran(self, node: OperatorNode | PlainNode | RecurrentNode) -> Any:
-        """A node has run; return what its program gives to leaves if it was the last."""
+        """A node has run; return what its program hands to leaves if it was the last."""
         if node.program not in self.left:
             return []
         self.left[node.program] -= 1

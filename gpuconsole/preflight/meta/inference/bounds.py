@@ -27,8 +27,8 @@ DECIDING = {
     "weighted_sample_neighbors": (0, 1, 2, 3), "reindex_graph": (0, 1, 2), "send_u_recv": (4,),
     "send_ue_recv": (6,), "affine_grid": (1,), "one_hot": (1,),
 }  # fmt: skip
-"""Operators that are computed for their shapes alone, and the arguments whose data decides these:
-where that is known, so are the shapes, whatever the other arguments hold."""
+"""Operators that are computed for their shapes alone, and the arguments with the data that
+decides these: where that is known, so are the shapes, whatever the other arguments hold."""
 
 
 def largest(

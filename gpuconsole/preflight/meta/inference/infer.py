@@ -1,8 +1,8 @@
 """What an operator makes and what its gradient reads, from Paddle's own inference of shapes.
 
 The same call is built once in a scratch program of Paddle's intermediate representation, where
-only types flow; `core.call_vjp` then appends the gradient operators, whose operands tell what is
-saved. Entries are kept by name, shapes, types and attributes.
+only types flow; `core.call_vjp` then appends the gradient operators, and their operands tell what
+is saved. Entries are kept by name, shapes, types and attributes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Step:
         self.specs = specs
         self.names: Any = ((), ())
         self.unneeded: Any = ()
-        """Operands whose memory the operator does not read."""
+        """Operands with memory that the operator does not read."""
         self.attrs: Any = None
         self.op: Any = None
         self.grads: dict[Any, Any] = {}
@@ -92,11 +92,11 @@ class Gradient:
         self.results: list[Any] = []
         """By operand and place: the number of its gradient, or None."""
         self.saved: list[Any] = []
-        """Numbers of the forward pass whose memory is read."""
+        """Numbers of the forward pass with memory that is read."""
         self.touched: list[Any] = []
         """Those that are given, whether or not their memory is read."""
         self.given: dict[Any, Any] = {}
-        """The number that stands for the gradient of each output slot."""
+        """The number of the gradient of each output slot."""
 
 
 def build(
@@ -140,7 +140,7 @@ def build(
 
 
 class Place:
-    """Stands for a tensor among the arguments."""
+    """The place of a tensor among the arguments."""
 
     __slots__ = ("number",)
 
@@ -163,7 +163,7 @@ def _filled(args: Any, values: Sequence[Value]) -> Any:
 def _half(specs: Sequence[Spec]) -> DataType | None:
     """Return the half precision among types, for which CPU kernels are often not registered.
 
-    In the scratch program float64 stands for it: every kernel has that, and nothing else uses it.
+    In the scratch program float64 replaces it: every kernel has that, and nothing else uses it.
     """
     words = [word(spec.dtype) for spec in specs]
     if "float64" in words:

@@ -77,8 +77,8 @@ def needs(
 ) -> Any:
     """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
 
-    `nbytes_made` are the bytes of the results that are counted already, `results` those of a gradient that
-    are made.
+    `nbytes_made` are the bytes of the results that are counted already, `results` those of a
+    gradient that are made.
     """
     name = step.name
     plain = name[:-5] if backward and name.endswith("_grad") else name

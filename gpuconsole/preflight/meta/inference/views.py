@@ -1,6 +1,6 @@
 """Views: which operators share their input's memory, and how their elements lie in it.
 
-Strides are in elements; None stands for a contiguous tensor.
+Strides are in elements; None means a contiguous tensor.
 """
 
 from __future__ import annotations
@@ -122,6 +122,6 @@ def picked(step: Any, x: Any, shape: Any) -> tuple[int, ...] | None:
 
 
 def _integers(step: Step, operand: int) -> Any:
-    """Return the numbers that an operand stands for, where it is an attribute of the call."""
+    """Return the numbers that an operand holds, where it is an attribute of the call."""
     define = step.op.operands_source()[operand].get_defining_op()
     return define.attrs().get("value", ()) if define is not None else ()

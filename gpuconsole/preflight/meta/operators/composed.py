@@ -206,8 +206,10 @@ def full_(
 ) -> Any:
     """Fill a tensor where it lies; it gets its block where it has none."""
     extents = known.array(shape, "an attribute").tolist() if hasattr(shape, "m_shape") else shape
-    shape = tuple(int(known.number(extent, "an attribute")) if hasattr(extent, "m_shape") else int(extent)
-                  for extent in extents)  # fmt: skip
+    shape = tuple(
+        int(known.number(extent, "an attribute") if hasattr(extent, "m_shape") else extent)
+        for extent in extents
+    )
     dtype = as_dtype(dtype)
     if x.m_block is None or x.m_shape != shape or x.m_dtype != dtype:
         x.m_shape, x.m_dtype, x.m_strides = shape, dtype, None
@@ -308,7 +310,7 @@ def sparse_dense(x: Tensor, *_: object, **__: object) -> Any:
 
 
 def sparse_part(which: int) -> Callable[..., object]:
-    """Return a function that gives the values or the indices."""
+    """Return a function that returns the values or the indices."""
 
     def given(x: Tensor, *_: object) -> Any:
         if x.m_parts is None:

@@ -1,6 +1,6 @@
 """Every operator of `paddle._C_ops`, on tensors without data.
 
-Operators that Paddle's representation lacks, or whose memory it does not tell, have functions of
+Operators that Paddle's representation lacks, or does not show the memory of, have functions of
 their own (`composed`, `optimizers`, `rnn`); all others are run by `inferred`.
 """
 

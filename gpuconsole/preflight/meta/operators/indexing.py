@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def get(x: Any, index: tuple[object, ...]) -> Any:
-    """Return what a subscript gives."""
+    """Return what a subscript selects."""
     parts = _parts(x, index)
     if len(parts) == 1 and _is_mask(parts[0]) and len(_shape(parts[0])) == len(x.m_shape):
         mask = _tensor(parts[0])
@@ -45,7 +45,7 @@ def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | floa
     if isinstance(value, STATE.tensor):
         saved.append(_written(value))
         if before.stop_gradient and before.m_node is None and nodes.needed([value]):
-            # Paddle takes what is written into for a leaf then, whose gradient it keeps.
+            # Paddle takes what is written into for a leaf then, and keeps its gradient.
             before.stop_gradient = False
             before.m_keeper = x.keeper()
     if nodes.needed(given):
@@ -223,7 +223,7 @@ def _alias(x: Tensor) -> Any:
 
 
 def _looked_up(x: Tensor, parts: Sequence[Tensor | slice | ndarray]) -> Any:
-    """Look up by tensors: a copy whose gradient is as large as what was looked into."""
+    """Look up by tensors: a copy with a gradient as large as what was looked into."""
     shape: list[Any] = []
     joined: Any = ()
     spots: list[int] = []

@@ -59,7 +59,7 @@ OF_ONE_TYPE = frozenset({
     "conv3d_transpose", "depthwise_conv2d", "depthwise_conv2d_transpose", "dot", "grid_sample",
     "matmul", "mv", "nll_loss", "sigmoid_cross_entropy_with_logits", "stack",
 })  # fmt: skip
-"""Operators whose kernels refuse floats of 32 and of 64 bits together, which no shapes tell."""
+"""Operators with kernels that refuse floats of 32 and of 64 bits together, which no shapes tell."""
 
 
 def inferred(name: str, args: Any, kwargs: Any) -> Any:
@@ -271,12 +271,11 @@ class Running:
         ]  # fmt: skip
         shown = inputs
         if within and self.name not in STATISTICS:
-            shown = [[_before(tensor) if tensor is not None and any(tensor is w for w in within.values())
-                      else tensor for tensor in row] for row in inputs]  # fmt: skip
+            shown = _as_before(inputs, within)
         nodes.attach(self.entry, step, shown, fresh, self.env)
 
     def _within(self, step: Step, inputs: Any) -> dict[object, object]:
-        """Return the tensors in whose memory results lie, by result and place."""
+        """Return the tensors that results share memory with, by result and place."""
         alias = STATISTICS.get(self.name)
         if alias is not None:
             return {
@@ -337,8 +336,7 @@ class Running:
 
     def _anew(self, step: Any, inputs: Any, within: Any) -> None:
         """Compute into new memory: the node keeps what would have been overwritten."""
-        shown = [[_before(tensor) if tensor is not None and any(tensor is w for w in within.values())
-                  else tensor for tensor in row] for row in inputs]  # fmt: skip
+        shown = _as_before(inputs, within)
         numbers = dict(self.env)
         for row, seen in zip(step.inputs, shown):
             numbers.update((number, item) for number, item in zip(row, seen) if number is not None)
@@ -413,8 +411,8 @@ STRIDED = frozenset({
     "multiply", "prod", "remainder", "silu", "sin", "sinh", "softplus", "softshrink", "softsign",
     "square", "tan",
 })  # fmt: skip
-"""Kernels whose backward keeps a view in another order as it is; others keep the copy of it that
-they compute on. Measured with 3.3.1; `turned_views` of `tests/real/meta/meta_cases.py` holds it."""
+"""Kernels with a backward that keeps a view in another order as it is; others keep the copy of it
+that they compute on. Measured with 3.3.1; held by `turned_views` of the tests of the meta tier."""
 
 
 def _given(inputs: Any) -> list[object]:
@@ -422,13 +420,24 @@ def _given(inputs: Any) -> list[object]:
 
 
 def _partner(out: str, names: Sequence[str], slot: int) -> Any:
-    """Return the operand in whose memory a result lies, by their names."""
+    """Return the operand that a result shares memory with, by their names."""
     for name in (out, out.removesuffix("_out"), out.replace("out_", "in_"), f"prev_{out}"):
         if name in names:
             return names.index(name)
     if slot == 0:
         return names.index("output") if "output" in names else 0
     return None
+
+
+def _as_before(
+    inputs: Sequence[Sequence[Tensor | None]], within: Mapping[tuple[int, int], Tensor]
+) -> list[list[Tensor | None]]:
+    """Return an operator's inputs with those that it writes to as they were."""
+    written = {id(tensor) for tensor in within.values()}
+    return [
+        [_before(tensor) if id(tensor) in written and tensor is not None else tensor
+         for tensor in row] for row in inputs
+    ]  # fmt: skip
 
 
 def _before(tensor: Tensor) -> Any:

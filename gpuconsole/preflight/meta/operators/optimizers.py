@@ -18,7 +18,7 @@ RESULTS = {"adam_": 7, "adamw_": 7, "merged_adam_": 7, "fused_adam_": 7, "merged
            "momentum_": 3, "lars_momentum_": 3, "adagrad_": 3, "average_accumulates_": 6,
            "sgd_": 2, "lamb_": 6, "rmsprop_": 5, "adadelta_": 4, "adamax_": 4, "nadam_": 6,
            "radam_": 6, "asgd_": 4, "rprop_": 4}  # fmt: skip
-"""How many values each gives."""
+"""How many values each returns."""
 COPIES = {"lamb_": 1, "asgd_": 1}
 """Tensors of the parameter's size that a kernel takes while it runs, on any device (measured)."""
 COPIES_ON_CPU = {"rprop_": 4}
@@ -28,7 +28,7 @@ MERGED = {"adagrad_": 2}
 
 
 def update(name: Any) -> Any:
-    """Return what stands for an optimizer's operator."""
+    """Return the replacement of an optimizer's operator."""
 
     def run(*args: Any, **_: Any) -> Any:
         tensors = [tensor for value in args for tensor in _tensors(value)]
@@ -96,7 +96,7 @@ where it is not given."""
 
 
 def attributed(name: str) -> Callable[..., object]:
-    """Return what stands for an older operator whose attributes are names and values in turn."""
+    """Return the replacement of an older operator with attributes as names and values in turn."""
 
     def run(tensor: Tensor, *given: Any) -> Any:
         attributes = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
@@ -106,12 +106,12 @@ def attributed(name: str) -> Callable[..., object]:
 
 
 def activation(name: str, *given: object) -> Callable[..., object]:
-    """Return what stands for an older operator of one tensor; its attributes change no shape."""
+    """Return the replacement of an older operator of one tensor; its attributes change no shape."""
     return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
 
 
 def legacy(name: str, own: Callable[..., object]) -> Callable[..., object]:
-    """Return what stands for one of the older operators."""
+    """Return the replacement of one of the older operators."""
     stand_in: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
         **{name: attributed(name) for name in ATTRIBUTES},
         "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,

@@ -125,7 +125,7 @@ def rnn(
     is_test: bool = False,
     *_: object,
 ) -> Any:
-    """Run over a sequence; x: [time, batch, features]. Gives output, dropout state and states."""
+    """Run over a sequence; x: [time, batch, features]. Returns output, dropout state and states."""
     cell, sides = CELLS[mode], 2 if both else 1
     space = room(cell, x, hidden, layers, sides, lengths is not None)
     copy = x

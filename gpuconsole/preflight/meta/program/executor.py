@@ -63,7 +63,7 @@ SAVED: list[bool] = []
 
 
 def scope_of(own: object) -> Scope:
-    """Return what stands for a scope of Paddle's, by default the one that is used now."""
+    """Return the counterpart of a scope of Paddle's, by default the one that is used now."""
     own = own if own is not None else STATE.paddle.static.global_scope()
     return SCOPES.setdefault(id(own), Scope(own))
 
@@ -294,8 +294,8 @@ def install(paddle: ModuleType) -> None:
     executor = static.Executor
     executor.run = run
     for name in ("train_from_dataset", "infer_from_dataset"):
-        setattr(executor, name, _refused(f"`Executor.{name}`, whose batches C++ reads, is not "
-                                         "followed"))  # fmt: skip
+        setattr(executor, name, _refused(f"`Executor.{name}`: its batches are read in C++, "
+                                         "which is not followed"))  # fmt: skip
     writers = {"save": _saved_program, "save_inference_model": _saved, "save_vars": _saved}
     for name, writer in writers.items():
         setattr(static, name, writer)
@@ -316,7 +316,7 @@ def install(paddle: ModuleType) -> None:
 
 
 OWN: dict[str, Any] = {}
-"""Methods of Paddle's own that something here stands for."""
+"""Methods of Paddle's own that are replaced here."""
 
 
 class Variable:

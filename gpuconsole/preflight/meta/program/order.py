@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from paddle.base.core import DataType
 
 SHAPELESS = frozenset({"reshape", "squeeze", "unsqueeze"})
-"""Operators in place whose shapes are not compared."""
+"""Operators in place with shapes that are not compared."""
 LOOSE = frozenset({"reshape_grad", "add_grad"})
-"""Operators in place whose open extents are taken as the numbers that stand for them."""
+"""Operators in place with open extents that are taken as the numbers for them."""
 
 
 class Value:
@@ -57,9 +57,9 @@ class Operator:
         """Numbers by operand: a tuple of them for a list of tensors, None for what is not given."""
         self.outputs = outputs
         self.unneeded: Any = frozenset()
-        """Numbers whose memory is not read."""
+        """Numbers of values with memory that is not read."""
         self.within: dict[Any, Any] = {}
-        """By result: the operand whose memory it lies in, of operators that are in place."""
+        """By result: the operand that it shares memory with, of operators that are in place."""
         self.form: dict[Any, Any] = {}
         """The same of the operator's form in place, where there is one."""
 

@@ -30,7 +30,7 @@ MOST = 64
 """Numbers of a tensor that is computed with."""
 MISSING: Any = object()
 NAMED = {"set_parameter": "parameter_name", "shadow_output": "output_name"}
-"""Operators that give a variable of the scope what they read, and where its name stands."""
+"""Operators that assign what they read to a variable of the scope, and the place of its name."""
 FORMS: dict[str, dict[int, int]] = {}
 """By operator: which results of its form in place lie in which operands."""
 
@@ -48,7 +48,7 @@ class Plan:
         """Variables of the scope that it reads, by name."""
         self.parameters: set[int] = set()
         self.named: dict[int, list[Any]] = {}
-        """What each operator gives to the scope: numbers and names."""
+        """What each operator assigns to the scope: numbers and names."""
         self.fetched: list[int] = []
         self.needs: list[Any] = []
         """By operator: what its kernel takes while it runs, in bytes."""
@@ -184,7 +184,7 @@ class Reader:
     def _note(
         self, op: Operation, operands: list[int | tuple[int, ...] | None], given: Any, number: int
     ) -> None:
-        """Note what an operator gives where it hangs on sizes and constants alone."""
+        """Note what an operator makes where it hangs on sizes and constants alone."""
         name, spec = op.name().split(".", 1)[-1], self.plan.specs[number]
         if count(spec.shape) > MOST or name.startswith(RANDOM):
             return

@@ -46,7 +46,7 @@ def results(
     """Return the specs of an operator's results, a list for each: None for what it does not make.
 
     `inputs` are the specs of its operands, a list for each; `rows` its results as the program has
-    them; `known` an array for each operand whose data is known, else None.
+    them; `arrays` an array for each operand with known data, else None.
     """
     if not _open(rows):
         return rows
@@ -133,7 +133,7 @@ def _again(
 
 
 def _operand(row: Any, array: ndarray, single: bool = False) -> list[Value] | Value | None:
-    """Return what stands for an operand in the scratch program."""
+    """Return the value of an operand in the scratch program."""
     if array is not None and array.size:
         make, place = STATE.operators, STATE.core.CPUPlace()
         listed = array.ndim == 1 and array.dtype.kind == "i"
@@ -146,7 +146,7 @@ def _operand(row: Any, array: ndarray, single: bool = False) -> list[Value] | Va
 
 
 def computed(op: Operation, inputs: Any, arrays: Sequence[ndarray | list[ndarray]]) -> Any:
-    """Return what an operator computes of known arrays, None where it cannot be told."""
+    """Return what an operator computes of known arrays, None where it is unknown."""
     name = op.name().split(".", 1)[-1]
     if name not in BUILT:
         _again(op, inputs, [None] * len(inputs))

@@ -1,1 +1,1 @@
-"""The script's run: what it is told of unknown data, how far it goes on, and its training steps."""
+"""The script's run: answers about unknown data, how far it goes on, its training steps."""

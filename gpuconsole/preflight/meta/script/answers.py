@@ -1,11 +1,11 @@
-"""What a script is told that asks for numbers which only data could give.
+"""The answers to a script that asks for numbers that only data determines.
 
 The answer is a plausible constant: ones, no faults (`isnan`, `isinf`), and two numbers of which one
 is unknown are not the same (`positives.sum() == 0`). Where a script decides by one, the decision is
 a choice that the answer tells, with file and line. A number may become a length: scripts that ask
-for a whole one, or for another in a form whose way cannot be watched, are run again with other
+for a whole one, or for another in a form that cannot be watched, are run again with other
 numbers and refused where their memory changes with them (`probe.with_other_numbers`). What `item()`
-gives of floats is a `Number`, whose way is watched: it is noted where it becomes a whole number or
+returns of floats is a `Number`, which is watched: it is noted where it becomes a whole number or
 anything but a `Number`.
 """
 
@@ -283,7 +283,7 @@ class Number(float):
 
 
 def carrying(function: Any) -> Any:
-    """Return a function whose result of a `Number` is a `Number`."""
+    """Return a function that returns a `Number` of a `Number`."""
 
     def call(*args: Any) -> Any:
         try:

@@ -25,8 +25,8 @@ EPOCHS = 2
 FAR = 12
 """Epochs that are cut where steps cost next to nothing: scripts save, or draw, after each tenth."""
 CHEAP = 80_000
-"""Work for steps after the first ones in which a run goes on though its peak stands. A unit is a
-block of memory that comes or goes; an idle processor does some forty thousand in a second."""
+"""Work for steps after the first ones in which a run goes on though its peak rises no more. A unit
+is a block of memory that comes or goes; an idle processor does some forty thousand in a second."""
 LONGEST = 160_000
 """Work for steps of one training after the first ones."""
 LONG = 240_000
@@ -62,8 +62,8 @@ class Onward:
 
     def __init__(self, work: Any, until: Any = None, way: Sequence[Any] | None = None) -> None:
         self.until = until
-        """The cycle with which it ends, where another run has told that."""
-        self.told = None if way is None else [tuple(loop) for loop in way]
+        """The cycle with which it ends, where another run has reported that."""
+        self.loops = None if way is None else [tuple(loop) for loop in way]
         """What that run did after which cycle: this one does the same."""
         self.way: list[Any] = []
         self.work = work
@@ -99,7 +99,7 @@ class Onward:
         many cycles of the run."""
         if batches < 1:
             return False
-        if self.told is not None:
+        if self.loops is not None:
             return self._as_told("cut", seen)
         most = FAR if self._cheap else EPOCHS
         if self.quiet < STEADY or (self.epochs >= most and not self.leaving):
@@ -115,7 +115,7 @@ class Onward:
         `epochs` where there are any to cut."""
         if self.leaving:
             return False
-        if self.told is not None:
+        if self.loops is not None:
             if not self._as_told("leave", seen):
                 return False
         elif not self._enough(epochs):
@@ -131,7 +131,7 @@ class Onward:
         the run: as long as those of all trainings take no more than `most` work."""
         if not self.passing:
             return False
-        if self.told is not None:
+        if self.loops is not None:
             ends = self._as_told("passed", seen)
         else:
             ends = self.passed + self.work() - self.began >= most
@@ -172,10 +172,10 @@ class Onward:
 
     def _as_told(self, what: object, seen: Any) -> bool:
         # An epoch that was cut there may have ended by itself here.
-        while self.told and self.told[0][1] < seen:
-            del self.told[0]
-        if self.told and self.told[0] == (what, seen):
-            del self.told[0]
+        while self.loops and self.loops[0][1] < seen:
+            del self.loops[0]
+        if self.loops and self.loops[0] == (what, seen):
+            del self.loops[0]
             self.way.append((what, seen))
             return True
         return False
@@ -193,7 +193,7 @@ class Onward:
 
     @property
     def growth(self) -> int:
-        """Bytes that each of the last cycles has held more than the one before, 0 if it stands."""
+        """Bytes that each of the last cycles has held more than the one before, 0 for none."""
         last = self.held[-RISING - 1 :]
         rows = zip(last, last[1:])  # noqa: RUF007 - as old as Python 3.9
         steps = [after - before for before, after in rows]

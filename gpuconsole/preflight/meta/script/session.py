@@ -1,4 +1,4 @@
-"""A run of the script under the probe: cycles, readers and kinds, told to the ledger.
+"""A run of the script under the probe: cycles, readers and kinds, recorded in the ledger.
 
 What a training step is, when a cycle ends and which tensors are what is the same for all measured
 tiers (`hooks.Session`); only the recorder is another.
@@ -37,14 +37,14 @@ little that is counted."""
 BATCH = 1000
 """Work of a batch that is asked for: samples are made in code that nothing here counts."""
 SAMPLED = 25
-"""Work of a run that so much work for samples stands for, where epochs are passed."""
+"""Work of a run that so much work for samples counts as, where epochs are passed."""
 USED = 128
 """Used batches of bare arrays that Python's collector lets come, at most: Paddle's reader leaves
 each in a cycle of five objects, and it looks for such after 700 (Paddle 3.3.1: 127 measured)."""
 CHECKED = 500
 """Operators after which it is checked that a run may go on."""
 COUNTED = "gpuconsole_used"
-"""What a loader has whose used batches were counted."""
+"""What a loader has once its used batches were counted."""
 SERIAL = "gpuconsole_serial"
 """What an optimizer has for its number."""
 UNFOLLOWED = "What comes after its step {} was not followed: {}."
@@ -154,7 +154,7 @@ class Session(hooks.Session):
         return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled)
 
     def asked(self, reader: int) -> bool:
-        """A reader is asked for a batch; an epoch that trains ends early once its peak stands."""
+        """A reader is asked for a batch; an epoch that trains ends once its peak rises no more."""
         self.asked_for += 1
         goes_on = super().asked(reader)
         epoch = self.cycles.readers.get(reader)
@@ -298,24 +298,24 @@ class Session(hooks.Session):
         super().called(training, bare)
 
     def went_back(self) -> None:
-        """A backward pass is made: loops are told."""
+        """A backward pass is made: loops are notified."""
         super().went_back()
         watched_loops.WATCH.backwards += 1
 
     def gathers(self) -> None:
-        """A backward pass is made that adds up gradients: loops are told."""
+        """A backward pass is made that adds up gradients: loops are notified."""
         super().gathers()
         watched_loops.WATCH.gathered += 1
 
     def begin_onward(self) -> None:
-        """Answer for the first steps; whatever becomes of the rest of the run, that stands."""
+        """Answer for the first steps; whatever becomes of the rest of the run, that is final."""
         if REFUSED or not self.cycles.all_steps:
             self.finish()
         ledger, until = STATE.ledger, self.request.get("until")
         self.first = self.answer()
         self.early = set(self.shapes)
         if until == 0:
-            # It is held against a run that told of its first steps alone.
+            # It is held against a run that reported its first steps alone.
             self.channel.end({"run": self.first})
         self.first.update(awaits=self.awaits, unsaved=self.unsaved)
         self.channel.say({"run": self.first})

@@ -1,1 +1,1 @@
-"""The class that stands for Paddle's tensor class: its constructor, methods and operators."""
+"""The class in place of Paddle's tensor class: its constructor, methods and operators."""

@@ -54,7 +54,7 @@ def _python(value: generic | float) -> float:
 
 
 def _promoted(kind: object, x: Any, other: ndarray | float) -> Any:
-    """Return the tensor with the type that Paddle gives it before it meets a number."""
+    """Return the tensor with the type that Paddle casts it to before it meets a number."""
     name = word(x.m_dtype)
     whole = name not in FLOATS and not name.startswith("complex")
     if whole and kind in ("truediv", "div"):

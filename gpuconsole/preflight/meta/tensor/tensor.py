@@ -1,4 +1,4 @@
-"""The class that stands for Paddle's own tensor class: shape, type and block, no data.
+"""The class in place of Paddle's own tensor class: shape, type and block, no data.
 
 `m_…` are our own fields. Methods and operators that in Paddle are written in C++ are here; those
 that Paddle writes in Python are put onto this class by Paddle itself.
@@ -58,7 +58,7 @@ class Tensor:
     m_name: Any
     m_place: Any
     m_source: Any
-    """The leaf whose gradient is its own too."""
+    """The leaf that it shares its gradient with."""
     m_slot: Any
     m_version: Any
     m_retained: Any
@@ -349,11 +349,11 @@ class Tensor:
         return self
 
     def get_tensor(self) -> Tensor:
-        """Return what stands for the C++ tensor: itself."""
+        """Return the C++ tensor: itself."""
         return self
 
     def get_selected_rows(self) -> Tensor:
-        """Return what stands for the rows: itself."""
+        """Return the rows: itself."""
         return self
 
     def set_tensor(self, other: object) -> None:

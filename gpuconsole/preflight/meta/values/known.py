@@ -1,4 +1,4 @@
-"""Values: small tensors whose data does not depend on unknown data carry Paddle's own tensor.
+"""Values: small tensors with data that does not depend on unknown data carry Paddle's own tensor.
 
 Everything else has no value. What a script asks of such a tensor (`numpy`, `item`, `float`, `bool`,
 `tolist`) is answered by `STATE.value_of`.
@@ -52,7 +52,7 @@ CHEAP = frozenset({
 })  # fmt: skip
 """Operators of which masks and tables of positions are made."""
 FILLED = {"full": 1, "full_like": 1}
-"""Operators whose results hold one number throughout, which is this argument."""
+"""Operators with results that hold one number throughout, which is this argument."""
 
 
 def small(shape: tuple[int, ...], name: str = "") -> bool:
@@ -108,7 +108,7 @@ def held(data: ndarray, tensor: Any) -> Any:
 
 
 def looked_at(tensor: Tensor) -> None:
-    """Count the copy that Paddle makes on a CPU to look at a tensor's data, and lets go at once."""
+    """Count the copy that Paddle makes on a CPU to look at a tensor's data, for a moment."""
     if _held(tensor):
         STATE.ledger.scratch([tensor.m_block.nbytes], "numpy")
 
@@ -211,7 +211,7 @@ def computed(name: str, args: Any, kwargs: object) -> Any:
 
 
 BY_TENSORS = {"arange": 3}
-"""Operators whose first so many arguments are numbers here and tensors there; their type is the
+"""Operators with so many first arguments that are numbers here and tensors there; their type is the
 last but one."""
 
 
@@ -237,7 +237,7 @@ def _real(value: Any) -> Any:
 def install_saving() -> None:
     """Give Paddle's own saving arrays that are written as one number; once Paddle is imported.
 
-    What `paddle.save` writes of a tensor whose data is unknown is the number that all of it is: a
+    What `paddle.save` writes of a tensor with unknown data is the number that all of it is: a
     network of a GiB takes seconds to write, each epoch again, and holds nothing that anyone reads.
     What is loaded of such a file is as large as what was saved.
     """

@@ -1,8 +1,8 @@
 """What is known of data that is not: chances lie from 0 to 1, a sum with a number is that much
 more, and of what marks one of some classes one point in so many is set.
 
-A script that cuts `x[top:top + 8]` at places which only data gives has 8 rows whatever they are; a
-metric may refuse a chance above 1; and as many points of a mask are picked as it has rows.
+A script that cuts `x[top:top + 8]` at places that only data determines has 8 rows whatever they
+are; a metric may refuse a chance above 1; and as many points of a mask are picked as it has rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lengths that only data could tell, and that a later operator settles.
 
-What a mask picks is taken to be as long as it can be. Where the script then gives it a shape, or
+What a mask picks is taken to be as long as it can be. Where the script then reshapes it, or
 puts it beside a tensor of a known length, that tells how many there are: `x[mask].reshape([4, 32])`
 has 128. From then on what is picked at that line has this share of the largest length.
 """
@@ -46,8 +46,8 @@ def mark(
 
 
 def cut(name: str, args: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return the arguments of an operator whose shapes collide, with a tensor that was as long as
-    it can be cut to the length that fits; None where none does."""
+    """Return the arguments of an operator with shapes that collide, with a tensor that was as long
+    as it can be cut to the length that fits; None where none does."""
     for tensor in tensors:
         if "m_open" not in tensor.__dict__ or not tensor.m_shape:
             continue
