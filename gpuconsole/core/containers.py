@@ -84,6 +84,9 @@ class ContainerSpec:
     """The engine's runtime that adds its devices; "" for the engine's own."""
     node_groups: tuple[int, ...] | None = None
     """Groups that may open its devices' nodes on the host; None where that is not known."""
+    terminal: bool = False
+    """Whether the engine gives it a terminal where its image has no Python, which keeps that of a
+    session otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,16 @@ from gpuconsole.core.jobs import Task
 TERMINAL = (
     "/bin/sh",
     "-c",
-    'for python in python3 python; do command -v "$python" >/dev/null 2>&1 &&'
+    'if [ -t 0 ]; then for shell in "$SHELL" /bin/bash /bin/sh; do [ -x "$shell" ] && break; done;'
+    ' "$shell" -i; exit 0; fi;'
+    ' for python in python3 python; do command -v "$python" >/dev/null 2>&1 &&'
     ' exec "$python" -IS "$@"; done; echo "The image has no Python."; exit 127',
     "sh",
     PROGRAM,
     SOCKET,
 )
-"""What keeps the terminal of a session, whatever the image calls its Python."""
+"""What keeps the terminal of a session, whatever the image calls its Python. Where the engine keeps
+it, as for an image without Python, the shell itself."""
 NOTEBOOK = (
     "/bin/sh",
     "-c",

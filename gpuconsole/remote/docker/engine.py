@@ -22,6 +22,7 @@ from gpuconsole.core.containers import (
     CALIBRATION_FOLDER,
     LABEL_PREFIX,
     TIME_LIMIT_LABEL,
+    ByteStream,
     ContainerSpec,
     ContainerStatus,
     EngineInfo,
@@ -35,12 +36,13 @@ from gpuconsole.core.containers import (
     ResultFile,
 )
 from gpuconsole.core.engines.device_requests import container_labels
+from gpuconsole.core.engines.terminals import SOCKET
 from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ContainerGoneError, EngineError, ImageError
-from gpuconsole.remote import docker_streams
+from gpuconsole.remote import docker_attach, docker_streams
 from gpuconsole.remote import gang_network as network
 from gpuconsole.remote.docker import files, launches, leader_marks, measurements
 from gpuconsole.remote.docker import leases as docker_leases
@@ -236,10 +238,21 @@ class DockerEngine:
                 break
         return LogTail(data, whole=frames.frames < lines and read == len(data))
 
-    async def connect(self, container: str, target: str) -> docker_streams.DialedStream:
+    async def connect(self, container: str, target: str) -> ByteStream:
         """Connect to a port, or the path of a unix socket, inside a running container: as its own
         programs see it, whatever its network. RefusedError where nothing listens there,
-        NotHereError where the container has no Python."""
+        NotHereError where the container has no Python.
+
+        A session's terminal is that of the engine where the container has one.
+        """
+        doing = f"looking for the terminal of {_short(container)}"
+        if target == SOCKET and await self._calls.run(doing, docker_attach.has_terminal, container):
+
+            async def tail() -> bytes:
+                end = await self.log_tail(container, docker_attach.KEPT)
+                return docker_attach.written(end.data)
+
+            return await docker_attach.attach(self._calls, container, tail)
         return await docker_streams.dial(self._calls, container, target)
 
     async def inspect(self, container: str) -> ContainerStatus | None:
@@ -339,10 +352,21 @@ def _create(client: docker.APIClient, spec: ContainerSpec, host: str, grace_s: f
         checked = replace(spec, image=refuse_own_labels(client, spec.image, host, labels))
         complete = _without_volumes(client, _with_python_path(client, checked))
         options = {**create_options(client, complete, init=init), "labels": labels}
-        return _made(client, spec, host, grace_s, options)
+        container = _made(client, spec, host, grace_s, options)
+        if spec.terminal and _wants_terminal(client, container):
+            _remove(client, container)
+            container = _made(client, spec, host, grace_s, {**options, **docker_attach.OPTIONS})
+        return container
     except docker.errors.ImageNotFound as error:
         # It was there, or was pulled, a moment ago: somebody has removed it since.
         raise image_error(spec.image, host, str(error.explanation), Blame.PLACE) from error
+
+
+def _wants_terminal(client: docker.APIClient, container: str) -> bool:
+    """Return True if a container has not begun, and neither a terminal nor Python to keep one."""
+    begun = client.inspect_container(container)["State"]["Status"] != "created"
+    has_one = begun or docker_attach.has_terminal(client, container)
+    return not has_one and docker_attach.lacks_python(client, container)
 
 
 def _made(

@@ -1,4 +1,5 @@
-"""An exec of an engine, started: its connection, taken over from HTTP (`Upgrade: tcp`).
+"""An exec of an engine, started, or a terminal attached to: its connection, taken over from HTTP
+(`Upgrade: tcp`).
 
 The bounds are those of `docker.transport`: of the head in bytes and in time; what follows is read
 no faster than it is taken.
@@ -37,9 +38,20 @@ async def started(
     EngineError where the engine refuses or its answer cannot be read, UnreachableError where the
     way to it breaks.
     """
+    wanted: dict[str, object] = {"Detach": False, "Tty": tty}
+    if tty and size is not None:
+        wanted["ConsoleSize"] = [size[1], size[0]]
+    return await taken_over(calls, doing, f"/v{command.version}/exec/{command.id}/start", wanted)
+
+
+async def taken_over(
+    calls: DockerCalls, doing: str, path: str, wanted: Mapping[str, object] | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send a request whose connection the engine hands over, with a JSON body if there is one.
+    Errors: see `started`."""
     reader, writer = await calls.connection(doing)
     try:
-        writer.write(_request(command, tty, size))
+        writer.write(_request(path, wanted))
         head = await within(CALL_TIMEOUT_S, reader.readuntil(b"\r\n\r\n"))
         if _status(head, calls.host, doing) not in (101, 200):
             said = await within(CALL_TIMEOUT_S, reader.read(ERROR_BYTES))
@@ -62,13 +74,10 @@ def _status(head: bytes, host: str, doing: str) -> int:
         ) from error
 
 
-def _request(command: Made, tty: bool, size: tuple[int, int] | None) -> bytes:
-    wanted: dict[str, object] = {"Detach": False, "Tty": tty}
-    if tty and size is not None:
-        wanted["ConsoleSize"] = [size[1], size[0]]
-    body = json.dumps(wanted).encode()
+def _request(path: str, wanted: Mapping[str, object] | None) -> bytes:
+    body = b"" if wanted is None else json.dumps(wanted).encode()
     lines = (
-        f"POST /v{command.version}/exec/{command.id}/start HTTP/1.1",
+        f"POST {path} HTTP/1.1",
         "Host: docker",
         "Content-Type: application/json",
         "Connection: Upgrade",

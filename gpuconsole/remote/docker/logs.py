@@ -37,8 +37,13 @@ def open_logs(
     )
 
 
+_STREAMS = (0, 1, 2)
+"""How a header may begin. Output of a terminal has no headers, and begins with none of these."""
+
+
 class Demultiplexer:
-    """Strips frame headers from a stream; never holds more than a header, whatever it claims."""
+    """Strips frame headers from a stream; never holds more than a header, whatever it claims.
+    Output of a container with a terminal comes without headers, and is passed on as it is."""
 
     frames: int = 0
     """How many frames have begun: a line each, or 16 KiB of a longer one."""
@@ -46,9 +51,16 @@ class Demultiplexer:
     def __init__(self) -> None:
         self._header = bytearray()
         self._left = 0
+        self._raw: bool | None = None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Give the payload in this chunk, of both output streams in order."""
+        if self._raw is None and chunk:
+            self._raw = chunk[0] not in _STREAMS
+        if self._raw:
+            self.frames += chunk.count(b"\n")
+            yield chunk
+            return
         at = 0
         while at < len(chunk):
             if self._left:

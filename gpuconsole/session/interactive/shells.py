@@ -146,13 +146,12 @@ class Shells:
         attempt = job.attempt
         if attempt is None or job.state is not JobState.FAILED:
             return ()
-        host = attempt.host
+        host, now = attempt.host, self._context.clock.now()
         ran = [
             past_job.task.image
             for past_job in self._context.journal.jobs()
-            if past_job.task.kind == job.task.kind and past_job.state is JobState.SUCCEEDED
-            and past_job.attempt is not None and past_job.attempt.host == host
-        ]  # fmt: skip
+            if past_job.task.kind == job.task.kind and _has_run(past_job, host, now)
+        ]
         checks = ImageNotes(self._context.journal.folder).checks().values()
         able = job.task.kind == SESSION
         checked_images = [
@@ -183,6 +182,18 @@ def require_session(job: Job) -> None:
 def has_begun(job: Job) -> bool:
     """Tell whether a session can be attached to, or never will be."""
     return job.state is JobState.RUNNING or job.state.ended
+
+
+def _has_run(job: Job, host: str, now: float) -> bool:
+    """Return True if a session ended well on a host, or runs or ran there for longer than one does
+    whose image lacks something."""
+    attempt = job.attempt
+    if attempt is None or attempt.host != host or job.state is JobState.FAILED:
+        return False
+    if job.state is JobState.SUCCEEDED:
+        return True
+    begun_at = attempt.started_at
+    return begun_at is not None and (attempt.ended_at or now) - begun_at >= JUPYTER_S
 
 
 def _require_form(task: Task, memory_mib: float | None, now: float) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import io
+import shlex
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,8 +19,11 @@ from gpuconsole.waiting import within
 from tests.real.rig import terminal as rig
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import LabHost
+from tests.real.rig.image import PADDLE_IMAGE, paddle_image
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, until, wait_until
+
+BARE_IMAGE = "lab/bare:1"
 
 
 async def begun(session: Session, **more: object) -> Job:
@@ -37,7 +43,10 @@ async def hears(terminal: AttachedTerminal, words: str) -> str:
             written += said.data.decode(errors="replace")
         return written
 
-    return await within(PATIENCE_S, reading())
+    try:
+        return await within(PATIENCE_S, reading())
+    except asyncio.TimeoutError:
+        raise AssertionError(f"{words!r} is not in {written!r}") from None
 
 
 async def does(terminal: AttachedTerminal, line: str, answer: str) -> str:
@@ -128,24 +137,103 @@ async def test_several_look_and_one_types(session: Session) -> None:
     assert session.job(job.id).state is JobState.CANCELLED
 
 
-async def test_an_image_without_python_says_so(session: Session, engine: LabDocker) -> None:
-    client = engine.client()
-    config = client.inspect_image("lab/paddle:1")["Config"]
-    assert config
+async def test_an_image_without_python_has_a_shell_that_is_left_and_come_back_to(
+    session: Session, host: LabHost, engine: LabDocker
+) -> None:
     await asyncio.to_thread(without_python, engine)
-    job = await session.shell(image="lab/bare:1")
+    job = await begun(session, image=BARE_IMAGE, idle_stop_s=3600.0)
+    assert job.attempt is not None
+    terminal = await session.attach(job.id, 100, 30)
+    await hears(terminal, "All who look may type here.")
+    # Its only programs are those of the shell: there is no PATH.
+    await does(terminal, "kept=here; echo $((40+2))-$0", "42-/bin/bash\r\n")
+    await does(terminal, "/usr/bin/stty size", "30 100\r\n")
+    await terminal.resize(90, 20)
+    await does(terminal, "/usr/bin/stty size; pwd", "20 90\r\n/workspace\r\n")
+    watching = await session.attach(job.id, watch=True)
+    await hears(watching, "30 100")
+    await watching.write(b"echo watched; exit 3\n")
+    second = await session.attach(job.id, 80, 24)
+    await does(second, "echo both-$((20+1))", "both-21\r\n")
+    assert "watched" not in await hears(terminal, "both-21\r\n")
+    probe = await session.attach(job.id, watch=True)
+    state = await probe.state()
+    assert 0.0 <= state.idle_s < PATIENCE_S
+    # What the dispatcher has to say, such as a warning, is shown to all.
+    await probe.say("This session ends in 5m.")
+    await hears(terminal, "This session ends in 5m.\r\n")
+    for one in (probe, second, watching):
+        await one.close()
+    host.stop_sshd()
+    host.start_sshd()
+    while (await terminal.read()) is not None:
+        pass
+    assert terminal.lost
+    await terminal.close()
+    again = await attached(session, job)
+    await hears(again, "both-21")
+    await does(again, "echo still-$kept", "still-here\r\n")
+    await again.write(b"exit 3\n")
+    while (await again.read()) is not None:
+        pass
+    assert (await again.exit_code(), again.lost) == (0, False)
+    await again.close()
+    ended = await job_is(session, job, JobState.SUCCEEDED)
+    assert len(ended.attempts) == 1
+    client = engine.client()
+    await until(lambda: not client.containers(all=True), what="nothing left on the engine")
+    log = [line async for line in session.logs(job.id)]
+    assert any("still-here" in line for line in log)
+    # It is cancelled at once, though an interactive shell ignores SIGTERM.
+    job = await begun(session, image=BARE_IMAGE)
+    await session.cancel(job.id)
+    await until(lambda: session.job(job.id).state is JobState.CANCELLED)
+    await until(lambda: not client.containers(all=True), what="nothing left on the engine")
+
+
+async def test_an_image_without_a_shell_says_so_and_others_are_offered(
+    desk: Desk, session: Session, engine: LabDocker
+) -> None:
+    begun_before = await begun(session, image=PADDLE_IMAGE)
+    terminal = await session.attach(begun_before.id)
+    await terminal.write(b"exit\n")
+    await job_is(session, begun_before, JobState.SUCCEEDED)
+    await terminal.close()
+    engine.client().import_image_from_data(
+        empty_image(), repository="lab/empty", tag="1", changes=["ENV PATH=/bin"]
+    )
+    job = await session.shell(image="lab/empty:1")
     await until(lambda: session.job(job.id).state.ended)
     ended = session.job(job.id)
     assert ended.state is JobState.FAILED
-    log = "\n".join([line async for line in session.logs(job.id)])
-    assert re.search("no Python|lacks the program", log + ended.cause)
+    assert ended.cause == "The image has no shell: /bin/sh is not there."
+    words = desk.command("shell", job.id)
+    # It asks for a terminal before all else.
+    done = await asyncio.to_thread(
+        subprocess.run, ["script", "-qec", shlex.join(words), "/dev/null"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    assert "The session is over" in said
+    assert "The image has no shell" in said
+    assert f"Images of that host that have what it needs: {PADDLE_IMAGE}." in said
+
+
+def empty_image() -> bytes:
+    """Return a file system without any program."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in ("tmp", "etc", "proc", "sys", "dev"):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+            tar.addfile(entry)
+    return out.getvalue()
 
 
 def without_python(engine: LabDocker) -> None:
     """Make an image that has a shell and no Python."""
-    from tests.real.rig.image import paddle_image
-
-    paddle_image(engine, "lab/bare:1", env={"PATH": "/nowhere"})
+    paddle_image(engine, BARE_IMAGE, env={"PATH": "/nowhere", "SHELL": "/bin/bash"})
 
 
 async def test_the_command_in_a_terminal(

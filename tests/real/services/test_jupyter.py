@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import json
+import socket
+import subprocess
 import sys
 import time
 import uuid
@@ -15,8 +18,9 @@ import aiohttp
 import pytest
 
 import gpuconsole
-from gpuconsole.core.engines.terminals import JUPYTER_TOKEN
+from gpuconsole.core.engines.terminals import JUPYTER_PORT, JUPYTER_TOKEN
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
 from gpuconsole.waiting import within
 from tests.real.rig.browser import CHROMIUM, Page, browser
@@ -195,9 +199,53 @@ async def secret(session: Session, job: Job, token: str) -> None:
     assert token not in "".join([line async for line in session.logs(job.id)])
 
 
-async def test_an_image_without_it_says_so(session: Session) -> None:
+async def test_an_image_without_it_says_so_and_one_that_has_it_is_offered(
+    session: Session, desk: Desk
+) -> None:
+    opened = await session.jupyter(image=LAB_IMAGE)
+    await job_is(session, opened, JobState.RUNNING)
+    address = await within(PATIENCE_S, session.jupyter_address(opened.id))
+    base, token = address.partition("lab?")[0], parse_qs(urlsplit(address).query)["token"][0]
+    async with aiohttp.ClientSession() as http:
+        # As File, Shut Down does.
+        await http.post(f"{base}api/shutdown", params={"token": token})
+    await job_is(session, opened, JobState.SUCCEEDED)
     job = await session.jupyter(image=PADDLE_IMAGE, env={"PATH": "/nowhere"})
     await until(lambda: session.job(job.id).state.ended)
-    assert session.job(job.id).state is JobState.FAILED
+    ended = session.job(job.id)
+    assert ended.state is JobState.FAILED
+    assert ended.cause == "The image has no JupyterLab."
     lines = [line async for line in session.logs(job.id)]
     assert "The image has no JupyterLab." in lines
+    done = await asyncio.to_thread(
+        subprocess.run, desk.command("jupyter", job.id), capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert "The image has no JupyterLab." in said
+    assert f"Images of that host that have what it needs: {LAB_IMAGE}." in said
+
+
+async def test_a_port_that_is_taken_is_said_and_a_free_one_named(
+    session: Session, desk: Desk
+) -> None:
+    opened = await session.jupyter(image=LAB_IMAGE)
+    await job_is(session, opened, JobState.RUNNING)
+    with socket.create_server((HOME, 0)) as taken:
+        number = taken.getsockname()[1]
+        words = desk.command("jupyter", opened.id, "--local-port", str(number))
+        done = await asyncio.to_thread(
+            subprocess.run, words, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 2
+        said = " ".join(done.stderr.split())
+        assert f"{number}" in said
+        assert "already" in said
+        # One that names no port gets another.
+        with contextlib.closing(socket.socket()) as usual:
+            usual.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            usual.bind((HOME, JUPYTER_PORT))
+            usual.listen()
+            address = await within(PATIENCE_S, session.jupyter_address(opened.id))
+            assert urlsplit(address).port not in (None, JUPYTER_PORT)
+    await session.cancel(opened.id)

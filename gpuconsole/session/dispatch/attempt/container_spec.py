@@ -14,7 +14,7 @@ from gpuconsole.core.containers import (
     ContainerSpec,
     HostAccount,
 )
-from gpuconsole.core.engines.terminals import SESSIONS
+from gpuconsole.core.engines.terminals import SESSION, SESSIONS
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job, Mount, Task
 from gpuconsole.core.submission.time_limits import time_limit
@@ -103,6 +103,7 @@ def container_spec(
         vendor="" if maker is None else maker.name,
         runtime=runtime,
         node_groups=account.node_groups,
+        terminal=task.kind == SESSION,
     )
 
 

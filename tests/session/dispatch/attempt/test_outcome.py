@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuconsole.core.containers import ContainerStatus
+from gpuconsole.core.containers import KIND_LABEL, ContainerStatus
 from gpuconsole.core.jobs import JobState
 from gpuconsole.session.dispatch.attempt.outcome import Outcome, exit_sentence, outcome_of
 
@@ -141,3 +141,22 @@ def test_a_cancelled_one_is_cancelled_whatever_its_code() -> None:
 def test_a_hostile_log_costs_little() -> None:
     hostile = "Out of memory error on GPU 0." * 8000 + "A" * 10_000 + "Error" * 1000
     assert outcome(ended(), hostile[: 256 * 1024]).state is JobState.OOM
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "cause"),
+    [
+        ("jupyter", "The image has no JupyterLab.\r\n", "The image has no JupyterLab."),
+        ("session", "The image has no Python.\n", "The image has no Python."),
+        ("session", "", "The image has no shell: /bin/sh is not there."),
+        (
+            "session",
+            "$ echo The image has no soul\n",
+            "The image has no shell: /bin/sh is not there.",
+        ),
+        ("script", "", "Exit code 127: the command was not found in the image."),
+    ],
+)
+def test_what_an_image_lacks_for_a_session_is_named(kind: str, log: str, cause: str) -> None:
+    found = outcome(ended(127, labels={KIND_LABEL: kind}), log)
+    assert (found.state, found.cause) == (JobState.FAILED, cause)
