@@ -19,6 +19,7 @@ class ShownJournal(Journal):
         """`folder` is where this console keeps what is its own, such as copies of logs."""
         self.folder = folder
         self.read_only = True
+        self.simulated = False
 
     @property
     def lost(self) -> None:

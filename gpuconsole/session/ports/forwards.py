@@ -17,6 +17,7 @@ from typing import Protocol
 
 from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.async_helpers import cancel_all, first
@@ -197,8 +198,8 @@ class Forwards:
         UsageError for a port that is none, or is taken here; RefusedError where the job does not
         run. Whether something listens in the container shows with the first connection.
         """
-        _require_ports(port, local_port)
         running_attempt(job, rank)
+        _require_ports(port, local_port)
         return await self._opened(JobPort(self._context, job, port, rank), port, local_port)
 
     async def open_service(self, user: str, name: str, port: int, local_port: int = 0) -> Forward:
@@ -254,7 +255,7 @@ def _require_ports(port: int, local_port: int) -> None:
 
 def running_attempt(job: Job, rank: int = 0) -> Attempt:
     """Return where a job runs now, of a gang on the host of that rank; RefusedError where it does
-    not run."""
+    not run, or where it is that of another user of the lab's queue."""
     attempt = require_rank(job, rank).attempt
     if job.state is not JobState.RUNNING or attempt is None:
         hint = (
@@ -268,6 +269,13 @@ def running_attempt(job: Job, rank: int = 0) -> Attempt:
             "Job does not run",
             msg("Job {id} is {state_word}.", id=job.id, state_word=job.state_word),
             hint,
+        )
+    if not attempt.container_name:
+        # The lab's service shows nobody the containers of others.
+        raise RefusedError(
+            "Not your job",
+            msg("Job {id} belongs to {user}.", id=job.id, user=clean(job.user, 80)),
+            "Its owner and the lab's operators may act on it.",
         )
     return attempt.parts[rank]
 

@@ -35,6 +35,7 @@ _CUDA_OOM = re.compile(
 _MISSING_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^'\n]{1,200})'", re.M)
 _LACKING = re.compile(r"^The image has no \w[^.\r\n]{0,80}", re.M)
 """What a session's own programs print where they cannot begin."""
+NO_SHELL = "The image has no shell: /bin/sh is not there."
 _EXCEPTION = re.compile(
     r"^((?:[A-Za-z_][\w.]{0,80}\.)?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Warning)\b"
     r"(?::.{0,300})?)$",
@@ -134,9 +135,7 @@ def names_own_error(log_tail: str) -> bool:
 def _failure(status: ContainerStatus, log_tail: str, image: str) -> str:
     if status.exit_code == 127 and status.labels.get(KIND_LABEL) in SESSIONS:
         said = _LACKING.search(log_tail)
-        return (
-            f"{clean(said[0], 200)}." if said else "The image has no shell: /bin/sh is not there."
-        )
+        return f"{clean(said[0], 200)}." if said else NO_SHELL
     missing = _MISSING_MODULE.findall(log_tail)
     if missing:
         where = f"in the image {image}" if image else "on the node"

@@ -6,7 +6,7 @@ import pytest
 
 from gpuconsole.core.containers import KIND_LABEL, ContainerStatus
 from gpuconsole.core.jobs import JobState
-from gpuconsole.session.dispatch.attempt.outcome import Outcome, exit_sentence, outcome_of
+from gpuconsole.session.dispatch.attempt.outcome import NO_SHELL, Outcome, exit_sentence, outcome_of
 
 PADDLE_OOM = """Traceback (most recent call last):
   File "train.py", line 30, in <module>
@@ -148,11 +148,11 @@ def test_a_hostile_log_costs_little() -> None:
     [
         ("jupyter", "The image has no JupyterLab.\r\n", "The image has no JupyterLab."),
         ("session", "The image has no Python.\n", "The image has no Python."),
-        ("session", "", "The image has no shell: /bin/sh is not there."),
+        ("session", "", NO_SHELL),
         (
             "session",
             "$ echo The image has no soul\n",
-            "The image has no shell: /bin/sh is not there.",
+            NO_SHELL,
         ),
         ("script", "", "Exit code 127: the command was not found in the image."),
     ],

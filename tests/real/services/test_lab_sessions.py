@@ -1,0 +1,98 @@
+"""Searches and shells of users whose queue is that of the lab's service: what they see
+comes through it alone, and it is killed under them."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.preflight.test_training_search import TRAINS, TRIALS
+from tests.real.rig import terminal as rig
+from tests.real.rig.hosts import Lab
+from tests.real.rig.lab_queue import RIGHTS, USERS, Service, served
+from tests.real.rig.patience import PATIENCE_S
+from tests.real.rig.sessions import wait_until
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def service(docker_lab: Lab, tmp_path: Path) -> Iterator[Service]:
+    """Two hosts, one of which is the head."""
+    head = docker_lab.add(accounts=USERS)
+    other = docker_lab.add()
+    for host in (head, other):
+        host.start_engine()
+    docker_lab.connect()
+    inventory = docker_lab.inventory() + RIGHTS.replace("lab:\n", "lab:\n  measure: never\n", 1)
+    with served(docker_lab, head, tmp_path, inventory, TRAINS) as made:
+        yield made
+
+
+def test_ten_trials_are_led_to_the_goal_by_the_service_which_dies_meanwhile(
+    service: Service,
+) -> None:
+    pytest.importorskip("optuna")
+    search = ("--goal", "min val_loss", "--trials", str(TRIALS), "--at-most", "3")
+    done = service.run("ada", "submit", str(service.script), "--force", "--name", "train",
+                       "--sweep", "lr=1e-5..1e-1:log", *search)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+    def trials() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = service.json("ada", "jobs")["jobs"]
+        return found
+
+    def ended() -> int:
+        return sum(one["state"] in ("succeeded", "cancelled", "failed") for one in trials())
+
+    wait_until(lambda: ended() >= 3, 3 * PATIENCE_S, "three trials")
+    service.kill()
+    service.start()
+    wait_until(lambda: ended() == TRIALS, 5 * PATIENCE_S, "all trials")
+    assert {one["state"] for one in trials()} <= {"succeeded", "cancelled"}
+    rows = service.json("ada", "compare", "train")["jobs"]
+    assert len(rows) == TRIALS
+    rates = [float(row["parameters"]["lr"]) for row in rows]
+    assert len(set(rates)) == TRIALS
+    assert rows[0]["best"] == min(row["best"] for row in rows)
+    # Of this problem the highest rate is the best: what was learned is tried again near there.
+    assert rates[0] > 1e-2
+    # What a trial tried is its user's own.
+    assert service.run("bob", "compare", "train").returncode != 0
+
+
+def test_a_shell_outlives_the_service_that_carries_it(service: Service, tmp_path: Path) -> None:
+    reason = rig.why_not()
+    if reason:
+        pytest.skip(reason)
+    words, _ = service.command("ada", "shell", "--memory", "1g")
+    with rig.Terminal(tmp_path, words, (90, 24)) as one:
+        one.shows("Ctrl-P Ctrl-Q leaves it running")
+        one.until(lambda text: text.rstrip().endswith(("$", "#")))
+        one.type("kept=here; stty size")
+        one.press("Enter")
+        one.shows("24 90")
+        (job,) = service.json("ada", "jobs")["jobs"]
+        bob, _ = service.command("bob", "shell", job["id"], "--watch")
+        refused = subprocess.run(
+            ["script", "-qec", shlex.join(bob), "/dev/null"],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert refused.returncode == 1
+        assert "belongs to ada" in " ".join(refused.stdout.split())
+        service.kill()
+        one.shows("The connection is lost; the session runs on.")
+        service.start()
+        one.until(lambda text: text.count("24 90") >= 2)
+        one.type("echo still-$kept")
+        one.press("Enter")
+        one.shows("still-here")
+        one.type("exit")
+        one.press("Enter")
+        assert one.ended() == 0
+    wait_until(lambda: service.state_of(job["id"]) == "succeeded", what="its devices are free")
