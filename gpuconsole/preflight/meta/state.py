@@ -84,6 +84,8 @@ class State:
         """Where the script asked for some that may become lengths, in order."""
         self.made_up_at: dict[str, None] = {}
         """Where the script was given any data that is unknown, in order."""
+        self.made_up = 0
+        """How often it was given such data."""
         self.parts = False
         """Whether the script asked for gradients that are put together of smaller operators."""
         self.settled: dict[str, Any] = {}

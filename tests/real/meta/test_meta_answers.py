@@ -464,6 +464,39 @@ def test_a_network_that_is_saved_as_a_program_can_be_loaded_and_trained(tmp_path
     assert 4 * parameters <= int(trained) < 4 * parameters + 2**16
 
 
+ASSERTED = """
+import paddle
+net = paddle.nn.Conv2D(3, 4, 3)
+sgd = paddle.optimizer.SGD(parameters=net.parameters())
+rows = paddle.io.TensorDataset([paddle.rand([64, 3, 8, 8])])
+for x, in paddle.io.DataLoader(rows, batch_size=8):
+    out = net(x)
+    bins = paddle.histogram(out.argmax(1).astype("float32"), bins=4, min=1, max=4)
+    assert paddle.sum(bins > bins - bins) == 0
+    assert not out.mean() > 0 and out.numpy().max() < 0.5, "too large"
+    assert {line}
+    out.mean().backward()
+    sgd.step()
+    sgd.clear_grad()
+"""
+
+
+@pytest.mark.parametrize("line", ["float(out.mean()) < 0.5", "out.shape[0] == 9"])
+def test_an_assertion_about_unknown_data_holds_and_no_other(tmp_path: Path, line: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ASSERTED.format(line=line))
+    done = subprocess.run(
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if "shape" in line:
+        assert "AssertionError" in answer["error"]["message"]
+    else:
+        assert [run["batch"] for run in answer["document"]["runs"]] == [8, 16]
+
+
 ENDLESS = """
 import os, sys
 import paddle

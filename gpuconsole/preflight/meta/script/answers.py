@@ -139,6 +139,7 @@ def value(tensor: Tensor, what: str, root: Any) -> Any:
 
     nothing = _is_nothing(tensor)
     STATE.made_up_at[where(root)] = None
+    STATE.made_up += 1
     if what in BRANCHES:
         stays = early_exits.here(os.path.join(os.path.abspath(root), ""))
         nothing = nothing if stays is None else not stays
@@ -233,6 +234,7 @@ class Number(float):
     def _decided(self, answer: bool) -> bool:
         stays = early_exits.here(os.path.join(os.path.abspath(self.root), ""))
         answer = answer if stays is None else stays
+        STATE.made_up += 1
         STATE.choice(f"{place(self.root)}a comparison with a number of unknown data is {answer}")
         return answer
 

@@ -11,6 +11,8 @@ of its turns then takes a step alone, on the way to what comes only in a later e
 
 A loop that evaluates by hand, without a loader that would end, goes through its data in turns that
 are alike. Once it did much, and holds no more from turn to turn, its next turn is its end too.
+
+An `assert` that asks for made-up data holds: in a script that its user runs, it does.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_l
 DONE = "__gpuconsole_done__"
 """Names in the compiled code: what walks, what a `while` notes before it, what it asks before each
 turn, and what it tells when its test has failed."""
+ASSERTED, HOLDS = "__gpuconsole_asserted__", "__gpuconsole_holds__"
+"""What an `assert` notes before its test, and what it asks when that has failed."""
 TRAINS = re.compile(r"epoch|\.step\(|\.minimize\(|backward\(|train|\.fit\(|\brun\(", re.IGNORECASE)
 """What the text of a file holds if its loops may train; others are compiled as they are."""
 EVALUATES = re.compile(r"\.eval\(\)")
@@ -41,6 +45,9 @@ ALIKE = 2
 """Turns in a row that have neither raised the peak nor held more, before a loop repeats itself."""
 REPEATED = 50_000
 """Work in a loop until it may be said to repeat itself, in the units of `run_length.py`."""
+
+MOST_ASSERTED = 100
+"""Assertions within each other; those that held are not taken back one by one."""
 
 _ROOT: list[str] = []
 
@@ -126,6 +133,29 @@ class Watch:
         return False
 
 
+class Assertions:
+    """Assertions about made-up data, which hold."""
+
+    def __init__(self) -> None:
+        self.given: Callable[[], int] = lambda: 0
+        """Returns how often made-up data was given to the script."""
+        self.before: list[int] = []
+        """That number when each of the assertions that are being tested began."""
+
+    def begun(self) -> bool:
+        """An assertion begins: return False, so that its test decides."""
+        self.before[:] = [*self.before[-MOST_ASSERTED:], self.given()]
+        return False
+
+    def holds(self) -> bool:
+        """The test of the last assertion that began has failed: tell whether it holds all the
+        same."""
+        return self.given() > self.before.pop()
+
+
+ASSERTIONS = Assertions()
+
+
 class Mark:
     """What was when a loop began, and how many had ended when its last turn did."""
 
@@ -173,7 +203,8 @@ class Walk:
 def install(root: str) -> None:
     """Watch loops of the code below a folder that is compiled from now on."""
     _ROOT[:] = [os.path.join(os.path.realpath(root), "")]
-    called = ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left), (DONE, WATCH.done))
+    called = ((FOR, Walk), (BEGUN, WATCH.begun), (LEFT, WATCH.left), (DONE, WATCH.done),
+              (ASSERTED, ASSERTIONS.begun), (HOLDS, ASSERTIONS.holds))  # fmt: skip
     for name, value in called:
         setattr(builtins, name, value)
     loader = importlib.machinery.SourceFileLoader
@@ -237,6 +268,13 @@ class Rewritten(ast.NodeTransformer):
         goes_on = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), left), node.test])
         node.test = ast.copy_location(ast.BoolOp(ast.Or(), [goes_on, done]), node.test)
         return [ast.copy_location(mark, node), node]
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
+        """`assert test` holds where its test was given made-up data."""
+        self.generic_visit(node)
+        begun, holds = _called(ASSERTED, [], node.test), _called(HOLDS, [], node.test)
+        node.test = ast.copy_location(ast.BoolOp(ast.Or(), [begun, node.test, holds]), node.test)
+        return node
 
 
 def _calls(body: Sequence[ast.stmt]) -> bool:
