@@ -108,6 +108,20 @@ async def test_where_hosts_have_a_line_each_rows_of_devices_fill_the_rest() -> N
         await console.until(lambda: "╭─ h2" not in console.text, "the map alone")
 
 
+async def test_rows_of_devices_below_the_hosts_show_the_answer_too() -> None:
+    hosts = tuple(
+        Host(f"h{n}", HostState.UP,
+             devices=tuple(device(f"u{n}-{at}", at, utilization=0.0, memory_used_mib=4.0)
+                           for at in range(8)))
+        for n in range(4)
+    )  # fmt: skip
+    async with opened(FakeSession(hosts_now=hosts), (80, 24)) as console:
+        await console.shows("■ free")
+        fleet_map(console).lit = frozenset({"u0-2"})
+        console.app.paint(force=True)
+        await console.until(lambda: "◆ free" in row(console, " 2  A100"), "the answer")
+
+
 async def test_the_answer_is_readable_under_the_cursor_too() -> None:
     async with opened(FakeSession()) as console:
         await console.press("w")

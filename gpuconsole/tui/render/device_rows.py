@@ -271,15 +271,33 @@ def device_line(
     return pieces
 
 
+def found(ink: Ink, pieces: list[Piece]) -> list[Piece]:
+    """Return the line of a device that answers what was asked for: it stands out."""
+    free, lit = ink.glyphs.free + " ", ink.glyphs.lit + " "
+    words = (
+        (text.replace(free, lit, 1) if style == ink.free else text, style)
+        for text, style in pieces
+    )  # fmt: skip
+    return [(text, style if style.reverse else ink.match) for text, style in words]
+
+
 def device_table(
-    ink: Ink, picture: Picture, host: Host, cursor: Device | None, width: int, shows: Shows
+    ink: Ink,
+    picture: Picture,
+    host: Host,
+    cursor: Device | None,
+    width: int,
+    shows: Shows,
+    lit: frozenset[str] = frozenset(),
 ) -> list[list[Piece]]:
-    """Return the devices of a host as lines with a heading; `cursor` is the marked one."""
+    """Return the devices of a host as lines with a heading; `cursor` is the marked one, `lit` are
+    those that stand out, by UUID."""
     columns = columns_for(width - 2, shows, with_host=False)
     mark, space = (ink.glyphs.cursor + " ", ink.key), ("  ", ink.text)
     lines = [[space, *heading(ink, columns)]]
     for device in host.devices:
         pieces = device_line(ink, picture, host, device, columns)
+        pieces = found(ink, pieces) if device.uuid in lit else pieces
         lines.append([mark if device is cursor else space, *pieces])
     return lines
 

@@ -311,6 +311,7 @@ class FleetScreen(ConsoleScreen):
         fleet_map.lit = answer.uuids if answer is not None else frozenset()
         if answer is not None:
             self.query_one("#answer-line", Line).put(answer_line(self.ink, answer, self.size.width))
+        self._draw_devices()
         self._draw_titles()
 
     # -- drawing ----------------------------------------------------------------------------
@@ -356,8 +357,8 @@ class FleetScreen(ConsoleScreen):
             return
         panel.entitle(Name(host.name), "left/right device" if host.devices else "")
         if host.devices:
-            width, shows = panel.inner_width, fleet_map.shows
-            panel.put(device_table(self.ink, self.picture, host, device, width, shows))
+            width, shows, lit = panel.inner_width, fleet_map.shows, fleet_map.lit
+            panel.put(device_table(self.ink, self.picture, host, device, width, shows, lit))
             at = next((row for row, each in enumerate(host.devices) if each is device), 0)
             panel.scroll_to(y=max(0, at + 2 - panel.size.height), animate=False)
         else:
