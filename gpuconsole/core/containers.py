@@ -85,8 +85,8 @@ class ContainerSpec:
     node_groups: tuple[int, ...] | None = None
     """Groups that may open its devices' nodes on the host; None where that is not known."""
     terminal: bool = False
-    """Whether the engine gives it a terminal where its image has no Python, which keeps that of a
-    session otherwise."""
+    """Whether the engine holds a terminal for it where its image has no Python, which keeps that of
+    a session otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,8 +241,8 @@ def _resize(client: docker.APIClient, container: str, columns: int, rows: int) -
 def _print(client: docker.APIClient, container: str, text: str) -> None:
     """Write a sentence on the terminal of a container's first program."""
     words = ["/bin/sh", "-c", _PRINT, "sh", text]
-    made = client.exec_create(container, words, stdout=False, stderr=False)
-    client.exec_start(made["Id"], detach=True)
+    created = client.exec_create(container, words, stdout=False, stderr=False)
+    client.exec_start(created["Id"], detach=True)
 
 
 def _code(client: docker.APIClient, container: str) -> bytes | None:

@@ -47,7 +47,7 @@ async def started(
 async def taken_over(
     calls: DockerCalls, doing: str, path: str, wanted: Mapping[str, object] | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Send a request whose connection the engine hands over, with a JSON body if there is one.
+    """Send a request and take over its connection, with a JSON body if there is one.
     Errors: see `started`."""
     reader, writer = await calls.connection(doing)
     try:

@@ -186,7 +186,7 @@ def has_begun(job: Job) -> bool:
 
 def _has_run(job: Job, host: str, now: float) -> bool:
     """Return True if a session ended well on a host, or runs or ran there for longer than one does
-    whose image lacks something."""
+    in an image that lacks something."""
     attempt = job.attempt
     if attempt is None or attempt.host != host or job.state is JobState.FAILED:
         return False

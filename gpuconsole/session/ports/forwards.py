@@ -271,7 +271,7 @@ def running_attempt(job: Job, rank: int = 0) -> Attempt:
             hint,
         )
     if not attempt.container_name:
-        # The lab's service shows nobody the containers of others.
+        # The lab's service does not name the containers of others.
         raise RefusedError(
             "Not your job",
             msg("Job {id} belongs to {user}.", id=job.id, user=clean(job.user, 80)),

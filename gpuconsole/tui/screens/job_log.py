@@ -19,6 +19,7 @@ from gpuconsole.session.logs.merge import MergedLog
 from gpuconsole.session.logs.noted import NotedLog, warning_line
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.searched_log import SearchedLogScreen
+from gpuconsole.tui.screens.session_actions import can_enter
 
 ALL = -1
 """The number that means all ranks merged."""
@@ -177,4 +178,6 @@ class LogScreen(SearchedLogScreen):
             return "Nothing is written before it runs. 2 shows why it waits."
         if attempt.ended_at is not None:
             return "It wrote nothing."
+        if can_enter(self.job):
+            return "It runs. B enters it."
         return "It has written nothing yet."

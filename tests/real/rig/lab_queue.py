@@ -112,3 +112,15 @@ def served(lab: Lab, head: LabHost, folder: Path, inventory: str, script: str) -
     finally:
         with contextlib.suppress(ProcessLookupError):
             made.kill()
+
+
+@contextlib.contextmanager
+def served_on_two_hosts(lab: Lab, folder: Path, script: str) -> Iterator[Service]:
+    """Give a service with two hosts, one of which is its head; scripts are not measured."""
+    head, other = lab.add(accounts=USERS), lab.add()
+    for host in (head, other):
+        host.start_engine()
+    lab.connect()
+    inventory = lab.inventory() + RIGHTS.replace("lab:\n", "lab:\n  measure: never\n", 1)
+    with served(lab, head, folder, inventory, script) as made:
+        yield made

@@ -14,7 +14,7 @@ import pytest
 from tests.real.preflight.test_training_search import TRAINS, TRIALS
 from tests.real.rig import terminal as rig
 from tests.real.rig.hosts import Lab
-from tests.real.rig.lab_queue import RIGHTS, USERS, Service, served
+from tests.real.rig.lab_queue import Service, served_on_two_hosts
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import wait_until
 
@@ -23,14 +23,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def service(docker_lab: Lab, tmp_path: Path) -> Iterator[Service]:
-    """Two hosts, one of which is the head."""
-    head = docker_lab.add(accounts=USERS)
-    other = docker_lab.add()
-    for host in (head, other):
-        host.start_engine()
-    docker_lab.connect()
-    inventory = docker_lab.inventory() + RIGHTS.replace("lab:\n", "lab:\n  measure: never\n", 1)
-    with served(docker_lab, head, tmp_path, inventory, TRAINS) as made:
+    with served_on_two_hosts(docker_lab, tmp_path, TRAINS) as made:
         yield made
 
 
