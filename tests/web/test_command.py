@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import shlex
 import sys
@@ -37,3 +38,17 @@ def test_to_write_and_to_only_look_contradict_each_other(
 def test_a_port_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--port", "70000"]) == 2
     assert "--port" in capsys.readouterr().err
+
+
+def test_the_demo_is_served_before_its_jobs_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is preflighted, which takes a minute on a busy machine."""
+
+    async def never(_lab: object) -> None:
+        await asyncio.Event().wait()
+
+    async def served_at_once(*_of: object) -> int:
+        return 7
+
+    monkeypatch.setattr("gpuconsole.cli.commands.run.demo._fill", never)
+    monkeypatch.setattr("gpuconsole.cli.commands.run.serve._serve", served_at_once)
+    assert main(["serve", "--demo"]) == 7

@@ -98,9 +98,14 @@ def _serve_demo(serving: _Serving) -> int:
     from gpuconsole.cli.commands.run.demo import Laboratory, _fill
 
     async def run(lab: Laboratory) -> int:
-        await _fill(lab)
         async with lab.session(dispatching=True) as session:
-            return await _serve(session, lab.state, serving)
+            # The page does not wait for the jobs: they come into the queue while one looks.
+            filling = asyncio.ensure_future(_fill(lab))
+            try:
+                return await _serve(session, lab.state, serving)
+            finally:
+                filling.cancel()
+                await asyncio.gather(filling, return_exceptions=True)
 
     with tempfile.TemporaryDirectory(prefix="gpuconsole-serve-") as folder:
         return asyncio.run(run(Laboratory(6, 7, 1.0, Path(folder))))
