@@ -16,7 +16,6 @@ from textual.widgets import Static
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.extensions import MAX_TITLE, Action, Extension, Selected, actions, output_of
-from gpuconsole.session.export.status import device_document, host_document
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.palette.entries import Entry, Item
 from gpuconsole.tui.runtime.background import aside
@@ -67,6 +66,8 @@ class ExtensionActions:
 
 def selection(screen: ConsoleScreen) -> Selected:
     """Return the documents of what is under the cursor of a screen."""
+    from gpuconsole.session.export.status import device_document, host_document
+
     host, device, job = screen.under_cursor()
     now = screen.picture.now
     return Selected(
