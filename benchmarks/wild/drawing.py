@@ -198,9 +198,10 @@ def _file(path: Path) -> _File:
     top = [one for one in tree.body if not isinstance(one, plain)]
     own = {one.name for one in tree.body if isinstance(one, plain)}
     main = any(isinstance(one, ast.If) and "__main__" in ast.unparse(one.test) for one in top)
-    at_once = any(_trains(names) or names & own for names in map(frozenset, map(_called, top)))
+    at_once = frozenset[str]().union(*map(_called, top))
     imports = tuple(name for one in ast.walk(tree) for name in _imported(one))
-    return _File(imports, calls, bool(main or at_once), names.names_in(tree, "paddle"))
+    starts = bool(main or _trains(at_once) or at_once & own)
+    return _File(imports, calls, starts, names.names_in(tree, "paddle"))
 
 
 def _called(tree: ast.AST) -> Iterator[str]:

@@ -234,6 +234,13 @@ def test_a_torch_script_and_a_library_are_not_entries(tmp_path: Path) -> None:
     assert drawing.draw(tmp_path, absent=none_absent).entries == ()
 
 
+def test_a_script_that_trains_in_several_statements_at_its_top_is_drawn(tmp_path: Path) -> None:
+    prepare = "import paddle\nmodel = paddle.Model(net)\nmodel.prepare(optimizer)\n"
+    write(tmp_path, first=prepare + "model.fit(data)\n", unused=prepare)
+    (drawn,) = drawing.draw(tmp_path, absent=none_absent).entries
+    assert drawn.script == "first.py"
+
+
 def test_a_folder_named_like_a_script_is_passed_over(tmp_path: Path) -> None:
     write(tmp_path, train=LOOP + "fit()\n")
     (tmp_path / "run.py").mkdir()
