@@ -112,6 +112,26 @@ for epoch in range(3):
     evaluate()
 """,
     "to-static": _plain(_ADAM, "net = paddle.jit.to_static(Net())"),
+    "next-of-a-class": """
+class Endless:
+    def __init__(self, loader):
+        self.loader, self.batches = loader, iter(loader)
+    def __next__(self):
+        try:
+            return next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            return next(self.batches)
+net = Net()
+opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+batches = Endless(paddle.io.DataLoader(Pairs(), batch_size=128))
+for step in range(6):
+    v, label = next(batches)
+    loss = F.cross_entropy(net(v), label)
+    loss.backward()
+    opt.step()
+    opt.clear_grad()
+""",
     "accuracy-function": """
 net = Net()
 opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())

@@ -274,4 +274,5 @@ def namespace() -> Namespace:
     return Namespace("cv2", {
         **names, **{"COLOR_" + name: name for name in colors}, **plain,
         "IMREAD_GRAYSCALE": GRAYSCALE, "IMREAD_COLOR": COLOR, "IMREAD_UNCHANGED": -1,
+        "ocl": Namespace("cv2.ocl", {"setUseOpenCL": NativeFunction(_nothing, "setUseOpenCL")}),
     })  # fmt: skip

@@ -187,6 +187,14 @@ def _hashable(value: Value) -> bool:
 
 
 def _next(interp: Interpreter, items: Value, *default: Value) -> Value:
+    following = items.cls.find("__next__") if isinstance(items, Native) and items.cls else None
+    if isinstance(following, Function):
+        try:
+            return interp.call(interp.bind(following, items), [], {})
+        except Raised as error:
+            if default and getattr(error.value, "label", "") == "StopIteration":
+                return default[0]
+            raise
     for item in interp.iterate(items):
         return item
     return default[0] if default else interp.run.unknown("next() of an iterator that has ended")

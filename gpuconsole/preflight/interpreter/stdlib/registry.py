@@ -161,7 +161,7 @@ def _dumped(run: Run, value: Value, *_: Value, **__: Value) -> Value:
 def _yaml() -> Namespace:
     loads = ("safe_load", "load", "full_load", "unsafe_load")
     table = {**dict.fromkeys(loads, load_yaml), "dump": quiet_function, "safe_dump": quiet_function,
-             "add_constructor": quiet_function}  # fmt: skip
+             "add_constructor": quiet_function, "add_representer": quiet_function}  # fmt: skip
     loaders = ("FullLoader", "SafeLoader", "Loader", "CLoader", "CSafeLoader", "UnsafeLoader")
     return _functions("yaml", table, **dict.fromkeys(loaders), YAMLError=None, __version__="6.0.2")
 

@@ -60,6 +60,20 @@ class One:
         return cls.kept
     def __init__(self, n):
         self.n = n
+class Down:
+    def __init__(self, n):
+        self.n = n
+    def __next__(self):
+        if not self.n:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+down = Down(2)
+counted = next(down), next(down), next(down, "end")
+try:
+    next(down)
+except StopIteration:
+    counted += ("over",)
 def running():
     total = 0
     while True:
@@ -89,6 +103,7 @@ sorted(Meta.known), Meta.known["first"]().size, Meta.known["second"].size
 Listed.names
 Only(3).n, Only(5).n
 [one.n for one in (One(3), One(5))]
+counted
 sent, first_out, list(ordered), deque(maxlen=3).maxlen, said
 issubclass(bool, int), pow(2, 5, 7), "%(a)d-%(b)s" % {"a": 1, "b": "x"}
 """.strip().splitlines()
