@@ -505,3 +505,36 @@ def test_the_batch_size_is_that_of_the_loader_which_trains(write: Callable[..., 
     assert found.batch_source is not None
     assert "batch_size=24" in path.read_text().splitlines()[found.batch_source.line - 1]
     assert analysis.estimate(8, backend="cpu").batch_size == 8
+
+
+def test_an_only_epoch_of_one_batch_ends_before_every_optimizer_has_stepped(
+    write: Callable[..., Path],
+) -> None:
+    path = write(
+        """
+        import paddle
+        from paddle.io import DataLoader, Dataset
+
+        class Rows(Dataset):
+            def __getitem__(self, i):
+                return paddle.ones([64])
+            def __len__(self):
+                return 20
+
+        body, head = paddle.nn.Linear(64, 32), paddle.nn.Linear(32, 5)
+        first = paddle.optimizer.Adam(parameters=body.parameters())
+        second = paddle.optimizer.Adam(parameters=head.parameters())
+        for epoch in range(1):
+            for x in DataLoader(Rows(), batch_size=32):
+                head(body(x)).mean().backward()
+                first.step()
+                first.clear_grad()
+        for epoch in range(3):
+            for x in DataLoader(Rows(), batch_size=10):
+                head(body(x)).mean().backward()
+                second.step()
+                second.clear_grad()
+        """
+    )
+    found = analyse(path).estimate(backend="cpu")
+    assert found.memory is not None, found.unknowns

@@ -258,6 +258,8 @@ class Loader(Native):
         while not self._enough(run, count, before, least):
             while len(waiting) <= min(ahead, left - count):
                 waiting.append(make())
+            if not waiting:
+                return
             count += 1
             if isinstance(waiting[0], Tensor):
                 # Paddle's reader leaves a bare batch in a cycle of references behind.
