@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuconsole.core.wording import Joined, Message, recalled
 
@@ -161,7 +161,7 @@ def catalogue(code: str) -> dict[str, dict[str, str]]:
 
     source = files("gpuconsole") / "data" / "languages" / f"{code}.yaml"
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    sections: dict[str, dict[str, Any]] = yaml.load(source.read_text("utf-8"), Loader=loader)
+    sections: dict[str, dict[str, object]] = yaml.load(source.read_text("utf-8"), Loader=loader)
     return {
         name: {str(text): str(other) for text, other in part.items()}
         for name, part in sections.items()

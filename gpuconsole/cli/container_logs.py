@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.cli.options import options
 from gpuconsole.cli.output import print_document
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def print_lines(
     lines: AsyncIterator[str],
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     *,
     follow: bool,
     tail: int | None,

@@ -18,11 +18,11 @@ from gpuconsole.errors import RefusedError
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-    _Parameter = click.ParamType[Any]
+    _Parameter = click.ParamType[object]
 else:
     _Parameter = click.ParamType
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 PICTURE_S = 3.0
 """How long a command waits for hosts before it places a session on those it has."""
 LOOK_S = 0.3
@@ -34,7 +34,7 @@ class Moment(_Parameter):
     name = "time"
 
     def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> float:
         """Return it in seconds since the epoch."""
         from gpuconsole.core.util.human_time import coming

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
 TOKEN_VARIABLE = "GPUCONSOLE_METRICS_TOKEN"
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def token_options(command: Command) -> Command:

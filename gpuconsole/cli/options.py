@@ -20,7 +20,7 @@ from gpuconsole.core.util.user_dirs import (
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 @dataclass(slots=True)

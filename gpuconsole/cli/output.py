@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.util.user_dirs import config_path
@@ -54,7 +54,7 @@ def tell(*texts: str) -> None:
         print(say(clean(text)))
 
 
-def print_document(document: Mapping[str, Any]) -> None:
+def print_document(document: Mapping[str, object]) -> None:
     """Print the command's one JSON document."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuconsole.cli.options import Options, options
 from gpuconsole.cli.output import note
@@ -55,7 +55,7 @@ def drive(
     return asyncio.run(opened())
 
 
-def tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def tell_stray(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """Tell in one line what went wrong beside the work, instead of asyncio's traceback."""
     error = context.get("exception")
     # A host that cannot be reached is the picture's to tell, and it does.

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from gpuconsole.taskfile import MountSection
 
     # Generic only since click 8.4, and only for type checkers of interest.
-    _Parameter = click.ParamType[Any]
+    _Parameter = click.ParamType[object]
 else:
     _Parameter = click.ParamType
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 Changes = tuple[tuple[EditKind, int], ...]
 """What is changed in the shipped copy of a script, each with its number of steps."""
 
@@ -38,7 +38,7 @@ class Pair(_Parameter):
     name = "name=value"
 
     def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, str]:
         """Split at the first `=`."""
         name, equals, content = str(value).partition("=")
@@ -53,7 +53,7 @@ class Variable(_Parameter):
     name = "name[=value]"
 
     def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, str | None]:
         """Split at the first `=`; None means no value."""
         name, equals, content = str(value).partition("=")
@@ -69,7 +69,7 @@ class Label(_Parameter):
     name = "name[=value]"
 
     def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, str]:
         """Split at the first `=`, if there is one."""
         name, _, content = str(value).partition("=")
@@ -84,7 +84,7 @@ class Answer(_Parameter):
     name = "name=value"
 
     def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, str]:
         """Split behind the expression."""
         from gpuconsole.preflight import split
@@ -141,7 +141,7 @@ class Change(_Parameter):
     name = "change"
 
     def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, int]:
         """Return the kind, and over how many batches gradients are accumulated; 0 leaves that to
         preflight."""
@@ -285,7 +285,7 @@ def variables(
     return plain, secrets
 
 
-def _described(script: Path | None, task_file: Path | None, said: Mapping[str, Any]) -> Task:
+def _described(script: Path | None, task_file: Path | None, said: Mapping[str, object]) -> Task:
     if task_file is not None:
         from gpuconsole.taskfile import load_task
 

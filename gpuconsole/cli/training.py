@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.cli import traces as simulating
 from gpuconsole.cli.options import options
@@ -59,7 +59,7 @@ class Result:
     former: Path | None
     """Where those before them are now."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the document of `learn --json`."""
         verdict, origin = self.trained.verdict, self.trained.origin
         return {

@@ -276,7 +276,7 @@ class Report:
     """The tiers that were tried for it, in that order."""
     elapsed_ms: float = field(default=0.0, compare=False)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the `preflight --json` document."""
         estimate = self.estimate
         source = estimate.batch_source
@@ -313,7 +313,7 @@ class Report:
         return document
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict) -> dict[str, object]:
     fields, memory = _fields(verdict), verdict.memory
     # The parts are those of the estimate; what a device has of its own is the need and the context.
     del fields["memory"]
@@ -321,10 +321,10 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {**fields, "needs_mib": verdict.needs_mib, "context_mib": context}
 
 
-def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
+def _suggestion(suggestion: Suggestion) -> dict[str, object]:
     return {**_fields(suggestion), "edits": [_fields(edit) for edit in suggestion.edits]}
 
 
-def _fields(record: object) -> dict[str, Any]:
+def _fields(record: object) -> dict[str, object]:
     names: tuple[str, ...] = record.__slots__  # type: ignore[attr-defined]
     return {name: getattr(record, name) for name in names}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
 from gpuconsole.core.filters import Filter, Term
 from gpuconsole.core.units import iso_utc
@@ -156,7 +156,7 @@ class Incident:
             return IncidentState.OPEN if over else IncidentState.SNOOZED
         return IncidentState.ACKNOWLEDGED if self.marked else IncidentState.OPEN
 
-    def as_json(self, now: float) -> dict[str, Any]:
+    def as_json(self, now: float) -> dict[str, object]:
         """Return the incident as the `incidents --json` document shows it."""
         return {
             "id": self.id,

@@ -418,7 +418,7 @@ class Job:
         waits = self.replica is not None and self.replica.restart_at is not None
         return BACKING_OFF if waits and self.state is JobState.QUEUED else ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the job as the `jobs --json` document shows it."""
         attempt = self.attempt
         return {
@@ -445,7 +445,7 @@ class Job:
             "service": self._service_json(),
         }
 
-    def _service_json(self) -> dict[str, Any] | None:
+    def _service_json(self) -> dict[str, object] | None:
         if self.task.service is None:
             return None
         health = self.health

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 PLACE = re.compile(r"\{(\w+)\}")
 _MOST = 8192
@@ -55,7 +54,7 @@ class Message(str):
         """Return the message with each value changed; what the template says stays."""
         return Message(self.template, {name: change(v) for name, v in self.values.items()})
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.template, dict(self.values)))
 
 
@@ -77,7 +76,7 @@ class Joined(Message):
         """Return the texts, each of them changed."""
         return Joined(self.separator, map(change, self.parts))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.separator, self.parts))
 
 

@@ -56,21 +56,21 @@ class Acting:
         }
 
     @tool
-    async def cancel(self, reference: Reference) -> dict[str, Any]:
+    async def cancel(self, reference: Reference) -> dict[str, object]:
         """End a job: it leaves the queue, or is stopped where it runs. It cannot be taken back."""
         session = self.desk.session
         job_id = session.job(reference).id
         return _job_line(await self._recorded("cancel", job_id, "", session.cancel(job_id)))
 
     @tool
-    async def hold(self, reference: Reference) -> dict[str, Any]:
+    async def hold(self, reference: Reference) -> dict[str, object]:
         """Keep a job that waits from starting until it is released."""
         session = self.desk.session
         job_id = session.job(reference).id
         return _job_line(await self._recorded("hold", job_id, "", session.hold(job_id)))
 
     @tool
-    async def release(self, reference: Reference) -> dict[str, Any]:
+    async def release(self, reference: Reference) -> dict[str, object]:
         """Let a held job join the queue again."""
         session = self.desk.session
         job_id = session.job(reference).id

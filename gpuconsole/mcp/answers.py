@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gpuconsole.core.text import clean
 from gpuconsole.errors import ConsoleError
@@ -18,7 +17,7 @@ _LONGEST = (500, 200, 100, 50, 20, 10, 5, 2, 1, 0)
 """Items that a list may have, from the most on until the answer is short enough."""
 
 
-def answer(document: Mapping[str, Any]) -> dict[str, Any]:
+def answer(document: Mapping[str, object]) -> dict[str, object]:
     """Return a document of at most `MOST_LETTERS` letters, every text in it clean.
 
     Of lists that are too long the first items stay; `left_out` then tells how many are missing, by
@@ -26,15 +25,27 @@ def answer(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     for most in _LONGEST:
         left_out: dict[str, int] = {}
-        fitted = _fitted(document, most, "", left_out)
+        fitted = _fitted_items(document, most, "", left_out)
         if left_out:
             fitted["left_out"] = left_out
         if len(json.dumps(fitted, ensure_ascii=False)) <= MOST_LETTERS:
-            return dict(fitted)
+            return fitted
     return {"left_out": {"all": 1}}
 
 
-def _fitted(value: Any, most: int, place: str, left_out: dict[str, int]) -> Any:
+def _fitted_items(
+    document: Mapping[str, object], most: int, place: str, left_out: dict[str, int]
+) -> dict[str, object]:
+    pairs = list(document.items())
+    items = pairs[: max(most, 40)]
+    _count(place, len(pairs) - len(items), left_out)
+    return {
+        clean(str(name), 200): _fitted(each, most, f"{place}.{name}".lstrip("."), left_out)
+        for name, each in items
+    }
+
+
+def _fitted(value: object, most: int, place: str, left_out: dict[str, int]) -> object:
     if isinstance(value, str):
         return clean(value, MOST_TEXT)
     if isinstance(value, float):
@@ -42,13 +53,7 @@ def _fitted(value: Any, most: int, place: str, left_out: dict[str, int]) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, Mapping):
-        pairs = list(value.items())
-        items = pairs[: max(most, 40)]
-        _count(place, len(pairs) - len(items), left_out)
-        return {
-            clean(str(name), 200): _fitted(each, most, f"{place}.{name}".lstrip("."), left_out)
-            for name, each in items
-        }
+        return _fitted_items(value, most, place, left_out)
     if isinstance(value, (Sequence, frozenset, set)):
         listed = list(value)
         _count(place, len(listed) - most, left_out)

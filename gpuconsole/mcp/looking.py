@@ -39,7 +39,7 @@ class Looking:
         self.desk = desk
 
     @tool
-    async def fleet(self) -> dict[str, Any]:
+    async def fleet(self) -> dict[str, object]:
         """Show every host in one line: whether it is up, its GPUs, and how many are unused."""
         session = self.desk.session
         snapshot = await session.status(PICTURE_S)
@@ -110,7 +110,7 @@ class Looking:
         state: Annotated[States, Field(description="Which jobs")] = "live",
         user: Annotated[str, Field(max_length=200, description="Of this user alone")] = "",
         limit: Limit = 50,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """List jobs: those that wait or run, or those that have ended, the newest first."""
         session = self.desk.session
         matching = [
@@ -142,7 +142,7 @@ class Looking:
         }
 
     @tool
-    async def why(self, reference: Reference) -> dict[str, Any]:
+    async def why(self, reference: Reference) -> dict[str, object]:
         """Explain why a job waits or how it ended, who holds what it needs, and what would help."""
         return (await self.desk.session.why(reference)).as_json()
 
@@ -203,7 +203,7 @@ class Looking:
         memory_gib: Annotated[float, Field(gt=0, le=9999, description="Of each device")],
         devices: Annotated[int, Field(ge=1, le=1024)] = 1,
         nvlink: Annotated[bool, Field(description="Only devices joined by NVLink")] = False,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Say where so many unused devices with so much free memory are now.
 
         Places with the least left over come first. Where nothing fits, the nearest host is named
@@ -216,7 +216,7 @@ class Looking:
     @tool
     async def what_if(
         self, change: Annotated[str, Field(min_length=1, max_length=300)]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Say when waiting jobs would start after a change. Nothing is changed.
 
         `change` is `drain HOST`, `add COUNT MODEL` or `priority JOB NUMBER`.
@@ -247,7 +247,7 @@ class Looking:
         script: Annotated[str, Field(max_length=4096, description="Name or path")] = "",
         user: Words = "",
         limit: Limit = 50,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """List jobs that have ended, the newest first: how, when, and with which peak memory beside
         what was predicted."""
         matching = [
@@ -266,7 +266,7 @@ class Looking:
         index: Annotated[int, Field(ge=0, le=4096, description="The device's number")],
         metric: DeviceMetric = "memory_used_mib",
         minutes: Annotated[float, Field(ge=1, le=240)] = 15.0,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Show how a device's figure went lately: least, mean and most of 60 equal spans, oldest
         first; null where nothing was seen."""
         session = self.desk.session
@@ -296,19 +296,19 @@ class Looking:
         }
 
     @tool
-    async def incidents(self) -> dict[str, Any]:
+    async def incidents(self) -> dict[str, object]:
         """List what is wrong in the lab, and the latest that was, with what to do about it."""
         session = self.desk.session
         now = session.now()
         return {"incidents": [incident.as_json(now) for incident in await session.incidents()]}
 
     @tool
-    async def audit(self, limit: Limit = 50) -> dict[str, Any]:
+    async def audit(self, limit: Limit = 50) -> dict[str, object]:
         """List the latest acts that the audit has, these tools' own among them."""
         return {"acts": [act.as_json() for act in await self.desk.session.audit(limit)]}
 
 
-def _host_line(host: Host) -> dict[str, Any]:
+def _host_line(host: Host) -> dict[str, object]:
     return {
         "name": host.name,
         "state": host.state.value,
@@ -324,7 +324,7 @@ def _unused(device: Device) -> bool:
     return not device.processes and not device.lost and not device.health
 
 
-def _device(host: Host, device: Device) -> dict[str, Any]:
+def _device(host: Host, device: Device) -> dict[str, object]:
     return {
         "host": host.name,
         "index": device.index,
@@ -363,13 +363,13 @@ def _is(job: Job, state: States) -> bool:
     return state == "live" or waits == (state == "waiting")
 
 
-def _job_line(job: Job) -> dict[str, Any]:
+def _job_line(job: Job) -> dict[str, object]:
     whole = job.as_json()
     names = ("id", "name", "user", "state", "host", "submitted_at", "started_at", "cause")
     return {name: whole[name] for name in names}
 
 
-def _past(job: Job) -> dict[str, Any]:
+def _past(job: Job) -> dict[str, object]:
     whole = job.as_json()
     names = (
         "id", "name", "user", "state", "script", "host", "started_at", "ended_at", "exit_code",
@@ -394,7 +394,7 @@ def _batch(size: int | None) -> dict[str, Any]:
     return {} if size is None else {"batch_size": size}
 
 
-def _where(answer: Answer) -> dict[str, Any]:
+def _where(answer: Answer) -> dict[str, object]:
     nearest = answer.nearest
     return {
         "asked": str(answer.ask),

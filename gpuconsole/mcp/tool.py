@@ -56,7 +56,7 @@ def tool(
     person could put right is said as text (ToolError)."""
 
     @functools.wraps(work)
-    async def called(self: Of, /, *args: Given.args, **named: Given.kwargs) -> dict[str, Any]:
+    async def called(self: Of, /, *args: Given.args, **named: Given.kwargs) -> dict[str, object]:
         async with self.desk.turn:
             try:
                 return answer(await work(self, *args, **named))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
 
 from IPython import display as front_end
 
@@ -26,7 +25,7 @@ def show_button(label: str, act: Callable[[], View]) -> None:
     button = ipywidgets.Button(description=label)
     said = ipywidgets.HTML()
 
-    def pressed(_: Any) -> None:
+    def pressed(_: object) -> None:
         button.disabled = True
         try:
             said.value = act().bundle()["text/html"]

@@ -25,7 +25,7 @@ from gpuconsole.notebook.display import TAIL, Screen
 from gpuconsole.notebook.kernel_session import Desk, Opening
 from gpuconsole.notebook.views import View, plain_view, report_view
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 _TASK = frozenset(
     parameter.name for parameter in submit_command.submit.params
 ) - {"inventory", "state", "read_only", "as_json", "sweep_axes", "hold", "yes",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
 from gpuconsole.notebook.kernel_session import Desk
 
 
-def words_for(command: click.Command, room: Any, before: str, word: str) -> list[str]:
+def words_for(command: click.Command, room: object, before: str, word: str) -> list[str]:
     """Return what may stand at the end of a line: `before` is all of it, `word` what is typed of
     the last word, or ""."""
     said = before.split()[1:]

@@ -21,7 +21,7 @@ TAIL = 20
 class Screen:
     """The front end of a shell; without a kernel there is none, and text is printed."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: object) -> None:
         self.rich = getattr(shell, "kernel", None) is not None
 
     def show(self, view: View) -> None:
@@ -77,5 +77,5 @@ class _Lines:
             show(job_view(update.job, (), False).parts[0])
 
 
-def _display(bundle: dict[str, str], **options: Any) -> Any:
+def _display(bundle: dict[str, str], **options: Any) -> object:
     return front_end.display(bundle, raw=True, **options)  # type: ignore[no-untyped-call]

@@ -36,7 +36,7 @@ class ShownError(Exception):
 class Magic:
     """The magic of one kernel, for a line and for a cell."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: object) -> None:
         """`shell` is the shell with the front end that shows the answers."""
         self.desk = Desk()
         self._screen = Screen(shell)

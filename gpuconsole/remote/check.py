@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from gpuconsole.config import LabSettings
@@ -49,7 +48,7 @@ class HostReport:
         """Whether no step failed; warnings are no failure."""
         return all(finding.result != "fail" for finding in self.findings)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the host's part of the `check --json` document."""
         findings = [finding.as_json() for finding in self.findings]
         return {"host": self.host, "ok": self.ok, "findings": findings}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import docker
 
@@ -186,6 +185,6 @@ def _resize(client: docker.APIClient, command: str, columns: int, rows: int) -> 
 
 
 def _code(client: docker.APIClient, command: str) -> int | None:
-    details: Mapping[str, Any] = client.exec_inspect(command)
+    details: Mapping[str, object] = client.exec_inspect(command)
     code = details.get("ExitCode")
     return code if isinstance(code, int) and not details.get("Running") else None

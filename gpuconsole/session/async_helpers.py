@@ -8,9 +8,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Work = Coroutine[Any, Any, T]
+"""What a call of an `async def` returns: it begins to run once it is awaited, or made a task."""
 
 
-async def first(*awaitables: Coroutine[Any, Any, object]) -> set[int]:
+async def first(*awaitables: Work[object]) -> set[int]:
     """Run all until one is done; cancel the others and wait for their end.
 
     Returns the places of those done. The exception of one that failed is raised here.
@@ -26,7 +28,7 @@ async def first(*awaitables: Coroutine[Any, Any, object]) -> set[int]:
     return places
 
 
-async def together(*awaitables: Coroutine[Any, Any, object]) -> None:
+async def together(*awaitables: Work[object]) -> None:
     """Run all until each is done, or one fails: the others are cancelled then, and its exception
     is raised."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
@@ -36,9 +38,7 @@ async def together(*awaitables: Coroutine[Any, Any, object]) -> None:
         await cancel_all(tasks)
 
 
-async def to_its_end(
-    work: Coroutine[Any, Any, T], patience: Callable[[], Coroutine[Any, Any, object]]
-) -> T:
+async def to_its_end(work: Work[T], patience: Callable[[], Work[object]]) -> T:
     """Run work that a cancellation must not cut: it goes on to its end, or until `patience` is
     over, before the cancellation does."""
     task = asyncio.ensure_future(work)
@@ -51,7 +51,7 @@ async def to_its_end(
         task.cancel()
 
 
-async def _settled(task: asyncio.Future[Any]) -> None:
+async def _settled(task: asyncio.Future[T]) -> None:
     # How it ended is of no interest to those who were cancelled.
     await asyncio.gather(asyncio.shield(task), return_exceptions=True)
 

@@ -14,14 +14,13 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Collection,
-    Coroutine,
     Iterable,
     Mapping,
     Sequence,
 )
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.containers import PruneResult, ResultFile
 from gpuconsole.core.devices.run_history import HostCalibration
@@ -43,7 +42,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
-from gpuconsole.session.async_helpers import cancel_all
+from gpuconsole.session.async_helpers import Work, cancel_all
 from gpuconsole.session.containers.service import Containers
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.cleanup import prune_ended
@@ -868,7 +867,7 @@ class Session:
         await self.first_frames()
         return await prune_ended(self._context, user)
 
-    def _runs(self) -> list[Coroutine[Any, Any, None]]:
+    def _runs(self) -> list[Work[None]]:
         """Return what goes on while the session is open, besides dispatching."""
         looks = [self._news.run(), self._samples.run(), self._images.run(), self.triage.run()]
         return [*looks, self._watch_queue(), self.recorder.run()]

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from gpuconsole.core.devices.device_use import DeviceUse, HeldSums, Holding
 from gpuconsole.core.devices.host_faults import FaultStreak, Streaks
@@ -558,13 +557,13 @@ def _save_attempts(connection: sqlite3.Connection, old: Job, new: Job) -> None:
             _update(connection, "attempts", difference, key)
 
 
-def _insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
+def _insert(connection: sqlite3.Connection, table: str, values: dict[str, object]) -> None:
     names, marks = ", ".join(values), ", ".join("?" * len(values))
     connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))
 
 
 def _update(
-    connection: sqlite3.Connection, table: str, values: dict[str, Any], key: dict[str, Any]
+    connection: sqlite3.Connection, table: str, values: dict[str, object], key: dict[str, object]
 ) -> None:
     fields = ", ".join(f"{name} = ?" for name in values)
     where = " AND ".join(f"{name} = ?" for name in key)

@@ -6,7 +6,7 @@ import difflib
 import re
 import types
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Union, get_args, get_origin
 
 import yaml
 from pydantic import AliasChoices, BaseModel, ValidationError
@@ -136,7 +136,7 @@ def _did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 def _models_at(model: type[BaseModel], loc: Loc) -> Iterator[type[BaseModel]]:
     """Find the models that stand at a place, by walking the annotations along it."""
-    here: list[Any] = [model]
+    here: list[object] = [model]
     for step in loc:
         # A step that nothing has is pydantic's name for the branch of a union: stay.
         here = [below for annotation in here for below in _step(annotation, step)] or here
@@ -144,7 +144,7 @@ def _models_at(model: type[BaseModel], loc: Loc) -> Iterator[type[BaseModel]]:
         yield from _models_in(annotation)
 
 
-def _step(annotation: Any, step: str | int) -> Iterator[Any]:
+def _step(annotation: object, step: str | int) -> Iterator[object]:
     for part in members(annotation):
         arguments = get_args(part)
         if isinstance(part, type) and issubclass(part, BaseModel):
@@ -157,13 +157,13 @@ def _step(annotation: Any, step: str | int) -> Iterator[Any]:
             yield arguments[1]
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
     for part in members(annotation):
         if isinstance(part, type) and issubclass(part, BaseModel):
             yield part
 
 
-def members(annotation: Any) -> Iterator[Any]:
+def members(annotation: object) -> Iterator[object]:
     """Give the types that an annotation allows, without `Annotated` and unions around them."""
     origin = get_origin(annotation)
     if origin is Annotated:

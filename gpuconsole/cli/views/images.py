@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import said, say, table, text, told
 from gpuconsole.core.containers import ImageFacts
@@ -104,7 +104,7 @@ def listing(listings: Sequence[HostImages], rows_: Iterable[Row]) -> list[Render
 
 def listing_document(
     imaging: Imaging, listings: Iterable[HostImages], rows_: Sequence[Row]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return `image list --json`."""
     return {
         "hosts": [
@@ -119,7 +119,7 @@ def listing_document(
     }
 
 
-def _row_document(row: Row) -> dict[str, Any]:
+def _row_document(row: Row) -> dict[str, object]:
     record = row.record
     return {
         "name": row.name,
@@ -145,7 +145,7 @@ def fetched(done: Iterable[FetchedImage]) -> Table:
     return view
 
 
-def fetched_document(done: Iterable[FetchedImage]) -> dict[str, Any]:
+def fetched_document(done: Iterable[FetchedImage]) -> dict[str, object]:
     """Return `image pull --json`."""
     return {
         "images": [
@@ -160,7 +160,7 @@ def fetched_document(done: Iterable[FetchedImage]) -> dict[str, Any]:
     }
 
 
-def pin_document(pin: Pin) -> dict[str, Any]:
+def pin_document(pin: Pin) -> dict[str, object]:
     """Return a pin for `--json`."""
     return {
         "image": pin.image,
@@ -197,7 +197,7 @@ def _said(image_check: ImageCheck) -> Mapping[str, str]:
     }
 
 
-def check_document(image_check: ImageCheck, faults: Sequence[str]) -> dict[str, Any]:
+def check_document(image_check: ImageCheck, faults: Sequence[str]) -> dict[str, object]:
     """Return `image check --json`."""
     return {
         "image": image_check.image,
@@ -215,7 +215,7 @@ def check_document(image_check: ImageCheck, faults: Sequence[str]) -> dict[str, 
     }
 
 
-def copied_document(source: str, done: Iterable[tuple[str, Copied]]) -> dict[str, Any]:
+def copied_document(source: str, done: Iterable[tuple[str, Copied]]) -> dict[str, object]:
     """Return `image copy --json`."""
     return {
         "from": source,

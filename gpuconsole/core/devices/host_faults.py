@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.util.human_time import clock_words
@@ -61,7 +60,7 @@ class FaultStreak:
             )
         return what + words
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the streak as `status --json` shows it."""
         return {
             "image": self.image or None,

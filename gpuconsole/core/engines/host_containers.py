@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from gpuconsole.core.engines.processes import Process
 from gpuconsole.core.fleet import Host
@@ -59,7 +59,7 @@ class HostContainer:
         """Whether it has processes."""
         return self.state in RUNNING
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it as `containers --json` shows it."""
         return {
             "id": self.id,
@@ -94,7 +94,7 @@ class HostContainers:
     error: str = ""
     hint: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return them as `containers --json` shows them."""
         return {
             "host": self.host,

@@ -10,12 +10,11 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpuconsole.core.engines.docker_command import DROPPED_CAPABILITIES
 from gpuconsole.core.units import MIB
 
-Object = dict[str, Any]
+Object = dict[str, object]
 
 WORKSPACE, CODE, SHM = "/workspace", "/gpuconsole", "/dev/shm"
 BUNDLE = "project.tar.gz"

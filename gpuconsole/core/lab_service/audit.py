@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from gpuconsole.core.units import iso_utc
 
@@ -26,7 +25,7 @@ class Act:
     refused: str = ""
     """Why it was not done; "" where it was."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the act as `audit --json` shows it."""
         return {
             "at": iso_utc(self.at),

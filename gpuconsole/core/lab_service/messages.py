@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 from urllib.parse import quote
 
 from gpuconsole.core.text import clean
@@ -133,7 +133,7 @@ def address_of(kind: Kind, url: str, secret: str, now: float) -> str:
     return f"{url}{joint}timestamp={stamp}&sign={quote(digest, safe='')}"
 
 
-def body_of(kind: Kind, message: Message, secret: str, now: float) -> dict[str, Any]:
+def body_of(kind: Kind, message: Message, secret: str, now: float) -> dict[str, object]:
     """Return the JSON document that a receiver takes."""
     if kind == "webhook":
         return {"text": message.text, "notices": list(message.notices)}
@@ -144,7 +144,7 @@ def body_of(kind: Kind, message: Message, secret: str, now: float) -> dict[str, 
         return {"text": text}
     text = text.translate(_MENTIONS)
     if kind == "feishu":
-        body: dict[str, Any] = {"msg_type": "text", "content": {"text": text}}
+        body: dict[str, object] = {"msg_type": "text", "content": {"text": text}}
         if secret:
             stamp = str(round(now))
             # Feishu signs nothing with both, where others sign both with the secret.

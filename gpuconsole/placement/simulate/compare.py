@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuconsole.placement.model import Policy
 from gpuconsole.placement.simulate.event_loop import simulate
@@ -33,7 +32,7 @@ class Comparison:
     notes: tuple[str, ...]
     """Sentences: what was left out, what was drawn, and what a policy has to say."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the document of `simulate --json`."""
         first = self.metrics[0]
         return {

@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuconsole.placement.simulate.workload import SimJob
 
@@ -78,7 +77,7 @@ class Metrics:
     unfinished: int
     """Counted jobs that never ended."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the figures as the document shows them."""
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -187,7 +187,7 @@ def load(
     )
 
 
-def _peak(run: Mapping[str, Any]) -> Peak:
+def _peak(run: Mapping[str, object]) -> Peak:
     batch = run["batch"]
     if not isinstance(batch, int) or isinstance(batch, bool) or not 0 < batch <= 65_536:
         raise ValueError("a batch size that is none")

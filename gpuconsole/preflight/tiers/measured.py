@@ -347,7 +347,7 @@ def _least(runs: Sequence[Mapping[str, Any]]) -> float:
     return min((float(share) for share in shares if 0.0 <= share <= 1.0), default=1.0)
 
 
-def _said(runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _said(runs: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the probe's sentences, in bounds: a script may have written them."""
     said: dict[str, None] = {}
     for run in runs:

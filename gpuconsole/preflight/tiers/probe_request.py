@@ -60,7 +60,7 @@ def build(
     path: Sequence[Path] = (),
     size: int | None = None,
     backend: str = "gpu",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the request for a script.
 
     `root` is the project's folder, the script's own when None. The script is started in `cwd`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
@@ -115,15 +115,15 @@ def read_run(data: Mapping[str, Any]) -> Run:
     return run
 
 
-def _whole(value: Any, most: int) -> int:
+def _whole(value: object, most: int) -> int:
     """Return a whole number from 0 to `most`; ValueError for any other, which JSON may hold too."""
-    number = int(value)
+    number = int(value) if isinstance(value, (int, float, str)) else -1
     if not 0 <= number <= most:
         raise ValueError("not a recording: a figure out of bounds")
     return number
 
 
-def _reader(data: Any) -> dict[str, int | None]:
+def _reader(data: Mapping[str, object]) -> dict[str, int | None]:
     samples, batches = data.get("samples"), data.get("batches")
     return {
         "samples": None if samples is None else _whole(samples, MOST_COUNT),
@@ -133,13 +133,15 @@ def _reader(data: Any) -> dict[str, int | None]:
     }
 
 
-def _shapes(data: Any) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
+def _shapes(
+    data: Iterable[Iterable[Iterable[Iterable[object]]]],
+) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
     return tuple(
         tuple(tuple(_shape(shape) for shape in batch) for batch in reader) for reader in data
     )
 
 
-def _shape(data: Any) -> tuple[int, ...]:
+def _shape(data: Iterable[object]) -> tuple[int, ...]:
     # A length that a program leaves open is -1.
     return tuple(-1 if length == -1 else _whole(length, MOST_COUNT) for length in data)
 

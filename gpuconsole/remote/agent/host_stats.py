@@ -1,7 +1,7 @@
 """The host itself: processor, memory, disk, load."""
 
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from gpuconsole.remote.agent.watchdog import Step
 
@@ -23,7 +23,7 @@ class Cpu(object):
     def __init__(self) -> None:
         self._before: Optional[Tuple[int, int]] = None
 
-    def read(self) -> Dict[str, Any]:
+    def read(self) -> Dict[str, object]:
         with open("/proc/stat") as file:
             times = [int(word) for word in file.readline().split()[1:9]]
         total, idle = sum(times), times[3] + times[4]
@@ -35,7 +35,7 @@ class Cpu(object):
         return {"c": percent, "n": os.cpu_count()}
 
 
-def memory() -> Dict[str, Any]:
+def memory() -> Dict[str, object]:
     """Return total and used memory in KiB; what could be freed counts as free."""
     figures = {}
     with open("/proc/meminfo") as file:
@@ -47,7 +47,7 @@ def memory() -> Dict[str, Any]:
     return {"M": figures["MemTotal"], "m": figures["MemTotal"] - free}
 
 
-def numa() -> Dict[str, Any]:
+def numa() -> Dict[str, object]:
     """Return the processors of each NUMA node by its number, as the kernel lists them."""
     root = "/sys/devices/system/node"
     try:
@@ -61,12 +61,12 @@ def numa() -> Dict[str, Any]:
     return {"N": lists}
 
 
-def load() -> Dict[str, Any]:
+def load() -> Dict[str, object]:
     """Return the load average over a minute."""
     return {"l": round(os.getloadavg()[0], 2)}
 
 
-def disk() -> Dict[str, Any]:
+def disk() -> Dict[str, object]:
     """Return total and free KiB of the disk on which containers live, else of the root."""
     path = "/var/lib/docker" if os.path.isdir("/var/lib/docker") else "/"
     room = os.statvfs(path)

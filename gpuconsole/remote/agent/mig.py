@@ -10,11 +10,11 @@ from gpuconsole.remote.agent.watchdog import LostError, UnsupportedError
 
 _PROFILE = re.compile(r"\bMIG (\S+)")
 FAULTS = (pynvml.NVMLError, LostError, UnsupportedError)
-Instance = Tuple[Any, Optional[int], Dict[str, Any]]
+Instance = Tuple[object, Optional[int], Dict[str, object]]
 """A handle, the number of its GPU instance on the device, and what does not change."""
 
 
-def handles(device: Any) -> List[Any]:
+def handles(device: object) -> List[object]:
     """Return the handles of a device's MIG instances; none where it is not divided."""
     try:
         if call("nvmlDeviceGetMigMode", device)[0] != 1:
@@ -32,7 +32,7 @@ def handles(device: Any) -> List[Any]:
     return parts
 
 
-def uuids(device: Any) -> List[str]:
+def uuids(device: object) -> List[str]:
     """Return the UUIDs of a device's MIG instances."""
     uuids_found = []
     for handle in handles(device):
@@ -43,7 +43,7 @@ def uuids(device: Any) -> List[str]:
     return uuids_found
 
 
-def instances(device: Any, parent: Dict[str, Any]) -> List[Instance]:
+def instances(device: object, parent: Dict[str, Any]) -> List[Instance]:
     """Return a device's MIG instances; `parent` is what does not change of the device."""
     parts = []
     for handle in handles(device):
@@ -65,7 +65,7 @@ def instances(device: Any, parent: Dict[str, Any]) -> List[Instance]:
     return parts
 
 
-def _profile(name: str, handle: Any) -> str:
+def _profile(name: str, handle: object) -> str:
     written = _PROFILE.search(name)
     if written:
         return written.group(1)
@@ -76,13 +76,13 @@ def _profile(name: str, handle: Any) -> str:
     return "%dg.%dgb" % (facts.gpuInstanceSliceCount, round(facts.memorySizeMB / 1024.0))
 
 
-def _number(handle: Any) -> Optional[int]:
+def _number(handle: object) -> Optional[int]:
     try:
         return int(call("nvmlDeviceGetGpuInstanceId", handle))
     except FAULTS:
         return None
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Return NVML's bytes or text as text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -27,7 +27,7 @@ _RUNNING = (
 )
 
 
-def call(name: str, *arguments: Any) -> Any:
+def call(name: str, *arguments: object) -> Any:
     """Call an NVML function by name; one that a driver or pynvml lacks is Unsupported."""
     function = getattr(pynvml, name, None)
     if function is None:
@@ -42,7 +42,7 @@ def call(name: str, *arguments: Any) -> Any:
         raise
 
 
-def first_of(handle: Any, *calls: Tuple[str, Tuple[Any, ...]]) -> Any:
+def first_of(handle: object, *calls: Tuple[str, Tuple[object, ...]]) -> Any:
     """Return the answer of the first call that this driver supports."""
     for name, arguments in calls[:-1]:
         try:
@@ -56,7 +56,7 @@ def first_of(handle: Any, *calls: Tuple[str, Tuple[Any, ...]]) -> Any:
 class DeviceReader(object):
     """The readings of one device."""
 
-    def __init__(self, handle: Any, processes: Processes) -> None:
+    def __init__(self, handle: object, processes: Processes) -> None:
         self._handle = handle
         self._processes = processes
         self.process_facts: Dict[int, Facts] = {}

@@ -30,7 +30,7 @@ class Device(object):
     """A device or MIG instance: what does not change, and the worker that reads the rest."""
 
     def __init__(
-        self, static: Dict[str, Any], handle: Any = None, instance: Optional[int] = None
+        self, static: Dict[str, Any], handle: object = None, instance: Optional[int] = None
     ) -> None:
         self.static = static
         self.handle = handle
@@ -189,7 +189,7 @@ _NO_INSTANCE = 0xFFFFFFFF
 _NOT_LOADED = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
 
 
-def _static(index: int, handle: Any) -> Dict[str, Any]:
+def _static(index: int, handle: object) -> Dict[str, Any]:
     bus = text(call("nvmlDeviceGetPciInfo", handle).busId)
     return {
         "i": index,
@@ -200,7 +200,7 @@ def _static(index: int, handle: Any) -> Dict[str, Any]:
     }
 
 
-def _numa_node(bus: str, handle: Any) -> Optional[int]:
+def _numa_node(bus: str, handle: object) -> Optional[int]:
     # NVML writes eight digits of PCI domain where the kernel's file system has four.
     domain, _, rest = bus.lower().partition(":")
     path = "/sys/bus/pci/devices/%s:%s/numa_node" % (domain[-4:], rest)
@@ -216,7 +216,7 @@ def _numa_node(bus: str, handle: Any) -> Optional[int]:
         return None
 
 
-def _nvlinks(handle: Any) -> Tuple[Dict[str, int], int]:
+def _nvlinks(handle: object) -> Tuple[Dict[str, int], int]:
     """Return the number of active links by bus id of the far GPU, and how many reach a switch."""
     direct: Dict[str, int] = {}
     switched = 0
@@ -238,7 +238,7 @@ def _nvlinks(handle: Any) -> Tuple[Dict[str, int], int]:
     return direct, switched
 
 
-def _ancestor(first: Any, other: Any) -> str:
+def _ancestor(first: object, other: object) -> str:
     try:
         return _LEVELS.get(call("nvmlDeviceGetTopologyCommonAncestor", first, other), "")
     except (pynvml.NVMLError, LostError, UnsupportedError):

@@ -3,7 +3,7 @@
 import os
 import pwd
 import re
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Dict, Iterable, List, Tuple
 
 COMMAND_LIMIT = 160
 """Bytes of a command line that are sent."""
@@ -26,7 +26,7 @@ class Processes(object):
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._known: Dict[int, Tuple[Any, Facts]] = {}
+        self._known: Dict[int, Tuple[object, Facts]] = {}
         self._users: Dict[int, str] = {}
 
     def facts(self, pid: int) -> Facts:

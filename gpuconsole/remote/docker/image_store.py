@@ -167,7 +167,7 @@ class _Answer:
 
 
 def _list(client: docker.APIClient) -> tuple[ImageRecord, ...]:
-    listed: list[dict[str, Any]] = client.images()
+    listed: list[dict[str, object]] = client.images()
     records = (_record(item) for item in listed)
     # What leases are made of is the console's own affair, and empty.
     named = [
@@ -180,7 +180,7 @@ def _list(client: docker.APIClient) -> tuple[ImageRecord, ...]:
 
 def _find(client: docker.APIClient, image: str) -> ImageRecord | None:
     try:
-        details: dict[str, Any] = client.inspect_image(image)  # type: ignore[no-untyped-call]
+        details: dict[str, object] = client.inspect_image(image)  # type: ignore[no-untyped-call]
     except docker.errors.ImageNotFound:
         return None
     return _record(details)
@@ -202,17 +202,17 @@ def _record(item: dict[str, Any]) -> ImageRecord:
     )
 
 
-def _texts(value: Any, most: int) -> tuple[str, ...]:
+def _texts(value: object, most: int) -> tuple[str, ...]:
     listed = value if isinstance(value, list) else []
     texts = (clean(str(text), 500) for text in listed[:most])
     return tuple(text for text in texts if "<none>" not in text)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
-def _moment(value: Any) -> float | None:
+def _moment(value: object) -> float | None:
     """Return seconds since the epoch: lists of images have them so, a single image in ISO 8601."""
     if isinstance(value, (int, float)):
         return float(value)

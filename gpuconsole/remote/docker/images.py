@@ -173,7 +173,7 @@ class PullProgress:
             return f"unpacking {clean(self.image, 200)}"
         return ""
 
-    def _count(self, layer: str, detail: dict[str, Any]) -> None:
+    def _count(self, layer: str, detail: dict[str, object]) -> None:
         done, total = detail.get("current"), detail.get("total")
         counted = layer in self._layers or len(self._layers) < LAYER_LIMIT
         if counted and isinstance(done, int) and isinstance(total, int) and 0 < total < SIZE_LIMIT:

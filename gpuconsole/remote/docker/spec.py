@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import docker
 from docker.types import DeviceRequest, LogConfig
 from docker.types import Mount as ApiMount
@@ -25,7 +23,9 @@ from gpuconsole.core.engines.docker_command import (
 )
 
 
-def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool) -> dict[str, Any]:
+def create_options(
+    client: docker.APIClient, spec: ContainerSpec, *, init: bool
+) -> dict[str, object]:
     """Return the keyword arguments of `create_container` for this spec.
 
     `init` asks for Docker's own process 1, which passes signals on and collects orphans; an
@@ -49,7 +49,7 @@ def create_options(client: docker.APIClient, spec: ContainerSpec, *, init: bool)
 
 def _host_config(
     client: docker.APIClient, spec: ContainerSpec, given: Handover, init: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     limit = None if spec.memory_limit_mib is None else size_bytes(spec.memory_limit_mib)
     mounts = (*spec.mounts, *given.mounts)
     return client.create_host_config(

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import requests
 from docker.types import CancellableStream
@@ -54,6 +54,7 @@ _LOOK = (
 )
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class DockerCalls:
@@ -72,7 +73,13 @@ class DockerCalls:
         self._pulse = ThreadPoolExecutor(1, thread_name_prefix=f"engine-{host}-pulse")
         self._pumps: set[_Pump] = set()
 
-    async def run(self, doing: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def run(
+        self,
+        doing: str,
+        function: Callable[Concatenate[BoundedClient, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
         """Return `function(client, ...)`, run on a thread.
 
         UnreachableError or EngineError; ConsoleErrors of the function itself pass through.
@@ -146,7 +153,7 @@ class DockerCalls:
         ask = functools.partial(client.get, f"{client.base_url}/_ping", timeout=PING_S)
         await asyncio.get_running_loop().run_in_executor(self._pulse, ask)
 
-    async def _on_thread(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def _on_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         call = functools.partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 

@@ -8,7 +8,8 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict
+from types import ModuleType
+from typing import Dict
 
 MARK = "gpuconsole-probe "
 PATIENCE_S = 120.0
@@ -19,7 +20,7 @@ SMALL_BYTES = 2**20 + 2**18
 
 def main() -> int:
     """Go through the phases; 3 when the console does not answer."""
-    paddle: Any = __import__("paddle")
+    paddle = __import__("paddle")
     device = str(paddle.device.get_device())
     tell("begin", {"paddle": str(paddle.__version__), "device": device})
     if not device.startswith("gpu"):
@@ -43,7 +44,7 @@ def main() -> int:
     return 0
 
 
-def convolve(paddle: Any) -> int:
+def convolve(paddle: ModuleType) -> int:
     """Run a convolution forward and backward; return the bytes it took beside its tensors."""
     cuda = paddle.device.cuda
     layer = paddle.nn.Conv2D(64, 64, 3, padding=1)
@@ -59,7 +60,7 @@ def convolve(paddle: Any) -> int:
     return max(0, int(cuda.max_memory_allocated()) - before - 2 * size - weights)
 
 
-def figures(paddle: Any) -> Dict[str, Any]:
+def figures(paddle: ModuleType) -> Dict[str, object]:
     """Return what Paddle's allocator says, bytes."""
     cuda = paddle.device.cuda
     return {
@@ -68,13 +69,13 @@ def figures(paddle: Any) -> Dict[str, Any]:
     }
 
 
-def tell(phase: str, facts: Dict[str, Any]) -> None:
+def tell(phase: str, facts: Dict[str, object]) -> None:
     """Say which phase is reached."""
     sys.stdout.write(MARK + json.dumps(dict(facts, phase=phase)) + "\n")
     sys.stdout.flush()
 
 
-def stand(phase: str, facts: Dict[str, Any]) -> bool:
+def stand(phase: str, facts: Dict[str, object]) -> bool:
     """Say it and wait for the console; whether it answered."""
     tell(phase, facts)
     answer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "go-" + phase)

@@ -5,6 +5,7 @@ Its text is run with `python -c`; it must stand alone and suit any Python 3.
 
 import json
 import platform
+from types import ModuleType
 from typing import Any
 
 MARK = "gpuconsole-image "
@@ -15,7 +16,7 @@ def main() -> None:
     """Print what is there; an image without Paddle is reported too."""
     said = {"python": platform.python_version()}
     try:
-        paddle: Any = __import__("paddle")
+        paddle = __import__("paddle")
         said["paddle"] = str(paddle.__version__)
         said.update(versions(paddle))
         said["built_for"] = built_for(paddle)
@@ -29,7 +30,7 @@ def main() -> None:
     print(MARK + json.dumps(said), flush=True)
 
 
-def versions(paddle: Any) -> "dict[str, str]":
+def versions(paddle: ModuleType) -> "dict[str, str]":
     """Return the versions of CUDA and cuDNN that Paddle is built for, `none` without."""
     facts = {}
     for name in ("cuda", "cudnn"):
@@ -39,7 +40,7 @@ def versions(paddle: Any) -> "dict[str, str]":
     return facts
 
 
-def built_for(paddle: Any) -> str:
+def built_for(paddle: ModuleType) -> str:
     """Return the kind of device that Paddle is built for; a plugin's where there is one."""
     plugins: Any = getattr(paddle.device, "get_all_custom_device_type", tuple)()
     if plugins:

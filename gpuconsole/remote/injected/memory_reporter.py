@@ -12,7 +12,8 @@ import importlib.util
 import os
 import sys
 import time
-from typing import Any, Callable, Deque, Dict, Iterable, List, Optional
+from types import ModuleType
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
 REPORTS = ".reports"
 """Folder of the reports, beside this file; its name cannot be imported."""
@@ -57,7 +58,9 @@ class Watch(importlib.abc.MetaPathFinder):
     def __init__(self, report: "Report") -> None:
         self._report = report
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         """Find Paddle as everybody would, to hear when it has been imported."""
         if name != "paddle":
             return None
@@ -72,17 +75,19 @@ class Watch(importlib.abc.MetaPathFinder):
 class Loader(importlib.abc.Loader):
     """Paddle's own loader, with word to the report once it is done."""
 
-    def __init__(self, inner: Any, report: "Report") -> None:
+    def __init__(self, inner: importlib.abc.Loader, report: "Report") -> None:
         self._inner = inner
         self._report = report
 
-    def create_module(self, spec: Any) -> Any:
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
         """Leave it to Paddle's loader."""
         return self._inner.create_module(spec)
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Import Paddle, hide that we stood between, and begin to report."""
-        module.__loader__ = module.__spec__.loader = self._inner
+        module.__loader__ = self._inner
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._inner
         self._inner.exec_module(module)
         self._report.quietly(lambda: self._report.attach(module))
 
@@ -100,7 +105,7 @@ class Report(object):
         self._ended = False
         self._state: Dict[str, Any] = {"version": 1, "final": False, "errors": []}
 
-    def attach(self, paddle: Any) -> None:
+    def attach(self, paddle: ModuleType) -> None:
         """Begin: count steps from now on and write at the end."""
         import atexit
 
@@ -133,7 +138,7 @@ class Report(object):
         self._state["final"] = True
         self.quietly(self._write)
 
-    def stepped(self, who: Any) -> None:
+    def stepped(self, who: object) -> None:
         """Count a step; now and then write."""
         now = time.time()
         steps = self._steps.get(id(who))
@@ -179,14 +184,14 @@ class Report(object):
                         self._wrap(kind, method)
         self._wrap(self._paddle.static.Executor, "run")
 
-    def _wrap(self, kind: Any, method: str) -> None:
+    def _wrap(self, kind: type, method: str) -> None:
         """Count the calls of a method; one within another counts once."""
         import functools
 
         inner = kind.__dict__[method]
 
         @functools.wraps(inner)
-        def counted(this: Any, *args: Any, **options: Any) -> Any:
+        def counted(this: object, *args: object, **options: object) -> object:
             if self._inside:
                 return inner(this, *args, **options)
             self._inside = True
@@ -207,14 +212,14 @@ class Report(object):
         inner = loader.__iter__
 
         @functools.wraps(inner)
-        def noted(this: Any) -> Any:
+        def noted(this: object) -> object:
             if "batch" not in self._state:
                 self.quietly(lambda: self._note_batch(this))
             return inner(this)
 
         loader.__iter__ = noted
 
-    def _note_batch(self, loader: Any) -> None:
+    def _note_batch(self, loader: object) -> None:
         size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
         if isinstance(size, int):
             self._state["batch"] = size
@@ -229,7 +234,7 @@ class Report(object):
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return
 
-        def ended(number: int, frame: Any) -> None:
+        def ended(number: int, frame: object) -> None:
             self.end()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -285,7 +290,7 @@ class Report(object):
         os.replace(path + ".new", path)
 
 
-def devices_of(paddle: Any, wanted: str) -> Any:
+def devices_of(paddle: ModuleType, wanted: str) -> Tuple[str, int]:
     """Return for which kind of device Paddle is built, and how many of those it sees.
 
     A plugin's kind counts as built where it is the wanted one, or the only one.
@@ -303,7 +308,7 @@ def devices_of(paddle: Any, wanted: str) -> Any:
     return "cpu", 0
 
 
-def device_figures(paddle: Any, device: str) -> Dict[str, int]:
+def device_figures(paddle: ModuleType, device: str) -> Dict[str, int]:
     """Return what the allocator of a device that is no GPU took, bytes, by Paddle 3's own words."""
     figures = {}
     for name, question in (

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import asyncssh
 
@@ -48,7 +47,7 @@ class HostKeyCheck:
         # Bytes, so that a missing file means "nothing known", never "do not check".
         self._trusted = b"".join(_read(path) for path in (self._path, SYSTEM_FILE))
 
-    def match(self, host: str, address: str, port: int | None) -> Sequence[Any]:
+    def match(self, host: str, address: str, port: int | None) -> Sequence[object]:
         """Return the keys known for a host, in the form that asyncssh wants."""
         self.offered = None
         keys = asyncssh.match_known_hosts(_parsed(self._trusted), host, address, port)
@@ -137,7 +136,7 @@ def trust(offered: OfferedKey, path: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def _parsed(trusted: bytes) -> Any:
+def _parsed(trusted: bytes) -> asyncssh.SSHKnownHosts:
     """Return the keys of known_hosts; parsed once for all hosts, as every host has a line in it."""
     return asyncssh.import_known_hosts(trusted.decode())
 

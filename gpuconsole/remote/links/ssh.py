@@ -10,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import asyncssh
 
@@ -221,7 +220,7 @@ class SshLink:
             )
         options = await self._prepared()
         self.check.read()
-        tunnel: dict[str, Any] = {}
+        tunnel: dict[str, object] = {}
         if self._jump is not None:
             tunnel["tunnel"] = self._jump._standing()
         connecting = asyncssh.connect(self.entry.address, options=options, **tunnel)
@@ -246,7 +245,7 @@ class SshLink:
     async def _build_options(self) -> asyncssh.SSHClientConnectionOptions:
         entry = self.entry
         require_trusted(own_config())
-        given: dict[str, Any] = {}
+        given: dict[str, object] = {}
         if entry.user is not None:
             given["username"] = entry.user
         if entry.port is not None:

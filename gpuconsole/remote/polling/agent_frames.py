@@ -55,7 +55,7 @@ class Picture:
 
     def _forget(self) -> None:
         self._driver_error = ""
-        self._static: list[dict[str, Any]] = []
+        self._static: list[dict[str, object]] = []
         self._readings: list[dict[str, Any]] = []
         self._devices: list[Device] = []
         self._tool_devices: tuple[Device, ...] = ()
@@ -136,7 +136,7 @@ class Picture:
             interruptible=base.interruptible,
         )
 
-    def _take_host(self, values: dict[str, Any]) -> None:
+    def _take_host(self, values: dict[str, object]) -> None:
         facts: dict[str, Any] = {}
         for key, value in values.items():
             if key == "x":
@@ -170,7 +170,7 @@ class Picture:
             for fixed, readings in zip(static, self._readings, strict=True)
         ]
 
-    def _take_device(self, position: int, values: dict[str, Any]) -> None:
+    def _take_device(self, position: int, values: dict[str, object]) -> None:
         if not 0 <= position < len(self._static):
             raise FrameError(
                 msg("readings of a device {position} that was not announced", position=position)
@@ -208,7 +208,7 @@ class Picture:
         self._known = {pid: facts for pid, facts in self._known.items() if pid in alive}
 
 
-def _round(family: str, record: dict[str, Any], taken: float, now: float) -> Round:
+def _round(family: str, record: dict[str, object], taken: float, now: float) -> Round:
     """Return a tool's round; its age is measured by the host's own clock alone."""
     age = max(0.0, taken - _number(record["t"], 0, 1e11))
     return Round(
@@ -261,7 +261,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _hex(value: Any) -> str:
+def _hex(value: object) -> str:
     text = _text(value)
     if text and (len(text) != 64 or text.strip("0123456789abcdef")):
         raise FrameError("a container id that is none")
@@ -282,15 +282,15 @@ def _bounded(low: float, high: float, scale: float = 1.0) -> Callable[[Any], flo
 _mib = _bounded(0, MAX_KIB, 1024)
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     return None if value is None else int(_number(value, 0, 2**53))
 
 
-def _flag(value: Any) -> bool | None:
+def _flag(value: object) -> bool | None:
     return None if value is None else bool(_number(value, 0, 1))
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     return "" if value is None else clean(_text(value), 64)
 
 
@@ -309,7 +309,7 @@ def _throttle(mask: int) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _cpu_lists(value: Any) -> tuple[str, ...]:
+def _cpu_lists(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > 1024:
@@ -320,7 +320,7 @@ def _cpu_lists(value: Any) -> tuple[str, ...]:
     return tuple(clean(listed, 1024) for listed in value)
 
 
-_HOST_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+_HOST_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
     "c": ("cpu_percent", _bounded(0, 100)),
     "n": ("cpu_count", _count),
     "M": ("memory_total_mib", _mib),
@@ -333,7 +333,7 @@ _HOST_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "k": ("kernel", _label),
     "N": ("numa_cpus", _cpu_lists),
 }
-_DEVICE_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+_DEVICE_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
     "M": ("memory_total_mib", _mib),
     "m": ("memory_used_mib", _mib),
     "u": ("utilization", _bounded(0, 100)),

@@ -7,7 +7,6 @@ the root, and any leaf may be `N/A`: on an APU all of them are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.remote.vendors import table_cells
@@ -39,7 +38,7 @@ VENDOR = Vendor(
 )  # fmt: skip
 SELDOM = 60
 """Rounds between two questions for names and addresses."""
-_Record = Mapping[str, Any]
+_Record = Mapping[str, object]
 
 
 def read(texts: Texts) -> Reading:

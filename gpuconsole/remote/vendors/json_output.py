@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from gpuconsole.core.wording import msg
 from gpuconsole.remote.vendors.model import MAX_DEVICES, VendorError
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str) -> object:
     """Return the first JSON object or list in the text; VendorError when there is none."""
     starts = sorted(place for place in (text.find("{"), text.find("[")) if place >= 0)
     # A bracket of a warning may stand before the document itself.
@@ -23,7 +22,7 @@ def parsed(text: str) -> Any:
     raise VendorError("no JSON document" if not starts else "a JSON document that is not whole")
 
 
-def records(text: str, key: str) -> list[Mapping[str, Any]]:
+def records(text: str, key: str) -> list[Mapping[str, object]]:
     """Return a list of objects, one a device, at the top or under a key; VendorError if there is
     none, or it is longer than a host can have."""
     document = parsed(text)
@@ -35,7 +34,7 @@ def records(text: str, key: str) -> list[Mapping[str, Any]]:
     return [record for record in listed if isinstance(record, Mapping)]
 
 
-def leaf(document: Any, *path: str) -> str | None:
+def leaf(document: object, *path: str) -> str | None:
     """Return the value at a path as text with its unit, or None.
 
     A leaf is text, a number, or `{"value": 12, "unit": "W"}`; keys are matched without blanks at
@@ -54,5 +53,5 @@ def leaf(document: Any, *path: str) -> str | None:
     return str(value_here) if _plain(value_here) else None
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)

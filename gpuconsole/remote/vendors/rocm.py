@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import amd, tables
@@ -78,7 +78,7 @@ def read_table(texts: Texts) -> Reading:
 class _Cells:
     """A card's words by key: in lower case, without the unit, which is kept beside."""
 
-    def __init__(self, card: Mapping[str, Any]) -> None:
+    def __init__(self, card: Mapping[str, object]) -> None:
         self._cells: dict[str, tuple[str, str]] = {}
         for key, entry in card.items():
             match = _KEY.fullmatch(key.strip().lower()) if len(key) <= _LONGEST_KEY else None

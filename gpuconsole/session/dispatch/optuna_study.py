@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.submission.tuning import Between, Choice, Goal, Space, Trial
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
 
 STARTUP_TRIALS = 5
 """Trials that are drawn at random, and that must have ended before one is pruned."""
@@ -40,7 +47,9 @@ def is_hopeless(goal: Goal, space: Space, trials: Sequence[Trial], trial: Trial)
     return bool(study.pruner.prune(study, study.get_trials(deepcopy=False)[-1]))
 
 
-def _study(goal: Goal, space: Space, trials: Sequence[Trial], seed: int) -> tuple[Any, Any]:
+def _study(
+    goal: Goal, space: Space, trials: Sequence[Trial], seed: int
+) -> tuple[Study, ModuleType]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -56,7 +65,7 @@ def _study(goal: Goal, space: Space, trials: Sequence[Trial], seed: int) -> tupl
     return study, optuna
 
 
-def _frozen(optuna: Any, space: Space, trial: Trial) -> Any:
+def _frozen(optuna: ModuleType, space: Space, trial: Trial) -> FrozenTrial:
     states = optuna.trial.TrialState
     state = {
         "complete": states.COMPLETE,
@@ -64,23 +73,24 @@ def _frozen(optuna: Any, space: Space, trial: Trial) -> Any:
         "failed": states.FAIL,
         "running": states.RUNNING,
     }[trial.state]
-    return optuna.trial.create_trial(
+    frozen: FrozenTrial = optuna.trial.create_trial(
         state=state,
         value=trial.value if trial.state == "complete" else None,
         params={param.flag: _read(param, trial.values[param.flag]) for param in space},
         distributions=_distributions(space),
         intermediate_values=dict(trial.reported),
     )
+    return frozen
 
 
-def _distributions(space: Space) -> dict[str, Any]:
+def _distributions(space: Space) -> dict[str, BaseDistribution]:
     from optuna.distributions import (
         CategoricalDistribution,
         FloatDistribution,
         IntDistribution,
     )
 
-    distributions: dict[str, Any] = {}
+    distributions: dict[str, BaseDistribution] = {}
     for param in space:
         if isinstance(param, Choice):
             distributions[param.flag] = CategoricalDistribution(param.values)
@@ -100,5 +110,5 @@ def _read(param: Choice | Between, text: str) -> str | int | float:
     return int(value) if param.whole else value
 
 
-def _written(param: Choice | Between, value: Any) -> str:
+def _written(param: Choice | Between, value: str | float) -> str:
     return str(value) if isinstance(param, Choice) else param.said(float(value))

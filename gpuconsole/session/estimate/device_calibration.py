@@ -179,7 +179,7 @@ class _Run:
     _key: str = ""
     _container: str = ""
     _phases: dict[str, Phase] = field(default_factory=dict)
-    _begun: dict[str, Any] = field(default_factory=dict)
+    _begun: dict[str, object] = field(default_factory=dict)
     _last: list[str] = field(default_factory=list)
 
     async def measure(self) -> HostCalibration:
@@ -265,7 +265,7 @@ class _Run:
         self.progress("starting the probe")
         await self.engine.start(self._container)
 
-    async def _lines(self) -> AsyncIterator[dict[str, Any]]:
+    async def _lines(self) -> AsyncIterator[dict[str, object]]:
         """Give what the probe says, until it ends."""
         rest = b""
         async with contextlib.aclosing(
@@ -280,7 +280,7 @@ class _Run:
                     if said is not None:
                         yield said
 
-    def _parsed(self, line: str) -> dict[str, Any] | None:
+    def _parsed(self, line: str) -> dict[str, object] | None:
         if not line.startswith(MARK):
             self._last = [*self._last, clean(line.strip(), 200)][-LAST_LINES:]
             return None
@@ -290,7 +290,7 @@ class _Run:
             return None
         return said if isinstance(said, dict) else None
 
-    async def _read(self, said: dict[str, Any]) -> Phase:
+    async def _read(self, said: dict[str, object]) -> Phase:
         """Return the driver's figures of a reading that was taken after the phase began."""
         clock = self.context.clock
         since = clock.now() + SETTLED_S
@@ -374,7 +374,8 @@ class _Run:
         return (end - start) / count
 
 
-def _mib(value: Any) -> float:
+def _mib(value: object) -> float:
     """Return bytes that the probe reported in MiB; 0 for anything else."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) / MIB if number and 0 <= value <= MOST_MIB * MIB else 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0.0
+    return float(value) / MIB if 0 <= value <= MOST_MIB * MIB else 0.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpuconsole.core.containers import (
     CALIBRATION_FOLDER,
@@ -36,7 +36,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.session.async_helpers import first, to_its_end
+from gpuconsole.session.async_helpers import Work, first, to_its_end
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import (
     RESULTS_DIR,
@@ -95,7 +95,7 @@ class Asked:
     image: str
     bundle: Path
     """The packed project."""
-    request: Mapping[str, Any]
+    request: Mapping[str, object]
     """What the probe is asked."""
     progress: Progress
     patient: bool = True
@@ -337,7 +337,7 @@ async def _filled(engine: Engine, container: str, asked: Asked) -> None:
     await engine.start(container)
 
 
-async def _limited(context: Context, seconds: float, work: Coroutine[Any, Any, T], words: str) -> T:
+async def _limited(context: Context, seconds: float, work: Work[T], words: str) -> T:
     """Return the result of work; raises RefusedError, and cancels the work, if it takes longer."""
     results: list[T] = []
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Isolation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
@@ -183,7 +183,7 @@ class Measurements:
         await asyncio.to_thread(self._stored.put, begun.name, begun.image, inputs, document)
 
 
-def within_time(request: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
+def within_time(request: Mapping[str, object], limit_s: float) -> Mapping[str, object]:
     """Return what the probe is asked, with the time for which its runs are planned, seconds."""
     return request if limit_s == NO_LIMIT_S else {**request, "limit_s": PLANNED * limit_s}
 

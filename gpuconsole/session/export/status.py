@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.incidents import Incident
@@ -13,7 +12,7 @@ from gpuconsole.core.units import iso_utc
 
 def moment_document(
     snapshot: FleetSnapshot, jobs: Iterable[Job], incidents: Iterable[Incident], now: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the `status` document of a moment, with its jobs and incidents."""
     return {
         **status_document(snapshot, now),
@@ -23,7 +22,7 @@ def moment_document(
     }
 
 
-def status_document(snapshot: FleetSnapshot, now: float) -> dict[str, Any]:
+def status_document(snapshot: FleetSnapshot, now: float) -> dict[str, object]:
     """Return what `gpuconsole status --json` prints."""
     return {
         "taken_at": iso_utc(snapshot.taken_at),
@@ -32,7 +31,7 @@ def status_document(snapshot: FleetSnapshot, now: float) -> dict[str, Any]:
     }
 
 
-def host_document(host: Host, now: float) -> dict[str, Any]:
+def host_document(host: Host, now: float) -> dict[str, object]:
     """Return what the document says of a host at a moment."""
     age = host.age_s(now)
     return {
@@ -50,7 +49,7 @@ def host_document(host: Host, now: float) -> dict[str, Any]:
     }
 
 
-def device_document(device: Device, now: float) -> dict[str, Any]:
+def device_document(device: Device, now: float) -> dict[str, object]:
     """Return what the document says of a device at a moment."""
     age = device.age_s(now)
     return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from gpuconsole.core.containers import CALIBRATION, MEASUREMENT, Hosts, Lease
 from gpuconsole.core.fleet import FleetSnapshot, HostState
@@ -116,7 +115,7 @@ class LeaseBoard:
             del self._looks[name]
 
 
-async def _all(looks: Iterable[asyncio.Task[Any]]) -> None:
+async def _all(looks: Iterable[asyncio.Task[object]]) -> None:
     await asyncio.wait(set(looks))
 
 

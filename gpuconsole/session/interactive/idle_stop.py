@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN, SESSIONS, SOCKET
 from gpuconsole.core.fleet import FleetSnapshot, HostState
@@ -19,7 +18,7 @@ from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.async_helpers import cancel_all
+from gpuconsole.session.async_helpers import Work, cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.limits import ran_s
 from gpuconsole.session.dispatch.preemption import interrupt
@@ -125,7 +124,7 @@ class IdleStop:
             return "This session ends soon."
         return f"This session ends in {format_duration(max(0.0, limit.seconds - ran))}."
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _aside(self, work: Work[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

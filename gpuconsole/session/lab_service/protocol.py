@@ -36,7 +36,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, TypeAdapter
 
@@ -231,7 +231,7 @@ class Measurement:
     host: str
     image: str
     mounts: tuple[Mount, ...]
-    request: Mapping[str, Any]
+    request: Mapping[str, object]
     """What the probe is asked; it runs in the container and nowhere else."""
     patient: bool = True
     """Whether to wait while the host measures for others."""

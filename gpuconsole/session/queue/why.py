@@ -180,7 +180,7 @@ class Reasons(Mapping[str, Why]):
         policies: Mapping[str, Policy],
         now: float,
         rules: Rules = FREE,
-        estimates: Mapping[str, Mapping[str, Any]] | None = None,
+        estimates: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
         """`reasons_known` are reasons that placement does not decide, such as jobs to come after;
         `estimates` are preflight's documents by job."""

@@ -12,7 +12,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
@@ -47,7 +46,7 @@ class Tree:
         return path if any(path.is_relative_to(other) for other in self.others) else None
 
 
-def marks(document: Mapping[str, Any], tree: Tree, since_ns: int) -> dict[str, str]:
+def marks(document: Mapping[str, object], tree: Tree, since_ns: int) -> dict[str, str]:
     """Return what tells each file that a document says was read from a later state of it.
 
     RefusedError where one changed since the measurement began, at `since_ns`.
@@ -113,7 +112,7 @@ def folder_mark(path: Path) -> str:
     return f"folder {status.st_mtime_ns if is_folder else ABSENT}"
 
 
-def _entries(read: object, kind: str) -> Iterator[tuple[str, Any]]:
+def _entries(read: object, kind: str) -> Iterator[tuple[str, object]]:
     """Give the names of a document with what it says of each; RefusedError where it has none."""
     named = read.get(kind) if isinstance(read, dict) else None
     pairs = named.items() if isinstance(named, dict) else ((name, None) for name in named or ())

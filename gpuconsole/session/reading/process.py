@@ -78,7 +78,7 @@ class Child:
         grown = self._used_mib > _RETIRED_MIB or self._answered >= _RETIRED_AFTER
         return grown or self._failed or self._process.poll() is not None
 
-    def ask(self, question: Question[object]) -> dict[str, Any]:
+    def ask(self, question: Question[object]) -> dict[str, object]:
         """Return what it says. EndedError when it ends, or has to be ended, before that."""
         message = pickle.dumps((_here(), question), pickle.HIGHEST_PROTOCOL)
         self._await_ready()

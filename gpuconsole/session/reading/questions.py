@@ -35,7 +35,7 @@ Answered = TypeVar("Answered", covariant=True)
 class Question(Protocol[Answered]):
     """Something asked about a script."""
 
-    answers: ClassVar[Any]
+    answers: ClassVar[object]
     """The type of the answer."""
 
     def answer(self, analyses: Analyses) -> Answered:
@@ -51,7 +51,7 @@ class Question(Protocol[Answered]):
 class Estimating:
     """How much memory a task needs, held against cards."""
 
-    answers: ClassVar[Any] = Report
+    answers: ClassVar[object] = Report
     task: Task
     cards: tuple[preflight.Card, ...]
     tier: str = ""
@@ -135,7 +135,7 @@ class Requested:
 class Requesting(_Refusing[Requested]):
     """What the probe is asked so that it measures a task's script."""
 
-    answers: ClassVar[Any] = Requested
+    answers: ClassVar[object] = Requested
     task: Task
     mode: Mode
     root: Path
@@ -163,7 +163,7 @@ class Requesting(_Refusing[Requested]):
 class Naming(_Refusing[str]):
     """Under which name a recording of a task's script as it is now is stored."""
 
-    answers: ClassVar[Any] = str
+    answers: ClassVar[object] = str
     task: Task
     mode: Mode
 
@@ -185,7 +185,7 @@ class Checking(_Refusing[dict[str, Any]]):
     """With what inputs a recording is stored; RefusedError for a document that is none, or one of
     a script that has changed meanwhile."""
 
-    answers: ClassVar[Any] = dict[str, Any]
+    answers: ClassVar[object] = dict[str, Any]
     task: Task
     document: bytes
     """As the measured process wrote it: nothing is taken for granted."""
@@ -218,7 +218,7 @@ class Checking(_Refusing[dict[str, Any]]):
 class Rebatching(_Refusing[Change]):
     """How another batch size is put into a task."""
 
-    answers: ClassVar[Any] = Change
+    answers: ClassVar[object] = Change
     task: Task
     size: int
 
@@ -231,7 +231,7 @@ class Rebatching(_Refusing[Change]):
 class Applying(_Refusing[Change]):
     """How a change is put into the shipped copy of a task's script."""
 
-    answers: ClassVar[Any] = Change
+    answers: ClassVar[object] = Change
     task: Task
     kind: EditKind
     steps: int = 1
@@ -250,7 +250,7 @@ class Applying(_Refusing[Change]):
 class Declaring:
     """The options that a script declares."""
 
-    answers: ClassVar[Any] = Options
+    answers: ClassVar[object] = Options
     script: Path
 
     def answer(self, analyses: Analyses) -> Options:

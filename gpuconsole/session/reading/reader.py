@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpuconsole import errors
 from gpuconsole.core.estimate import Unknown
@@ -109,7 +109,7 @@ class Reader:
             self._child.close()
             self._child = None
 
-    def _understood(self, question: Question[Answer], said: dict[str, Any]) -> Answer:
+    def _understood(self, question: Question[Answer], said: dict[str, object]) -> Answer:
         """Return the answer in what a process said, or raise the error in it."""
         if "error" in said:
             kind, title, message, hint = records.read(tuple[str, str, str, str], said["error"])

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import MEASURED_TIERS, MeasuredTier
 from gpuconsole.core.jobs import Task
@@ -73,7 +73,7 @@ def _answers(measured: preflight.Measured | OnDevice, task: Task) -> bool:
 
 def read(
     task: Task,
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     mode: str,
     analysis: preflight.Analysis | None = None,
 ) -> preflight.Measured | OnDevice:
@@ -91,7 +91,7 @@ def read(
     return measured.load(dict(document), script=task.script, analysis=analysis)
 
 
-def parsed(document: bytes) -> dict[str, Any]:
+def parsed(document: bytes) -> dict[str, object]:
     """Return the object that a measured process wrote; RefusedError where it is none."""
     try:
         parsed_document = json.loads(document)
@@ -144,7 +144,9 @@ def key(task: Task, analysis: preflight.Analysis | None, mode: str) -> str:
     return key_of(digest, settings, mode)
 
 
-def inputs(task: Task, document: Mapping[str, Any], image: str, since_ns: int) -> dict[str, Any]:
+def inputs(
+    task: Task, document: Mapping[str, object], image: str, since_ns: int
+) -> dict[str, object]:
     """Return what a recording was made with beside its name: it holds while that is so.
 
     `image` is that of its container, "" for this machine. RefusedError where a file that was read
@@ -160,7 +162,7 @@ def python_path(task: Task) -> tuple[Path, ...]:
     return tuple(Path(folder).absolute() for folder in said.split(os.pathsep) if folder)
 
 
-def _hold(task: Task, images: frozenset[str] | None, inputs: Mapping[str, Any]) -> bool:
+def _hold(task: Task, images: frozenset[str] | None, inputs: Mapping[str, object]) -> bool:
     """Tell whether all is as it was when a recording was made."""
     image = inputs.get("image")
     if image == "":

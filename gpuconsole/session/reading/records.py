@@ -6,7 +6,7 @@ itself what it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import NoneType, UnionType
@@ -19,7 +19,7 @@ _MESSAGE, _JOINED = "message", "joined"
 _PLAIN = (str, int, bool, NoneType)
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """Return a record, and all records inside it, as lists, mappings, texts and numbers."""
     if isinstance(value, Joined):
         return {_JOINED: value.separator, "parts": [plain(part) for part in value.parts]}
@@ -34,17 +34,17 @@ def plain(value: object) -> Any:
     return value
 
 
-def read(kind: Any, value: Any) -> Any:
+def read(kind: object, value: object) -> Any:
     """Return the value of a type that `plain` made; ValueError when it is none."""
-    if kind is Any:
+    if kind is Any or kind is object:
         return value
     if kind is str and type(value) is dict:
         return _message(value)
-    if kind in _PLAIN and type(value) is kind:
+    if type(value) is kind and kind in _PLAIN:
         return value
     if kind is float and type(value) in (int, float):
         return value
-    if is_dataclass(kind):
+    if is_dataclass(kind) and isinstance(kind, type):
         return _record(kind, value)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal and value in inner:
@@ -60,16 +60,17 @@ def read(kind: Any, value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} is no {kind}")
 
 
-def _message(value: dict[str, Any]) -> Message:
+def _message(value: Mapping[str, object]) -> Message:
     try:
         if _JOINED in value:
-            return Joined(read(str, value[_JOINED]), [read(str, item) for item in value["parts"]])
+            parts = read(tuple[str, ...], value["parts"])
+            return Joined(read(str, value[_JOINED]), list(parts))
         return Message(read(str, value[_MESSAGE]), read(dict[str, str], value["values"]))
     except (KeyError, TypeError) as error:
         raise ValueError("this is no message") from error
 
 
-def _record(kind: Any, value: Any) -> Any:
+def _record(kind: Any, value: object) -> object:
     hints = _hints(kind)
     if type(value) is not list or len(value) != len(hints):
         raise ValueError(f"this is no {kind.__name__}")
@@ -77,12 +78,12 @@ def _record(kind: Any, value: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _hints(kind: Any) -> tuple[Any, ...]:
+def _hints(kind: type) -> tuple[object, ...]:
     hints = get_type_hints(kind)
     return tuple(hints[field.name] for field in fields(kind))
 
 
-def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:
+def _one_of(kinds: Sequence[object], value: object) -> object:
     for kind in kinds:
         try:
             return read(kind, value)
@@ -91,7 +92,7 @@ def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} is none of {kinds}")
 
 
-def _row(kinds: tuple[Any, ...], value: list[Any]) -> tuple[Any, ...]:
+def _row(kinds: Sequence[object], value: list[object]) -> tuple[object, ...]:
     if kinds[-1] is Ellipsis:
         return tuple(read(kinds[0], item) for item in value)
     if len(kinds) != len(value):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 
 from gpuconsole.session.report.model import UsageReport
 
@@ -21,7 +20,7 @@ def csv_text(usage: UsageReport) -> str:
     return text.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     """Return the text of a cell: a spreadsheet must not take a name for a formula."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
         return f"'{value}"

@@ -89,7 +89,7 @@ class Sums:
         """Return which share of what was held was measured, 0-1."""
         return min(1.0, known_s / self.held_s) if self.held_s > 0.0 else 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the figures as `report --json` shows them."""
         wasted, use, kwh = self.wasted_s, self.use, self.kwh
         return {
@@ -130,7 +130,7 @@ class IdleLease:
     since: float
     """Since when none of them was used."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it as `report --json` shows it."""
         return asdict(self) | {"since": iso_utc(self.since)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from gpuconsole.core.containers import Engine
 
@@ -41,7 +41,7 @@ class FencedEngine:
         await self._lead.require(self._host, self._engine)
         await self._engine.remove(container)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._engine, name)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -56,7 +56,7 @@ class OwnMarks:
         self._journal = context.journal
         self._clock = context.clock
         self._file = KeptFile(context.state / MARKS_FILE, _read, MAX_BYTES)
-        self._shared: tuple[tuple[Any, ...], tuple[Incident, ...]] | None = None
+        self._shared: tuple[tuple[object, ...], tuple[Incident, ...]] | None = None
 
     @property
     def version(self) -> object:

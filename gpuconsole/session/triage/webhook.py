@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from gpuconsole.core.text import clean
@@ -27,10 +26,10 @@ class Webhook:
         self._url = url
         self._host = host_of(url)
         self._told = report
-        self._documents: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._documents: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
         self._failing = False
 
-    def post(self, document: Mapping[str, Any]) -> None:
+    def post(self, document: Mapping[str, object]) -> None:
         """Have a document posted; returns at once."""
         if not self._url:
             return

@@ -126,7 +126,7 @@ def decode(content: bytes) -> _Notes:
     return _Notes({pin.image: pin for pin in pins}, {check.id: check for check in checks})
 
 
-def _all(kind: type[Kept], listed: Any) -> list[Kept]:
+def _all(kind: type[Kept], listed: object) -> list[Kept]:
     records = (_one(kind, item) for item in listed) if isinstance(listed, list) else ()
     return [record for record in records if record is not None]
 

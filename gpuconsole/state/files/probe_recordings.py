@@ -46,7 +46,7 @@ class MeasuredScripts:
                 return recording
         return None
 
-    def put(self, key: str, place: str, inputs: Mapping[str, Any], document: bytes) -> None:
+    def put(self, key: str, place: str, inputs: Mapping[str, object], document: bytes) -> None:
         """Store a recording, a JSON object that has been checked, with what it was made with.
 
         It takes the place of one of the same place. A full disk stores none: it can be measured
@@ -80,7 +80,7 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def _read(path: Path, holds: Callable[[Mapping[str, Any]], bool]) -> Iterator[dict[str, Any]]:
+def _read(path: Path, holds: Callable[[Mapping[str, object]], bool]) -> Iterator[dict[str, object]]:
     """Give the recording of a file, where it can be read and its inputs hold."""
     try:
         with gzip.open(path, "rb") as file:

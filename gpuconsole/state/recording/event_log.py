@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Host
@@ -20,6 +20,9 @@ from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.submission.secrets import HIDDEN
 from gpuconsole.state.recording.file_format import LONGEST_PART, moment
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Checked = TypeVar("Checked")
 MOST_LINES = 50_000
@@ -116,13 +119,13 @@ def _event(text: bytes) -> Event:
     return event
 
 
-def _rising(at: float, entries: list[tuple[float, Any]]) -> float:
+def _rising(at: float, entries: Sequence[tuple[float, object]]) -> float:
     if entries and moment(at) < entries[-1][0]:
         raise ValueError("times run backwards")
     return moment(at)
 
 
-def _check_times(*records: Any) -> None:
+def _check_times(*records: object) -> None:
     """Refuse times that no calendar knows."""
     for record in records:
         kind: Any = type(record)
@@ -133,7 +136,7 @@ def _check_times(*records: Any) -> None:
 
 
 @cache
-def _times_of(kind: Any) -> tuple[str, ...]:
+def _times_of(kind: type) -> tuple[str, ...]:
     words = ("at", "since", "until", "seen")
     return tuple(field.name for field in fields(kind) if field.name.rpartition("_")[2] in words)
 
@@ -141,13 +144,13 @@ def _times_of(kind: Any) -> tuple[str, ...]:
 # --- records and JSON -----------------------------------------------------------------------------
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Return a record as what JSON knows; fields that are as by default are left out."""
     kind: Any = type(value)
     # A block has tens of thousands of these: the usual ones come first.
     if value is None or kind is int or kind is bool:
         return value
-    if kind is float:
+    if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Enum):
         return value.value
@@ -165,13 +168,13 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
     return tuple((field.name, _default(field)) for field in fields(kind) if field.init)
 
 
-def _default(field: Field[Any]) -> Any:
+def _default(field: Field[object]) -> object:
     factory = field.default_factory
-    return factory() if factory is not MISSING else field.default
+    return field.default if factory is MISSING else factory()
 
 
 def _without_secrets(job: Job) -> Job:
@@ -182,7 +185,7 @@ def _without_secrets(job: Job) -> Job:
     return replace(job, task=replace(job.task, env=dict.fromkeys(job.task.env, HIDDEN)))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(plain(value), separators=(",", ":"))
 
 
@@ -215,14 +218,14 @@ def checked(kind: type[Checked], document: object) -> Checked:
     return result
 
 
-def prepare(*kinds: type[Any]) -> None:
+def prepare(*kinds: type) -> None:
     """Make what checks records, which takes a while, before somebody waits for it."""
     for kind in (Host, Job, Event, Incident, _Estimate, *kinds):
         _adapter(kind)
 
 
 @cache
-def _adapter(kind: Any) -> Any:
+def _adapter(kind: type) -> TypeAdapter[Any]:
     # It takes a while to import and to make: only who reads a recording pays for it.
     from pydantic import TypeAdapter
 

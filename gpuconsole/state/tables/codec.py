@@ -124,12 +124,12 @@ def _member(written: Mapping[str, Any]) -> Member:
     return Member(**fields)
 
 
-def dump_document(document: Mapping[str, Any] | None) -> str | None:
+def dump_document(document: Mapping[str, object] | None) -> str | None:
     """Return a JSON document as text, None as None."""
     return None if document is None else json.dumps(document, separators=(",", ":"))
 
 
-def load_document(text: str | None) -> dict[str, Any] | None:
+def load_document(text: str | None) -> dict[str, object] | None:
     """Return the document of a text; anything but an object is None."""
     document = json.loads(text) if text else None
     return document if isinstance(document, dict) else None

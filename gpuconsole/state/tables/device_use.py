@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
 
 from gpuconsole.core.devices.device_use import DeviceUse, Holding
 from gpuconsole.core.jobs import JobState
@@ -51,7 +50,7 @@ def write(connection: sqlite3.Connection, uses: Iterable[DeviceUse]) -> None:
     )
 
 
-def read(rows: Iterable[Sequence[Any]]) -> tuple[DeviceUse, ...]:
+def read(rows: Iterable[Sequence[object]]) -> tuple[DeviceUse, ...]:
     """Return what was measured, of rows with the columns of the table."""
     return tuple(DeviceUse._make(row) for row in rows)
 
@@ -68,7 +67,7 @@ def read_holdings(
     are wanted. ValueError where a row is damaged."""
     connection.row_factory = None
     asked = {"since": since, "until": until, "accounts": accounts, "jobs": json.dumps(jobs)}
-    uses: dict[tuple[Any, ...], tuple[DeviceUse, ...]] = {}
+    uses: dict[tuple[object, ...], tuple[DeviceUse, ...]] = {}
     for use in map(DeviceUse._make, connection.execute(_USED, asked)):
         # Numbers of attempts that never started are given again.
         part = use[:_PART]

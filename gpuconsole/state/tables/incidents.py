@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from gpuconsole.core import events
 from gpuconsole.core.incidents import Evidence, Incident, Severity
@@ -103,7 +102,7 @@ def event_of(incident: Incident, at: float) -> events.Event:
     return events.Event("incident", incident.host, message, at, _TOLD[incident.severity])
 
 
-def _values(incident: Incident) -> dict[str, Any]:
+def _values(incident: Incident) -> dict[str, object]:
     about = {
         "jobs": list(incident.jobs),
         "evidence": [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
 
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.state.tables import codec
@@ -32,9 +31,9 @@ _NUMBERS = frozenset(
 _ATTEMPT_LISTS = ("device_uuids", "device_indexes", "placement_reasons")
 
 
-def job_values(job: Job) -> dict[str, Any]:
+def job_values(job: Job) -> dict[str, object]:
     """Return the columns of a job."""
-    values: dict[str, Any] = {name: getattr(job, name) for name in JOB_COLUMNS}
+    values: dict[str, object] = {name: getattr(job, name) for name in JOB_COLUMNS}
     return values | {
         "state": job.state.value,
         "task": codec.dump_task(job.task),
@@ -44,15 +43,15 @@ def job_values(job: Job) -> dict[str, Any]:
     }
 
 
-def attempt_values(attempt: Attempt) -> dict[str, Any]:
+def attempt_values(attempt: Attempt) -> dict[str, object]:
     """Return the columns of an attempt."""
-    values: dict[str, Any] = {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}
-    lists = {name: codec.dump_list(values[name]) for name in _ATTEMPT_LISTS}
+    values: dict[str, object] = {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}
+    lists = {name: codec.dump_list(getattr(attempt, name)) for name in _ATTEMPT_LISTS}
     members = codec.dump_members(attempt.members)
     return values | lists | {"members": members, "shared": int(attempt.shared)}
 
 
-def changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def changed(old: dict[str, object], new: dict[str, object]) -> dict[str, object]:
     """Return the columns of `new` that differ, so that what others wrote meanwhile stays."""
     return {name: value for name, value in new.items() if old[name] != value}
 

@@ -56,7 +56,7 @@ def read_calibrations(rows: Iterable[sqlite3.Row]) -> tuple[HostCalibration, ...
     return tuple(HostCalibration(*row) for row in rows)
 
 
-def _add(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
+def _add(connection: sqlite3.Connection, table: str, values: dict[str, object]) -> None:
     names, marks = ", ".join(values), ", ".join("?" * len(values))
     connection.execute(
         f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", tuple(values.values())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
+    from gpuconsole.session.async_helpers import Work
+
 
 def aside(
     node: DOMNode,
-    work: Callable[[], Coroutine[Any, Any, None]],
+    work: Callable[[], Work[None]],
     *,
     group: str,
     exclusive: bool = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -52,7 +52,7 @@ def calibrate(host: str | None, device: int | None, image: str | None, reliabili
     return 0 if result.context_mib is not None else 1
 
 
-def _document(calibration: HostCalibration) -> dict[str, Any]:
+def _document(calibration: HostCalibration) -> dict[str, object]:
     return {
         "host": calibration.host,
         "device": calibration.device,
@@ -106,7 +106,7 @@ def _reliability() -> int:
     return 0
 
 
-def _reliability_document(reliability_: Reliability) -> dict[str, Any]:
+def _reliability_document(reliability_: Reliability) -> dict[str, object]:
     return {
         "runs": reliability_.judged,
         "too_few": reliability_.too_few or None,

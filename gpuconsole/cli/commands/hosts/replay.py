@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -82,7 +82,7 @@ async def _opened(file: Path | None, at: str | None) -> ReplaySession:
     return session
 
 
-def _document(session: ReplaySession) -> dict[str, Any]:
+def _document(session: ReplaySession) -> dict[str, object]:
     """Return the `status` document of the moment, with what `status` leaves to other commands."""
     from gpuconsole.core.units import iso_utc
     from gpuconsole.session.export.status import moment_document

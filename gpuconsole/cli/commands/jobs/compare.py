@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -58,7 +58,7 @@ def compare(jobs: tuple[str, ...], metric: str, csv_file: Path | None) -> int:
     return 0
 
 
-def _row(compared: Compared, metric: str) -> dict[str, Any]:
+def _row(compared: Compared, metric: str) -> dict[str, object]:
     from gpuconsole.core.training.curves import figures
 
     job, row_figures = compared.job, figures(compared, metric)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -54,7 +54,7 @@ def _over(group: Sequence[Job]) -> bool:
     return all(job.state.ended for job in group)
 
 
-def _document(group: Sequence[Job]) -> dict[str, Any]:
+def _document(group: Sequence[Job]) -> dict[str, object]:
     from gpuconsole.session.services.replicas import is_member, wanted
 
     first = group[-1]

@@ -200,7 +200,7 @@ def _say_restored(done: Restored) -> None:
         tell(msg("The former journal: {path}", path=done.aside[0]))
 
 
-def _settled_document(settled: Settled) -> dict[str, Any]:
+def _settled_document(settled: Settled) -> dict[str, object]:
     return {
         "adopted": [job.as_json() for job in settled.adopted],
         "unasked": list(settled.unreached),
@@ -208,7 +208,7 @@ def _settled_document(settled: Settled) -> dict[str, Any]:
     }
 
 
-def _answer(document: dict[str, Any], settled: Settled | None) -> None:
+def _answer(document: dict[str, object], settled: Settled | None) -> None:
     if options().as_json:
         print_document(document | ({} if settled is None else _settled_document(settled)))
         return

@@ -328,7 +328,7 @@ def _tell_sweep(jobs: Sequence[Job], nobody: bool, warnings: Sequence[str], *, h
         note(_NOBODY)
 
 
-def _listed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+def _listed(jobs: Sequence[Job]) -> list[dict[str, object]]:
     return [
         {"job": job.id, "name": job.task.name, "state": job.state.value,
          "estimate_mib": job.estimate_mib}

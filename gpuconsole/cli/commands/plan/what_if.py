@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -64,7 +64,7 @@ def _cells(moved: Moved, now: float) -> tuple[str, ...]:
     return (moved.job, clean(moved.name), clean(moved.user), *starts)
 
 
-def _document(change: str, comparison: Comparison) -> dict[str, Any]:
+def _document(change: str, comparison: Comparison) -> dict[str, object]:
     from gpuconsole.placement.forecast.start_times import HORIZON_S
 
     return {

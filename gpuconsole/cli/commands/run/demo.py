@@ -215,19 +215,19 @@ def _awaited(session: Session, job: Job, seconds: float) -> str:
     return sentences(gave_up, session.why_now(job.id).reason)
 
 
-async def _results(session: Session, job: Job) -> dict[str, Any] | None:
+async def _results(session: Session, job: Job) -> dict[str, object] | None:
     if not job.state.ended:
         return None
     with tempfile.TemporaryDirectory(prefix="gpuconsole-demo-") as folder:
         fetched = await session.fetch_results(job.id, Path(folder))
         summary = fetched.folder / "summary.json"
-        results: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
+        results: dict[str, object] = json.loads(summary.read_text(encoding="utf-8"))
         return results
 
 
 def _document(
-    report: Report, job: Job, lines: list[str], results: dict[str, Any] | None
-) -> dict[str, Any]:
+    report: Report, job: Job, lines: list[str], results: dict[str, object] | None
+) -> dict[str, object]:
     attempt, estimate = job.attempt, report.as_json()
     return {
         "simulated": True,

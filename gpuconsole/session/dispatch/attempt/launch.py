@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpuconsole.core.containers import ContainerSpec, Lease
 from gpuconsole.core.devices.device_sharing import Share
@@ -21,7 +21,7 @@ from gpuconsole.placement.launch_command import Meeting, meeting_port
 from gpuconsole.remote import injected
 from gpuconsole.remote.injected import pack, pack_own_folder
 from gpuconsole.remote.inside import source
-from gpuconsole.session.async_helpers import to_its_end
+from gpuconsole.session.async_helpers import Work, to_its_end
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
 from gpuconsole.session.dispatch.attempt.checkpoint import bring, pack_parents
@@ -109,7 +109,7 @@ class Launch:
             self._parts, lambda part: self._whole(part.engine.start(containers[part.rank]))
         )
 
-    async def _whole(self, step: Coroutine[Any, Any, T]) -> T:
+    async def _whole(self, step: Work[T]) -> T:
         return await to_its_end(step, lambda: self._context.clock.sleep(FINISH_S))
 
     def _image(self, part: Part) -> str:

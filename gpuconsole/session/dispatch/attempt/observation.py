@@ -281,7 +281,7 @@ def _parsed(content: bytes, bounds: Bounds) -> Reported | None:
     )
 
 
-def _fallback(said: Mapping[str, Any]) -> str:
+def _fallback(said: Mapping[str, object]) -> str:
     """Return why a process computed on the processor that was meant for a device, or ""."""
     wanted, built = said.get("fallback"), said.get("built")
     if not isinstance(wanted, str) or wanted not in _BACKENDS or not isinstance(built, str):
@@ -291,19 +291,19 @@ def _fallback(said: Mapping[str, Any]) -> str:
     return fallback(wanted, "cpu", backend, None if visible is None else int(visible))
 
 
-def _number(value: Any, most: float) -> float | None:
+def _number(value: object, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     # NaN fails every comparison, and so does a number too large to be a float.
     return float(value) if 0 <= value <= most else None
 
 
-def _size(value: Any, most_mib: float) -> float | None:
+def _size(value: object, most_mib: float) -> float | None:
     size = _number(value, most_mib * MIB)
     return size / MIB if size else None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     number = _number(value, 1e9)
     return int(number) if number and number == int(number) else None
 
@@ -312,7 +312,7 @@ def _most(sizes: Iterable[float | None]) -> float | None:
     return max((size for size in sizes if size is not None), default=None)
 
 
-def _memory(document: Mapping[str, Any], backend: Backend) -> dict[str, float]:
+def _memory(document: Mapping[str, object], backend: Backend) -> dict[str, float]:
     """Return the predicted memory, if it was predicted for where the script then computed."""
     memory = document.get("memory")
     if not isinstance(memory, dict) or document.get("backend") != backend:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import PruneResult
@@ -22,7 +22,7 @@ from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError
-from gpuconsole.session.async_helpers import first
+from gpuconsole.session.async_helpers import Work, first
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.oom_retry import Offer
@@ -208,11 +208,11 @@ class LabQueueSession(Session):
         answer = await self.operate(Operation("prune"), lambda host, words: None)
         return {clean(host, 80): counts for host, counts in PRUNED.validate_json(answer).items()}
 
-    async def adopt(self, *_: Any, **__: Any) -> Any:
+    async def adopt(self, *_: object, **__: object) -> NoReturn:
         """Refuse: the journal is the service's."""
         raise _not_here("Adopting")
 
-    def _runs(self) -> list[Coroutine[Any, Any, None]]:
+    def _runs(self) -> list[Work[None]]:
         """Return what goes on beside: the service watches hosts, and notes what is wrong."""
         return [self._news.run(), self._samples.run(), self._watch_queue()]
 

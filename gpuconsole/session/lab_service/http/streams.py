@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.async_helpers import cancel_all
+from gpuconsole.session.async_helpers import Work, cancel_all
 from gpuconsole.session.lab_service.protocol import REFUSAL, refusal_of
 from gpuconsole.waiting import within
 
@@ -22,7 +21,7 @@ SLOW_S = 30.0
 
 async def send_while(
     request: web.Request,
-    work: Coroutine[Any, Any, bytes],
+    work: Work[bytes],
     news: Callable[[], Sequence[object]],
 ) -> web.StreamResponse:
     """Do work and answer with lines: what `news` returns, at least one each beat, then
