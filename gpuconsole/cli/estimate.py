@@ -1,11 +1,12 @@
-"""Which cards preflight holds a script against: the fleet's, one asked for, or common ones."""
+"""What preflight holds a script against: the fleet's devices, one asked for, or common ones; and
+the answers that are remembered for a script."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
@@ -17,12 +18,13 @@ from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME, config_path, find_inventory, state_folder
-from gpuconsole.core.wording import sentences
+from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.remote.local_drivers import has_driver
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.questions import Estimating
 from gpuconsole.session.reading.reader import Reader
+from gpuconsole.state.files.assumptions import Assumptions
 
 if TYPE_CHECKING:
     from gpuconsole.config import LabSettings
@@ -196,3 +198,40 @@ async def _look(lab: Inventory, settings: LabSettings, wait_s: float) -> FleetSn
         return await first_frames(hosts, WallClock(), wait_s)
     finally:
         await hosts.close()
+
+
+def recalled(task: Task, state: Path | None, *, forget: bool) -> Mapping[str, str]:
+    """Return the remembered answers for a task's script, and say that they are used."""
+    if not task.script:
+        return {}
+    store = _store(state)
+    if forget:
+        _try(lambda: store.forget(task.script))
+        return {}
+    answers = store.of(task.script)
+    used = [f"{name}={value}" for name, value in answers.items() if name not in task.assumptions]
+    if used:
+        note(
+            msg(
+                "Remembered for this script: {answers} (--forget-assumptions forgets).",
+                answers=", ".join(used),
+            )
+        )
+    return answers
+
+
+def remember(task: Task, state: Path | None) -> None:
+    """Keep a task's own answers; an answer that cannot be kept still held for this time."""
+    if task.script and task.assumptions:
+        _try(lambda: _store(state).remember(task.script, task.assumptions))
+
+
+def _store(state: Path | None) -> Assumptions:
+    return Assumptions(state_folder(state))
+
+
+def _try(change: Callable[[], object]) -> None:
+    try:
+        change()
+    except JournalError as error:
+        note(told(error))

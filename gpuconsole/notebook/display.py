@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from typing import Any
 
 from IPython import display as front_end
 
 from gpuconsole.cli.output import show
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.notebook.button import can_show, show_button
+from gpuconsole.errors import ConsoleError
+from gpuconsole.notebook.html import joined, tag
 from gpuconsole.notebook.views import View, job_view
 from gpuconsole.session.logs.updates import Update
 
@@ -79,3 +81,29 @@ class _Lines:
 
 def _display(bundle: dict[str, str], **options: Any) -> object:
     return front_end.display(bundle, raw=True, **options)  # type: ignore[no-untyped-call]
+
+
+def can_show() -> bool:
+    """Tell whether the kernel has ipywidgets; a page without them shows a line of text."""
+    return find_spec("ipywidgets") is not None
+
+
+def show_button(label: str, act: Callable[[], View]) -> None:
+    """Show a button that does `act` once and shows what it returns. After an error, which is shown
+    too, it may be pressed again."""
+    import ipywidgets
+
+    button = ipywidgets.Button(description=label)
+    said = ipywidgets.HTML()
+
+    def pressed(_: object) -> None:
+        button.disabled = True
+        try:
+            said.value = act().bundle()["text/html"]
+        except ConsoleError as error:
+            lines = (f"{error.title}: {error.message}", *error.hint.splitlines())
+            said.value = joined(tag("div", line) for line in lines)
+            button.disabled = False
+
+    button.on_click(pressed)
+    front_end.display(ipywidgets.VBox([button, said]))  # type: ignore[no-untyped-call]

@@ -20,8 +20,7 @@ from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.text import clean
 from gpuconsole.core.util.user_dirs import find_inventory, inventory_path
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import UsageError
-from gpuconsole.remote import hook_commands as commands
+from gpuconsole.errors import DocumentError, UsageError
 from gpuconsole.remote.local_drivers import has_driver
 from gpuconsole.yamldoc import Document, Section, Text, load_document, parse_document
 
@@ -342,7 +341,7 @@ def _checked(document: Document[InventorySection]) -> Inventory:
                 f"{host.name} has `slurm:` settings and is no Slurm cluster",
                 "Add `engine: slurm`, or remove them.",
             )
-        commands.check(document, index, host)
+        _check_hooks(document, index, host)
         if host.local:
             for key in ("address", *_SSH_KEYS):
                 if getattr(host, key) is not None:
@@ -429,3 +428,22 @@ def _check_jumps(document: Document[InventorySection], hosts: tuple[HostEntry, .
                     "A chain of jump hosts must end at one that is reached directly.",
                 )
             jump = by_name[jump].jump
+
+
+def _check_hooks(document: Document[InventorySection], index: int, host: HostSection) -> None:
+    """Raise DocumentError for keys of elastic hosts that make no sense together."""
+    if host.sleep and not host.wake:
+        raise _needs(document, index, "sleep", f"{host.name} could not be woken again", "wake")
+    if host.elastic is not None and not host.wake:
+        raise _needs(document, index, "elastic", f"{host.name} cannot be woken", "wake")
+    if host.wake and (host.local or host.engine == "slurm"):
+        what = "this machine" if host.local else "a cluster, which wakes its own nodes"
+        raise document.error(
+            ("hosts", index, "wake"), f"{host.name} is {what}", "Remove `wake` and `sleep`."
+        )
+
+
+def _needs(
+    document: Document[InventorySection], index: int, key: str, what: str, missing: str
+) -> DocumentError:
+    return document.error(("hosts", index, key), f"{what}: it has no `{missing}`", "Add it.")

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.context import Surroundings
-from gpuconsole.triage.model import Finding, Past, Rule, Scene
-from gpuconsole.triage.rule_filter import findings
-from gpuconsole.triage.rules import BY_NAME
+from gpuconsole.triage.model import DeviceTest, Finding, Past, Rule, Scene
+from gpuconsole.triage.rules import BY_NAME, DEVICE_RULES, HOST_RULES
 from gpuconsole.triage.smoothing import remember
 
 MOST_EVIDENCE, FIRST_EVIDENCE = 12, 4
@@ -300,3 +300,48 @@ def _told(condition: _Condition) -> Incident:
 
 def _in_time(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(sorted(evidence, key=lambda each: each.at)[-MOST_EVIDENCE:])
+
+
+Holding = tuple[Rule, Device | None, Finding]
+"""A rule that holds, of which device (None: of the host), and what it says."""
+_Asked = tuple[tuple[Rule, DeviceTest], ...]
+
+
+def findings(scene: Scene) -> Iterator[Holding]:
+    """Yield what the rules say of a host and its devices."""
+    up = scene.host.state is HostState.UP
+    for rule in HOST_RULES:
+        finding = rule.test(scene) if rule.test is not None and (up or rule.blind) else None
+        if finding is not None:
+            yield rule, None, finding
+    for device in scene.host.devices if up else ():
+        for rule, test in _worth_asking(scene, device):
+            finding = test(scene, device)
+            if finding is not None:
+                yield rule, device, finding
+
+
+def _asked(rules: Iterator[Rule]) -> _Asked:
+    return tuple((rule, rule.device_test) for rule in rules if rule.device_test is not None)
+
+
+_FIELDS = tuple(dict.fromkeys(rule.needs for rule in DEVICE_RULES if rule.needs))
+_fields = attrgetter(*_FIELDS)
+_KNOWN: dict[tuple[bool, tuple[bool, ...]], _Asked] = {}
+"""What is asked of a device: by whether it is claimed, and which of the fields say something."""
+
+
+def _worth_asking(scene: Scene, device: Device) -> _Asked:
+    """Return the rules that could hold of a device."""
+    leases = scene.leases
+    claimed = device.uuid in scene.holders or (leases is not None and device.uuid in leases)
+    says = tuple(map(bool, _fields(device)))
+    asked = _KNOWN.get((claimed, says))
+    if asked is None:
+        there = dict(zip(_FIELDS, says, strict=True))
+        asked = _KNOWN[claimed, says] = _asked(
+            rule
+            for rule in DEVICE_RULES
+            if (claimed or not rule.claimed) and (not rule.needs or there[rule.needs])
+        )
+    return asked

@@ -10,7 +10,7 @@ import pytest
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.notebook import button
+from gpuconsole.notebook import display
 from gpuconsole.notebook.commands import Cell, cell_words
 from gpuconsole.notebook.display import Screen
 from tests.tui.fake import report
@@ -58,7 +58,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Give what a front end is given."""
     found: list[Any] = []
     monkeypatch.setattr(
-        button.front_end, "display", lambda one, **_: found.append(one), raising=True
+        display.front_end, "display", lambda one, **_: found.append(one), raising=True
     )
     return found
 
@@ -115,6 +115,6 @@ def test_there_is_none_where_nothing_can_be_queued(
     answered(Lab(read_only=True), tmp_path)
     answered(Lab(), tmp_path, "--submit", "--no-follow")
     assert boxes(shown) == []
-    monkeypatch.setattr(button, "find_spec", lambda name: None)
+    monkeypatch.setattr(display, "find_spec", lambda name: None)
     answered(Lab(), tmp_path)
     assert boxes(shown) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuconsole.core.devices.host_power import TellsRunning
 from gpuconsole.core.fleet import HostState
 from gpuconsole.simulated_lab import SimulatedHosts
-from gpuconsole.simulated_lab.power import WAKES_S
+from gpuconsole.simulated_lab.hosts import WAKES_S
 
 
 class Clock:

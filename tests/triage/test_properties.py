@@ -13,8 +13,8 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostState
 from gpuconsole.core.incidents import worst_first
 from gpuconsole.triage import Scene, Watch, actions_for, ticket
+from gpuconsole.triage.detector import findings
 from gpuconsole.triage.model import Past
-from gpuconsole.triage.rule_filter import findings
 from gpuconsole.triage.rules import DEVICE_RULES
 from gpuconsole.triage.smoothing import remember
 from tests.triage.labs import IMPATIENT, NOW, Lab, job

@@ -36,12 +36,11 @@ from gpuconsole.session.async_helpers import cancel_all, first
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt import gang
 from gpuconsole.session.dispatch.attempt.end import CANCELLED_BEFORE, Ending
-from gpuconsole.session.dispatch.attempt.first_steps import FirstSteps
+from gpuconsole.session.dispatch.attempt.first_steps import FirstSteps, read_files
 from gpuconsole.session.dispatch.attempt.gang import HostLostError, Part
 from gpuconsole.session.dispatch.attempt.launch import Launch
-from gpuconsole.session.dispatch.attempt.observation import Watch
+from gpuconsole.session.dispatch.attempt.observation import Watch, read_reports
 from gpuconsole.session.dispatch.attempt.recovery import Step, may_have_container, may_have_run
-from gpuconsole.session.dispatch.attempt.steps import Steps
 from gpuconsole.session.dispatch.job_record import Entry
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of
 from gpuconsole.session.fleet.host_faults import HostFaults, could_not_start
@@ -490,3 +489,44 @@ def _unstarted(parts: Sequence[Part]) -> list[Part]:
 
 async def _one_of(futures: Sequence[asyncio.Future[None]]) -> None:
     await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+
+
+READ_EVERY_S = 300.0
+"""Longest time between two readings; each is a small archive from each host of the job."""
+SHORTEST_S = 15.0
+READINGS = 4
+"""Readings in the time after which a job without steps is reported."""
+
+
+class Steps:
+    """Watches one job, and writes into its attempt what its reporter says."""
+
+    def __init__(self, context: Context, entry: Entry) -> None:
+        self._context = context
+        self._entry = entry
+
+    async def run(self, parts: Sequence[Part]) -> None:
+        """Read until cancelled. The journal's troubles are the runner's to tell."""
+        limits = self._context.settings.triage.limits
+        pause = min(READ_EVERY_S, max(SHORTEST_S, limits.job_idle_for / READINGS))
+        try:
+            while True:
+                await self._context.clock.sleep(pause)
+                await self._read(parts)
+        except JournalError:
+            return
+
+    async def _read(self, parts: Sequence[Part]) -> None:
+        files, whole = await read_files(parts)
+        job, attempt = self._entry.present()
+        if job.state is not JobState.RUNNING or not whole:
+            return
+        steps, now = read_reports(files).steps, self._context.clock.now()
+        if steps > attempt.steps:
+            seen = replace(attempt, steps=steps, stepped_at=now, steps_read_at=now)
+        elif attempt.steps:
+            seen = replace(attempt, steps_read_at=now)
+        else:
+            # It tells of no steps: nothing is known of them, and nothing is written.
+            return
+        self._entry.keep(job, seen)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,6 @@ from gpuconsole.core.util.user_dirs import MEASURED_NAME
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.reading import inputs as files
-from gpuconsole.session.reading.installed import paddle_version
 
 if TYPE_CHECKING:
     from gpuconsole import preflight
@@ -188,3 +189,20 @@ def _named(path: Path, root: Path) -> str:
     """Return a path by its name in the project, in full where it lies elsewhere."""
     path = path.resolve()
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+_VERSION = re.compile(r"^full_version\s*=\s*['\"]([^'\"]{1,40})['\"]", re.MULTILINE)
+_MOST = 64 * 1024
+
+
+def paddle_version() -> str:
+    """Return the version of the Paddle that is installed here; "" where there is none."""
+    try:
+        spec = importlib.util.find_spec("paddle")
+        if spec is None or spec.origin is None:
+            return ""
+        with open(Path(spec.origin).parent / "version" / "__init__.py", "rb") as file:
+            said = _VERSION.search(file.read(_MOST).decode("utf-8", "replace"))
+    except (OSError, ImportError, ValueError):
+        return ""
+    return said[1] if said else ""

@@ -25,9 +25,8 @@ from gpuconsole.session.estimate.measurement_store import Measurements, choose_h
 from gpuconsole.session.reading import inputs, recordings
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.background import AsyncReader
-from gpuconsole.session.reading.installed import paddle_version
 from gpuconsole.session.reading.questions import Checking, Estimating, Naming
-from gpuconsole.session.reading.recordings import Mode, recorded
+from gpuconsole.session.reading.recordings import Mode, paddle_version, recorded
 from gpuconsole.state.files.probe_recordings import MeasuredScripts
 
 SCRIPT = """

@@ -21,9 +21,8 @@ from gpuconsole.errors import RefusedError, UnreachableError, UsageError
 from gpuconsole.session.lab_service.console.client import HeadsWay, LocalWay, head_at
 from gpuconsole.session.messages.service import UserSettings
 from gpuconsole.session.standby import lead as lead_module
-from gpuconsole.session.standby.fence import fenced
 from gpuconsole.session.standby.follower import Follower
-from gpuconsole.session.standby.lead import Lead
+from gpuconsole.session.standby.lead import Lead, fenced
 from gpuconsole.session.standby.witnesses import Witnesses
 from gpuconsole.state import Journal
 from gpuconsole.state.backup.backups import install

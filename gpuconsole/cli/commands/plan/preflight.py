@@ -94,13 +94,13 @@ def preflight(
         script, task_file, assume=assume, project=project, batch_size=batch_size, backend=backend,
         measure=measure,
     )  # fmt: skip
-    from gpuconsole.cli import estimate, remembered_answers
+    from gpuconsole.cli import estimate
     from gpuconsole.session.reading.background import AsyncReader
 
     state, writable = options().state, not options().read_only
     # One process reads the script for all that is asked of it.
     with AsyncReader(copied=True) as reader:
-        remembered = remembered_answers.recalled(task, state, forget=forget and writable)
+        remembered = estimate.recalled(task, state, forget=forget and writable)
         estimated = partial(
             estimate.estimate, memory_mib=memory_mib, inventory=options().inventory,
             offline=offline, wait_s=_FLEET_WAIT_S, state=state, remembered=remembered,
@@ -115,7 +115,7 @@ def preflight(
         else:
             report = measurement.climb(task, ask, reader, offline=offline, yes=yes)
     if writable:
-        remembered_answers.remember(task, state)
+        estimate.remember(task, state)
     _print_report(report, task, explain=explain, diffs=diffs)
     return _exit_code(report, task)
 
