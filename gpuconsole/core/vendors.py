@@ -47,11 +47,6 @@ class Vendor:
     proven: bool = False
     """Whether a job has run in such a container on the maker's hardware."""
 
-    @property
-    def whole_host(self) -> bool:
-        """Whether a container with one device can open the others too."""
-        return self.privileged or not self.nodes
-
 
 _ROWS = (
     Vendor("nvidia", "NVIDIA", "gpu", proven=True),

@@ -37,9 +37,7 @@ from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Compared, Curves, compared
-from gpuconsole.core.training.visualdl import with_records
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import UsageError
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
 from gpuconsole.session.async_helpers import Work, cancel_all
@@ -69,10 +67,9 @@ from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.interactive.shells import Shells
 from gpuconsole.session.logs.follow import is_being_copied, log_file
+from gpuconsole.session.logs.job_curves import JobCurves
 from gpuconsole.session.logs.noted import warning_line
-from gpuconsole.session.logs.records import TrainingRecords, records_of
 from gpuconsole.session.logs.tail import tail
-from gpuconsole.session.logs.training import TrainingLogs
 from gpuconsole.session.logs.updates import Update, updates
 from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.ports.forwards import ForwardInfo, Forwards
@@ -131,6 +128,8 @@ class Session:
     """The images of its hosts."""
     through = ""
     """The program through which its user acts, for the audit; "" for the user's own hands."""
+    _dispatching = False
+    """Whether it takes part in dispatching."""
     elsewhere = False
     """Whether the queue is not here: then it says nothing before the session is entered."""
 
@@ -153,16 +152,10 @@ class Session:
         self._images = ImageBoard(
             context.hosts, context.clock, context.default_image, self.images.learned
         )
-        self._placer = Placer(
-            context.settings,
-            user=context.user,
-            images=self._images,
-            policies=Policies(context.settings, context.journal.folder),
-        )
+        self._placer = self._new_placer(context)
         self._samples = LiveSamples(self.fleet, context.clock, context.journal.folder / FOLDER)
         self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, context.clock, silences)
-        owner = f"{context.user}@{platform.node()} ({os.getpid()})"
         self._news = News(self.fleet, context.journal, context.clock)
         self.triage = Triage(self._context, self._leases, self._news.tell)
         self.metrics = Metrics(self._context, self, self.triage.incidents)
@@ -187,21 +180,24 @@ class Session:
             self._context, self.retrying, self.waking, self.triage.incidents
         )
         self.messages = self._background.messages
-        self._dispatcher = Dispatcher(
+        self._dispatcher = self._new_dispatcher()
+        self._curves = JobCurves(context, lambda: self.settings.metrics.patterns)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _new_placer(self, context: Context) -> Placer:
+        policies = Policies(context.settings, context.journal.folder)
+        return Placer(context.settings, user=self.user, images=self._images, policies=policies)
+
+    def _new_dispatcher(self) -> Dispatcher:
+        return Dispatcher(
             self._context,
             self._outlook,
             self._leases,
             HostFaults(self._context, self._explanations.fitting),
-            owner,
+            f"{self.user}@{platform.node()} ({os.getpid()})",
             self._news.tell,
             self._background.look,
         )
-        self._training = TrainingLogs(
-            lambda: self.settings.metrics.patterns, writable=not context.read_only
-        )
-        self._records = TrainingRecords(self._clock.now, writable=not context.read_only)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._dispatching = False
 
     async def __aenter__(self) -> Session:
         """Start polling and, unless read-only, try to become the dispatcher."""
@@ -506,18 +502,7 @@ class Session:
         if not number:
             return Curves()
         await self._log_copied(job, number, rank)
-        path = self.log_path(job.id, number, rank=rank)
-        latest = job.attempt is not None and number == job.attempt.number
-        whole = (not latest or job.state.ended) and not is_being_copied(path)
-        try:
-            curves = await self._training.curves(job.id, number, path, whole=whole, rank=rank)
-            if not latest:
-                return curves
-            records = await records_of(self.hosts, job, rank)
-            return with_records(curves, await self._records.curves(job, path, records))
-        except OSError as error:
-            words = msg("{path} cannot be read ({why}).", path=path, why=error.strerror)
-            raise UsageError("Log cannot be read", words, "") from None
+        return await self._curves.read(job, number, self.log_path(job.id, number, rank=rank), rank)
 
     async def _log_copied(self, job: Job, attempt: int, rank: int = 0) -> None:
         """Have a log here as far as there is one; the dispatcher copies it where the queue is."""

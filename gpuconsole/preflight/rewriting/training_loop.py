@@ -42,11 +42,6 @@ class Loop:
         """The statements of the loop."""
         return self.node.body
 
-    @property
-    def clears_first(self) -> bool:
-        """Whether gradients are cleared before the forward pass."""
-        return any(update in self.body[: self.at] for update in self.updates)
-
 
 def backward_line(sources: tuple[Source, ...]) -> tuple[Path, int] | None:
     """Return where the only backward pass is, or the first of the script's own file."""

@@ -17,11 +17,6 @@ _SEPARATE = Path("/sys/fs/cgroup/pids")
 _PREFIX = "gpuconsole-measure-"
 
 
-def is_possible() -> bool:
-    """Tell whether a group can be made here."""
-    return _base() is not None
-
-
 @contextlib.contextmanager
 def pids_group(most: int) -> Iterator[Path | None]:
     """Make a group of at most so many processes; yields the file for a member's id.

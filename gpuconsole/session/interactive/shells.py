@@ -179,11 +179,6 @@ def require_session(job: Job) -> None:
         )
 
 
-def has_begun(job: Job) -> bool:
-    """Tell whether a session can be attached to, or never will be."""
-    return job.state is JobState.RUNNING or job.state.ended
-
-
 def _has_run(job: Job, host: str, now: float) -> bool:
     """Return True if a session ended well on a host, or runs or ran there for longer than one does
     in an image that lacks something."""

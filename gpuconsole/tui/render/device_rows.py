@@ -16,7 +16,6 @@ from gpuconsole.core.devices.health_levels import (
     memory_percent,
 )
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.core.units import format_mib
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Metric, is_free, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.plots.sparkline import SPANS_S, Sparks
@@ -299,26 +298,6 @@ def device_table(
         pieces = device_line(ink, picture, host, device, columns)
         pieces = found(ink, pieces) if device.uuid in lit else pieces
         lines.append([mark if device is cursor else space, *pieces])
-    return lines
-
-
-def process_lines(ink: Ink, device: Device, width: int) -> list[list[Piece]]:
-    """Return the processes of a device as lines with a heading, or a sentence."""
-    if not device.processes:
-        return [[(ink.say("no process holds memory here"), ink.muted)]]
-    lines: list[list[Piece]] = [
-        [(fit("pid", 8, "right"), ink.muted), ("  ", ink.text),
-         (fit(ink.say("user"), 10), ink.muted), (fit(ink.say("memory"), 9, "right"), ink.muted),
-         (ink.say("  command"), ink.muted)]
-    ]  # fmt: skip
-    for process in device.processes:
-        place = "  " if process.container_id == "" else f"  [{process.container_id[:12]}] "
-        command = fit(place + process.command, max(8, width - 27)).rstrip()
-        lines.append(
-            [(fit(str(process.pid), 8, "right"), ink.text), ("  ", ink.text),
-             (fit(process.user or "?", 10), ink.text),
-             (fit(format_mib(process.memory_mib), 9, "right"), ink.text), (command, ink.text)]
-        )  # fmt: skip
     return lines
 
 
