@@ -497,6 +497,39 @@ def test_an_assertion_about_unknown_data_holds_and_no_other(tmp_path: Path, line
         assert [run["batch"] for run in answer["document"]["runs"]] == [8, 16]
 
 
+BOXED = """
+import collections
+import paddle
+class Box(collections.UserDict):
+    def __getattr__(self, name):
+        try:
+            return self.data[name]
+        except KeyError:
+            raise AttributeError
+net = paddle.nn.Linear(8, 8)
+sgd = paddle.optimizer.SGD(parameters=net.parameters())
+rows = paddle.io.TensorDataset([paddle.rand([64, 8])])
+def collate(batch):
+    return Box({"x": paddle.stack([x for x, in batch])})
+for batch in paddle.io.DataLoader(rows, batch_size=8, collate_fn=collate):
+    net(batch["x"]).mean().backward()
+    sgd.step()
+    sgd.clear_grad()
+"""
+
+
+def test_a_batch_may_be_a_mapping_of_another_kind(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(BOXED)
+    done = subprocess.run(
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert [run["batch"] for run in answer["document"]["runs"]] == [8, 16]
+
+
 ENDLESS = """
 import os, sys
 import paddle

@@ -167,7 +167,7 @@ class Session(hooks.Session):
         """Count what the first epochs of a loader leave to Python's collector, but for the last
         used batch, which stays by itself. Later ones leave as much, up to a bound."""
         self.used_seen += 1
-        size = hooks.nbytes(batch)
+        size = sum(hooks.nbytes(tensor) for tensor in hooks.tensors(batch))
         self.used_most = max(self.used_most, size)
         if loader is None or COUNTED in vars(loader):
             return

@@ -6,6 +6,7 @@ import math
 import sys
 import types
 import weakref
+from collections import UserDict
 from typing import TYPE_CHECKING
 
 from ..notes import note, notes
@@ -56,7 +57,7 @@ def address(tensor: Tensor) -> int:
 
 def tensors(value: object, depth: int = 0) -> Iterator[Tensor]:
     """Yield the tensors of a nested batch."""
-    if isinstance(value, dict):
+    if isinstance(value, (dict, UserDict)):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         if depth < 8:
