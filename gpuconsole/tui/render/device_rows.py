@@ -270,7 +270,7 @@ def device_line(
     return pieces
 
 
-def found(ink: Ink, pieces: list[Piece]) -> list[Piece]:
+def marked(ink: Ink, pieces: list[Piece]) -> list[Piece]:
     """Return the line of a device that answers what was asked for: it stands out."""
     free, lit = ink.glyphs.free + " ", ink.glyphs.lit + " "
     words = (
@@ -296,7 +296,7 @@ def device_table(
     lines = [[space, *heading(ink, columns)]]
     for device in host.devices:
         pieces = device_line(ink, picture, host, device, columns)
-        pieces = found(ink, pieces) if device.uuid in lit else pieces
+        pieces = marked(ink, pieces) if device.uuid in lit else pieces
         lines.append([mark if device is cursor else space, *pieces])
     return lines
 

@@ -13,7 +13,7 @@ from rich.style import Style
 from gpuconsole.core.devices.health_levels import Condition, host_condition
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.wording import msg
-from gpuconsole.tui.render.device_rows import Column, device_line, found, free_words, short_model
+from gpuconsole.tui.render.device_rows import Column, device_line, free_words, marked, short_model
 from gpuconsole.tui.render.fleet_map.layout import Density, Layout, Row, Shown
 from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells, Metric, device_codes, host_code
 from gpuconsole.tui.render.fleet_map.owners import Owners
@@ -118,7 +118,7 @@ def _device_line(view: MapView, row: Row) -> list[Piece]:
     if item.devices and row.device is not None:
         device = item.devices[row.device]
         pieces = device_line(view.ink, view.picture, item.host, device, view.columns)
-        return found(view.ink, pieces) if device.uuid in view.lit else pieces
+        return marked(view.ink, pieces) if device.uuid in view.lit else pieces
     return _quiet_host(view.ink, item.host, view.width - 2)
 
 
