@@ -271,7 +271,7 @@ def device_line(
 
 
 def marked(ink: Ink, pieces: list[Piece]) -> list[Piece]:
-    """Return the line of a device that answers what was asked for: it stands out."""
+    """Return the line of a device that answers what was asked for, with its mark."""
     free, lit = ink.glyphs.free + " ", ink.glyphs.lit + " "
     words = (
         (text.replace(free, lit, 1) if style == ink.free else text, style)
