@@ -102,7 +102,7 @@ def test_a_session_is_opened_and_entered_with_one_key_and_the_console_is_back_af
         console.press("B")
         console.shows("Open a session?", "JupyterLab")
         console.press("Enter")
-        console.shows("B session")
+        console.shows("It runs. B enters it.", "B session")
         console.press("B")
         console.shows("leaves it running, `exit` ends it.", "(simulated) $")
         console.type("exit")
