@@ -21,7 +21,6 @@ ACTIONS = "gpuconsole.actions"
 """Entry points of `Action`: what the command palette offers beside the console's own commands."""
 VENDORS = "gpuconsole.vendors"
 """Entry points of `remote.vendors.model.VendorReader`: tools of makers of cards."""
-GROUPS = (ACTIONS, VENDORS)
 OFF = "GPUCONSOLE_NO_EXTENSIONS"
 """With this variable set, nothing is loaded: to see whether a fault comes from an extension."""
 MAX_OUTPUT = 64 * 1024
