@@ -62,6 +62,17 @@ def _run(backend: str) -> dict[str, Any]:
     return found
 
 
+def probed(script: Path) -> dict[str, Any]:
+    """Return the answer of the probe to a script, with the meta tier on a CPU."""
+    done = subprocess.run(
+        [sys.executable, str(probe_request.PROBE / "probe.py")],
+        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
+    )  # fmt: skip
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
 def test_a_device_computes_in_half_precision_and_keeps_master_weights() -> None:
     found = _run("gpu")
     half, full = "paddle.float16", "paddle.float32"
@@ -236,12 +247,7 @@ def test_no_answer_hangs_on_numbers_that_only_data_gives(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(COUNTED.format(line=line))
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = probed(script)
     if not refusal:
         assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
         return
@@ -285,12 +291,7 @@ for (x,) in paddle.io.DataLoader(data, batch_size=16):
 def test_runs_that_are_held_against_each_other_draw_the_same_by_chance(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(BY_CHANCE)
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = probed(script)
     assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
 
 
@@ -485,12 +486,7 @@ for x, in paddle.io.DataLoader(rows, batch_size=8):
 def test_an_assertion_about_unknown_data_holds_and_no_other(tmp_path: Path, line: str) -> None:
     script = tmp_path / "train.py"
     script.write_text(ASSERTED.format(line=line))
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = probed(script)
     if "shape" in line:
         assert "AssertionError" in answer["error"]["message"]
     else:
@@ -521,12 +517,7 @@ for batch in paddle.io.DataLoader(rows, batch_size=8, collate_fn=collate):
 def test_a_batch_may_be_a_mapping_of_another_kind(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(BOXED)
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = probed(script)
     assert [run["batch"] for run in answer["document"]["runs"]] == [8, 16]
 
 
@@ -570,10 +561,5 @@ def test_a_script_without_an_end_is_ended_with_what_is_known_of_it(
 def test_a_script_may_check_that_paddle_is_installed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import paddle\npaddle.utils.run_check()\n" + COUNTED.format(line="pass"))
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = probed(script)
     assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
