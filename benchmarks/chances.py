@@ -24,9 +24,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks import sets, tiers
 from benchmarks.meta_loops import __main__ as drawn_loops
-from benchmarks.sets import Point, Script
+from benchmarks.preflight import sets, tiers
+from benchmarks.preflight.sets import Point, Script
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.units import MIB

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.console import pace_cpu_s
+from benchmarks.console.__main__ import pace_cpu_s
 from benchmarks.installed import environment
 
 DEVICES = 8
@@ -240,7 +240,7 @@ def _run_console(folder: Path, expect: int, seconds: float) -> dict[str, Any]:
     main_end, child_end = pty.openpty()
     fcntl.ioctl(child_end, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
     out = folder / "notes.json"
-    command = [sys.executable, "-m", "benchmarks.console_probe"]
+    command = [sys.executable, "-m", "benchmarks.console.probe"]
     command += ["--inventory", str(folder / "inventory.yaml"), "--state", str(folder / "state")]
     command += ["--expect", str(expect), "--seconds", str(seconds), "--out", str(out)]
     env = environment(TERM="xterm-256color", COLORTERM="truecolor")

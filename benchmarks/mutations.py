@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import hostile
-from benchmarks.sets import load
+from benchmarks.preflight import hostile
+from benchmarks.preflight.sets import load
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "gpuconsole" / "data" / "examples"
@@ -266,7 +266,7 @@ def judge(scripts: Sequence[Path]) -> list[Result]:
     left = list(scripts)
     while left:
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.watched"], cwd=HERE.parent,
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.preflight.watched"], cwd=HERE.parent,
             input="".join(f"{path}\n" for path in left), capture_output=True, text=True,
             preexec_fn=limit_memory, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip

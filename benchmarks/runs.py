@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import budgets, sets, tiers, truth
-from benchmarks.sets import RUNS, Script, bounds
+from benchmarks import truth
+from benchmarks.preflight import budgets, sets, tiers
+from benchmarks.preflight.sets import RUNS, Script, bounds
 from gpuconsole.core.units import MIB
 
 Measure = Callable[[Script, int], dict[str, Any]]

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.meta_loops.__main__ import run, seeds_of
 from benchmarks.meta_loops.script import text
-from benchmarks.tiers import Static
+from benchmarks.preflight.tiers import Static
 from gpuconsole.core.units import MIB
 
 MOST_TIMES = 16

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import chances, sets
+from benchmarks import chances
 from benchmarks.chances import Told
+from benchmarks.preflight import sets
 
 
 def test_jobs_are_counted_by_the_tenth_of_their_chance() -> None:

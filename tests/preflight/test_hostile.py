@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import watched
+from benchmarks.preflight import watched
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
 from gpuconsole.preflight.interpreter.machine import control_flow

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import hostile, mutations
-from benchmarks.watched import Watch
+from benchmarks import mutations
+from benchmarks.preflight import hostile
+from benchmarks.preflight.watched import Watch
 from tests.profiles import MANY
 
 HOSTILE = 1000 if MANY else 66

@@ -14,8 +14,8 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import Look
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job, report
+from tests.tui.screens.test_usage import REPORT
 from tests.tui.snapshot import FOLDER, same
-from tests.tui.test_usage import REPORT
 
 LINES = tuple(f"INFO step={at}/500 loss={1 / at:.3f}" for at in range(1, 61))
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import budgets, runs, sets, tiers
-from benchmarks.sets import Point, Script
+from benchmarks import runs
+from benchmarks.preflight import budgets, sets, tiers
+from benchmarks.preflight.sets import Point, Script
 from gpuconsole.core.units import MIB
 
 

@@ -200,8 +200,9 @@ def test_a_console_that_is_killed_ends_its_command_and_what_that_began(site: Sit
         terminal.shows("ready")
         wait_until(lambda: b"sleep 596" in processes(site), what="the command")
         terminal.process.kill()
-        # As a terminal's end does: what was begun under nohup is meant to run on. The command outlives
-        # SIGHUP, so all of what ends it is waited for, and not a moment between two of its processes.
+        # As a terminal's end does: what was begun under nohup is meant to run on. The command
+        # outlives SIGHUP, so all of what ends it is waited for, and not a moment between two of its
+        # processes.
         meant = [["sleep", "597"], ["sleep", "600"]]
         wait_until(lambda: command_lines(site) == meant, what="its end, and that of what ended it")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from benchmarks.stream_hosts import Door, Readings
+from benchmarks.console.stream_hosts import Door, Readings
 from gpuconsole.core.fleet import HostState
 from gpuconsole.remote.hosts import RemoteHosts
 from gpuconsole.remote.inventory import parse_inventory

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.sets import Script, bounds, largest_within
+from benchmarks.preflight.sets import Script, bounds, largest_within
 from gpuconsole.core.units import MIB
 
 Largest = Callable[[Path, Sequence[str], float], int | None]

@@ -13,7 +13,7 @@ from gpuconsole.simulated_lab import jobs as demo_jobs
 from gpuconsole.simulated_lab.jobs import submit_demo_jobs
 from tests.tui.console import SIZES, Driven, opened
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROW = re.compile(r"^\| (`[^|]*) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 
 

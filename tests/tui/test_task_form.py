@@ -14,7 +14,7 @@ from gpuconsole.tui.task_form import FormError, apply, build_task, values_of
 from gpuconsole.tui.widgets.form import completed
 from tests.tui.console import opened
 from tests.tui.fake import NOW, FakeSession, job, report
-from tests.tui.test_submit import asked, form, value
+from tests.tui.screens.test_submit import asked, form, value
 
 
 def test_completion(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import budgets, sets, tiers
-from benchmarks.sets import Script
+from benchmarks.preflight import budgets, sets, tiers
+from benchmarks.preflight.sets import Script
 
 DEEP = 10.0
 """An estimate more than this many percent below the truth is counted by itself."""

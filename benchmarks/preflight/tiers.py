@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sets import Script
+from benchmarks.preflight.sets import Script
 from gpuconsole import preflight
 from gpuconsole.core.tasks import task_from_script
 from gpuconsole.core.units import MIB

@@ -1,6 +1,6 @@
 """As many SSH hosts as one likes behind one port, each with an agent that is made of figures.
 
-    python -m benchmarks.stream_hosts FOLDER [--devices 8]
+    python -m benchmarks.console.stream_hosts FOLDER [--devices 8]
 
 Started by `benchmarks.console`. Writes keys into the folder, listens on loopback, prints its port,
 and serves until its input closes. A host is a connection: it takes the console's own start of the

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.console_child import MadeHosts, frames
+from benchmarks.console.fleet_child import MadeHosts, frames
 from gpuconsole.config import LabSettings
 from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task

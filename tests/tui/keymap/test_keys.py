@@ -42,7 +42,7 @@ from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import Driven, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "keys.md"
 
 WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "app": (ConsoleApp, ()),

@@ -1,6 +1,6 @@
 """Read scripts in a process that watches itself: which files it opens, and what else it tries.
 
-    python -m benchmarks.watched < PATHS
+    python -m benchmarks.preflight.watched < PATHS
 
 For each path on standard input one JSON line: `{"path", "seconds", "outcome", "broken": [...]}`.
 A script that takes longer than the limit (of processor time, as others may be at work beside it)
@@ -37,7 +37,7 @@ class Watch:
     """What the present script may read, and what was done beyond that."""
 
     def __init__(self) -> None:
-        code = Path(__file__).resolve().parents[1] / "gpuconsole"
+        code = Path(__file__).resolve().parents[2] / "gpuconsole"
         homes = {sysconfig.get_path(n) for n in ("stdlib", "platstdlib", "purelib", "platlib")}
         self.own = [os.path.realpath(one) for one in (*homes, code, *sys.path[1:]) if one]
         self.own = [one for one in self.own if one != "/"]
@@ -102,7 +102,7 @@ def outcome_of(path: Path, watch: Watch) -> str:
 def main() -> None:
     """Read each path on standard input."""
     watch = Watch()
-    warm = Path(__file__).resolve().parents[1] / "gpuconsole" / "data" / "examples" / "mnist_cnn.py"
+    warm = Path(__file__).resolve().parents[2] / "gpuconsole" / "data" / "examples" / "mnist_cnn.py"
     read(warm)
     sys.addaudithook(watch.hook)
     faulthandler.register(signal.SIGPROF, chain=True)

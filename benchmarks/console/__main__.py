@@ -28,10 +28,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import recording
+from benchmarks.console.tally import Tally, tally
+from benchmarks.console.terminal import Terminal
+from benchmarks.console.waits import Wait, figures, waited
 from benchmarks.installed import environment
-from benchmarks.tally import Tally, tally
-from benchmarks.terminal import Terminal
-from benchmarks.waits import Wait, figures, waited
 from gpuconsole.tui.runtime.gc_scheduler import RECENT_EVERY_S, SETTLED_S
 
 WIDE, FULL = (120, 36), (155, 37)
@@ -82,7 +82,7 @@ def fleet_map(
     def run(case: str) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "tally"
-            command = [sys.executable, "-m", "benchmarks.console_child", "--tally", str(file)]
+            command = [sys.executable, "-m", "benchmarks.console.fleet_child", "--tally", str(file)]
             command += [] if whole else ["--drawing-only"]
             with tally(file) as counted, Terminal(command, size) as terminal:
                 terminal.until(b"n0000", 60)
@@ -177,7 +177,7 @@ def _live(case: str, terminal: Terminal, counted: Tally) -> Iterator[Row]:
 @contextmanager
 def _stream_hosts(folder: Path, count: int) -> Iterator[None]:
     """Run hosts in another process, with an inventory of them in the folder."""
-    command = [sys.executable, "-m", "benchmarks.stream_hosts", str(folder)]
+    command = [sys.executable, "-m", "benchmarks.console.stream_hosts", str(folder)]
     hosts = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert hosts.stdin is not None
     assert hosts.stdout is not None
@@ -204,7 +204,7 @@ def _stream_hosts(folder: Path, count: int) -> Iterator[None]:
 def _streamed(folder: Path, file: Path) -> list[str]:
     inventory, state = str(folder / "inventory.yaml"), str(folder / "state")
     return [
-        *(sys.executable, "-m", "benchmarks.stream_child", "--tally", str(file)),
+        *(sys.executable, "-m", "benchmarks.console.stream_child", "--tally", str(file)),
         *("--inventory", inventory, "--state", state),
     ]
 
@@ -274,7 +274,7 @@ def _scrolled(
 
 
 def _with_jobs(option: str, count: int) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.console_jobs", option, str(count)]
+    return [sys.executable, "-m", "benchmarks.console.jobs_child", option, str(count)]
 
 
 # -- starting ---------------------------------------------------------------------------------

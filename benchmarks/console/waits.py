@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.terminal import Terminal
+from benchmarks.console.terminal import Terminal
 
 BETWEEN_KEYS_S = 0.12
 WITHIN_S = 10.0

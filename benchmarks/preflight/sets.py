@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 OWN = HERE / "scripts"
 RUNS = OWN / "runs.json"
 """Real runs at further batches, made by `python -m benchmarks.runs`."""

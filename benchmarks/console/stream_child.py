@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.tally import count_paints, tally
+from benchmarks.console.tally import count_paints, tally
 from gpuconsole.session.factory import open_session
 from gpuconsole.tui import run_console
 

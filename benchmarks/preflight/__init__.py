@@ -1,0 +1,1 @@
+"""Hold preflight's estimates against what real Paddle runs measured."""
