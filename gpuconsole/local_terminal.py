@@ -15,11 +15,11 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 from gpuconsole.core.engines.processes import Process
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 CHUNK = 32 * 1024
 LEAVE = b"\x10\x11"

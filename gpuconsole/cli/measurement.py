@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +17,7 @@ from gpuconsole.cli.options import options
 from gpuconsole.cli.output import note, say, told
 from gpuconsole.core.estimate import Isolation, MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import joined, msg, sentences
 from gpuconsole.errors import ConsoleError, UsageError

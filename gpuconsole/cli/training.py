@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from gpuconsole.cli.output import note
 from gpuconsole.config import LabSettings, load_settings
 from gpuconsole.core.file_trust import make_private, private
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError

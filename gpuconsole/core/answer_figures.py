@@ -8,9 +8,9 @@ show two that contradict each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.estimate import Memory, Report, Verdict, VerdictWord
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 ORDER: tuple[VerdictWord, ...] = ("fits", "tight", "will-not-fit", "unknown", "will-fail")
 """Verdicts, best first."""

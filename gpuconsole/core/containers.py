@@ -7,7 +7,7 @@ screens cannot tell which they drive.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from gpuconsole.core.engines.batch_job import Batch
 from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.jobs import Mount
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 LABEL_PREFIX = "gpuconsole."
 """Every object that the console makes on an engine carries labels below this prefix:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 _CACHED_NAMES = 4096
 """Names come from hosts, which may be hostile: the cache is bounded."""

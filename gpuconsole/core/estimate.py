@@ -6,11 +6,12 @@ at the moment of the peak.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.submission.script_edits import Edit
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Isolation = Literal["bubblewrap", "files-open"]
 """What holds a script that is measured on this machine: a view of files built from nothing, or

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core import wording
 from gpuconsole.core.jobs import STOPPED_FOR_GOOD, JobState
 from gpuconsole.core.services import BACKING_OFF, DRAINING, HEALTHS
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import Message, joined, msg, recalled, sentences
 
 _STATES = frozenset(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core.devices.health_levels import (
@@ -24,6 +23,7 @@ from gpuconsole.core.devices.health_levels import (
 from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 
 _TOKEN = re.compile(r'\s*(!?(?:[^\s"]|"[^"]*")+|!?"[^"]*$)')

@@ -8,11 +8,12 @@ times are seconds since the epoch, `None` means unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Literal
 
 from gpuconsole.core.devices.host_faults import FaultStreak
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Backend = Literal[
     "gpu", "npu", "xpu", "dcu", "mlu", "gcu", "iluvatar_gpu", "metax_gpu", "musa", "cpu"

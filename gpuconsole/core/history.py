@@ -12,12 +12,12 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import Literal
 
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 DeviceMetric = Literal["utilization", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz"]
 HostMetric = Literal["cpu_percent", "memory_used_mib"]

@@ -7,12 +7,13 @@ its history. Times are seconds since the epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Literal
 
 from gpuconsole.core.filters import Filter, Term
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 class Severity(str, Enum):

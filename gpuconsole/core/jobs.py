@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from gpuconsole.core.estimate import Measure
 from gpuconsole.core.services import BACKING_OFF, DRAINING, Replica, Service
 from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 class JobState(str, Enum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from gpuconsole.cli.output import text
 from gpuconsole.cli.tasks import build_task
 from gpuconsole.cli.views import fleet
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.notebook.completion import job_words

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuconsole.api import BlockingSession, open_blocking
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import UsageError
 
 if TYPE_CHECKING:

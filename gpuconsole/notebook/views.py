@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
 
@@ -14,6 +13,7 @@ from gpuconsole.core.answer_figures import Answer, answer
 from gpuconsole.core.estimate import Memory, Report
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.notebook.html import COLORS, Markup, drawn, lines, tag
 
 _WIDTH = 100

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT, PROGRAM, SESSION, SOCKET
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 TERMINAL = (
     "/bin/sh",

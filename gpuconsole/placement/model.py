@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple, Protocol, overload
 
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.roofline import Work
 
 ANOTHER_CONSOLE = "another console"

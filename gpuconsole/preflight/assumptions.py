@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain.values import Value

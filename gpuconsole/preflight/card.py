@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.estimate import MEMORY_THRESHOLD
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.backends import terms
 
 RESERVE_SHARE = 0.02

@@ -8,11 +8,11 @@ factor of two at best, so it is given as a range; an observed step time replaces
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpuconsole.core.device_catalogue import Catalogue, Spec
 from gpuconsole.core.estimate import Estimate
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 FP32_SHARE = 0.35
 HALF_SHARE = 0.45

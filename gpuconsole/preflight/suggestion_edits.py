@@ -8,11 +8,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import Edit, with_edits
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
 from gpuconsole.core.submission.script_edits import EditKind
 from gpuconsole.core.units import GIB_IN_MIB, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.preflight.card import RESERVE_SHARE, Card

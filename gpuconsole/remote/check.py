@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.vendors import Vendor, vendor_of
 from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import ConsoleError, HostKeyError, UnreachableError, UsageError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Result = Literal["ok", "warn", "fail", "skip"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +18,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import DEFAULT_IMAGE
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import find_inventory, inventory_path
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import DocumentError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.devices.host_power import NOTHING, Power
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ReadOnlyError
 from gpuconsole.placement.launch_command import Meeting, launch_command

@@ -10,7 +10,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from gpuconsole import __version__
 from gpuconsole.config import load_settings
 from gpuconsole.core.file_trust import require_private
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME, config_path, find_inventory, state_dir
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ConsoleError

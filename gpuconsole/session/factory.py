@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from gpuconsole.core.containers import Engine, Hosts
 from gpuconsole.core.devices.host_power import NOTHING, Power
 from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot
 from gpuconsole.core.images import DEFAULT_IMAGE
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import find_inventory, state_folder
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,7 @@ from gpuconsole.core.containers import CHECKPOINT_FOLDER, Engine, Hosts, ResultF
 from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.jobs import Attempt, Job
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.transfer.archives import Entry, Intake

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import random
 import re
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +20,7 @@ from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.engines.terminals import JUPYTER_PORT, PROGRAM
 from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import GIB_IN_MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.backends import Terms, terms
 from gpuconsole.preflight.roofline import Work, roofline
 

@@ -6,11 +6,11 @@ import hashlib
 import io
 import json
 import tarfile
-from dataclasses import dataclass
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec, ContainerStatus
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.simulated_lab.clock import LabTime
 from gpuconsole.simulated_lab.container_script import STARTUP_S, Plan, context_mib
 from gpuconsole.simulated_lab.load_curves import Load

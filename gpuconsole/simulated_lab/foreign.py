@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import random
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.engines.host_containers import HostContainer, Listed
 from gpuconsole.core.engines.processes import Said
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError
 from gpuconsole.simulated_lab.containers import SimulatedContainer

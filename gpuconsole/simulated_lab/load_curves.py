@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.simulated_lab.catalogue import Card, DeviceSite
 
 HEAT_LAG_S = 40.0

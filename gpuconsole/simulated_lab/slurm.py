@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.containers import ContainerStatus, Engine, EngineInfo
 from gpuconsole.core.engines.batch_job import CLUSTER_LABEL, WAITS, Batch
 from gpuconsole.core.fleet import Device, DeviceProcess, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError
 from gpuconsole.simulated_lab.catalogue import A100, DeviceSite, Kind, Site

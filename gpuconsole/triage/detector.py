@@ -9,12 +9,13 @@ its incidents stay as they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.context import Surroundings
 from gpuconsole.triage.model import DeviceTest, Finding, Past, Rule, Scene

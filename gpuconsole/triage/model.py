@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from gpuconsole.config import Thresholds
@@ -11,6 +11,7 @@ from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import Device, DeviceProcess, Host
 from gpuconsole.core.incidents import Confidence, Severity
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Signal = tuple[str, str]
 """Where something was seen, in a word, and what."""

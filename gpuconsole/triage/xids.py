@@ -6,8 +6,9 @@ and the side on which its immediate action lies, the program's or the device's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Side = Literal["hardware", "program", "driver"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from gpuconsole.core.devices.health_levels import (
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 COLDEST_C = float("-inf")
 """Colder than any device; means that there is no temperature."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from pydantic import ValidationError
@@ -14,6 +13,7 @@ from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import Job, Mount, Task
 from gpuconsole.core.submission.secrets import withheld
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.taskfile import MountSection
 

@@ -7,7 +7,7 @@ an unknown one. `tree` turns text into nodes and values, `problems` words what p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import DocumentError
 from gpuconsole.yamldoc.problems import MAX_WORDED, known_keys, members, worded
 from gpuconsole.yamldoc.tree import MAX_BYTES, Loc, Tree, document_error, place, read_text

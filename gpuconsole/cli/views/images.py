@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuconsole.cli.output import said, say, table, text, told
@@ -11,6 +10,7 @@ from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.units import format_mib, iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.placement.rules.image_compatibility import cuda_version, paddle_version
 from gpuconsole.session.images.service import same_image

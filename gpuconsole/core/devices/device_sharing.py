@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 MOST_MIB = 2.0**24
 """No device has 16 TiB; a larger figure is none."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.util.human_time import clock_words
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 
 PAUSES_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Verb = Literal["wake", "sleep"]
 

@@ -5,10 +5,10 @@ Sizes are MiB, times seconds since the epoch; `None` means unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Ending = Literal["ok", "oom"]
 

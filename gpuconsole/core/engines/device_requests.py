@@ -7,11 +7,12 @@ handed over as nodes, driver folders and groups, or by a runtime of theirs: see 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerSpec
 from gpuconsole.core.devices.device_sharing import share_label
 from gpuconsole.core.jobs import Mount
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.vendors import Vendor, vendor_of
 
 NO_DEVICE = "void"

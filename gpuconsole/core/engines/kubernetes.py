@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.engines.docker_command import DROPPED_CAPABILITIES
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Object = dict[str, object]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 SESSION = "session"
 """The `kind` of a task that runs a terminal in its container."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

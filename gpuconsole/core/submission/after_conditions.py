@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, cast
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Kind = Literal["afterok", "afterany", "afternotok"]
 KINDS: tuple[Kind, ...] = ("afterok", "afterany", "afternotok")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.util.human_time import clock_words
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Literal
 
@@ -16,6 +16,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.submission.sweeps import Flags, read_axes, with_option
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Curves, Point
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

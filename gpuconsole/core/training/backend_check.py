@@ -8,7 +8,8 @@ for the device in its sentence tells.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 _WORKS = re.compile(r"PaddlePaddle works well on (\d{1,5}) ([A-Za-z][\w ]{0,30}?)s?\.\s*$", re.M)
 _SINGLE = re.compile(r"ONLY for single ([A-Za-z]\w{0,30})", re.I)

@@ -11,12 +11,13 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.submission.sweeps import parameters
 from gpuconsole.core.training.log import STEP_TIME, VALIDATION, Reading
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 MOST_CURVES = 16
 MOST_POINTS = 1024

@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 LONGEST_LINE = 500
 """Characters of a line that are read."""

@@ -14,10 +14,10 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core.training.curves import is_higher_better
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 
 Unit = Literal["steps", "epochs"]

@@ -4,10 +4,10 @@ host at a time where hosts share a link."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.fleet import Host, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ Pure: times are arguments, and the caller's planner says where jobs would start 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import cast
 
 from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.devices.host_power import Elastic
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostFacts, HostState
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import sentences
 
 HOUR_S = 3600.0

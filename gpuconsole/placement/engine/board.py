@@ -11,10 +11,11 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeVar
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine.device_state import (
     condition_of,
     health_fault,

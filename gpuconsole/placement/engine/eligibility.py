@@ -7,9 +7,10 @@ so that the filter also tells whether waiting would help.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine.board import Board, Cell
 from gpuconsole.placement.engine.job_profile import Profile
 from gpuconsole.placement.engine.search import allowed, cell_code, host_code, shared_code

@@ -6,7 +6,7 @@ Made once for a job; everything that depends on where devices stand is left to `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from math import log10
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +14,7 @@ from zlib import crc32
 
 from gpuconsole.core.device_catalogue import Catalogue, Spec
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine.board import Board, Kind, Site
 from gpuconsole.placement.model import FREE, Policy, Request, Rules, Shun
 from gpuconsole.preflight.roofline import Work, roofline

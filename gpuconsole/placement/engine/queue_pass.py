@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine.backfill import reserve
 from gpuconsole.placement.engine.board import Board, Reservation
 from gpuconsole.placement.engine.job_profile import Profile, profile

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from math import inf, log
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from gpuconsole.placement.engine.board import Site

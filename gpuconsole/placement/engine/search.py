@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from gpuconsole.core.services import SERVICE
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine.board import Board, Cell, Shelf, Site, Spot
 from gpuconsole.placement.engine.expected_end import expected_end
 from gpuconsole.placement.engine.job_profile import PERMANENT, Profile, site_code

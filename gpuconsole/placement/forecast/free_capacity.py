@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.placement.engine.board import Spot
 from gpuconsole.placement.engine.device_state import health_fault, host_fault, is_empty

@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine import queue_pass
 from gpuconsole.placement.engine.board import Board
 from gpuconsole.placement.engine.expected_end import expected_end

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import get_args
 
 from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.placement.forecast.start_times import HORIZON_S, Expected
 from gpuconsole.placement.model import Request

@@ -9,9 +9,11 @@ Tutorial", Hansen 2016; separable: Ros and Hansen 2008).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp, log, sqrt
 from typing import Protocol
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 POPULATION = 16
 Point = tuple[float, ...]

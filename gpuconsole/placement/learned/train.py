@@ -12,9 +12,10 @@ so that no window counts more for being long, and long waits are not the price o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import fsum, log, sqrt
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.learned.cma_es import Point, search
 from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play, Verdict, judge

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import log
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 HALF_LIFE_S = 7 * 86400.0
 _FURTHEST = 400.0

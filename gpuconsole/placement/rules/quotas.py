@@ -7,12 +7,13 @@ weeks (from Monday) and months in UTC: everybody can tell when the next one begi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Literal
 
 from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement.model import Request
 

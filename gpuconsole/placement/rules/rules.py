@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.placement.elastic.wake import interruptible_fault
 from gpuconsole.placement.engine.queue_pass import sweep_key

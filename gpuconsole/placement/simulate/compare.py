@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.model import Policy
 from gpuconsole.placement.simulate.event_loop import simulate
 from gpuconsole.placement.simulate.lab import Lab

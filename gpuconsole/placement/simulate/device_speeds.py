@@ -13,9 +13,9 @@ file may give measured speeds, which win.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpuconsole.core.device_catalogue import Catalogue, Spec
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 REFERENCE = "Tesla V100-SXM2-32GB"
 """Run times of a trace are taken as run times on this device."""

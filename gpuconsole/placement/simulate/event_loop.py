@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine import queue_pass
 from gpuconsole.placement.engine.board import Board
 from gpuconsole.placement.model import Holder, Policy, Request

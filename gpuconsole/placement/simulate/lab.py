@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import inf
 
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState, PeerLink
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.simulate.device_speeds import CLASSES, OVER_HOSTS
 
 THRESHOLD = 0.85

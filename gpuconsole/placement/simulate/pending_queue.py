@@ -13,9 +13,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement.engine.board import Board, Cell, Site
 from gpuconsole.placement.engine.job_profile import Profile, profile
 from gpuconsole.placement.engine.queue_order import Key, Shares, sort_key

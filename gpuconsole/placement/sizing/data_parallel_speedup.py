@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 BACKWARD_SHARE = 2.0 / 3.0
 """The backward pass does two matrix products for each one of the forward pass."""

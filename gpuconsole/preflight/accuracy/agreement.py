@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import log
 from statistics import median
 
 from gpuconsole.core.devices.run_history import Observation
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.accuracy.conformal import Residual
 
 ENOUGH_SCRIPTS, ENOUGH_USERS = 3, 2

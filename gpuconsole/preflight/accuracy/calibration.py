@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from math import exp, inf, log
 from statistics import median
@@ -17,6 +17,7 @@ from gpuconsole.core.devices.run_history import HostCalibration, Observation
 from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.accuracy import conformal, out_of_memory_chance
 from gpuconsole.preflight.accuracy.agreement import Voices, agreed, middle

@@ -8,9 +8,10 @@ The weight of an error known only as "more than" is spread over all larger ones 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import erf, inf, pow, sqrt
 from statistics import pstdev, quantiles
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 ENOUGH = 9
 """With so many errors the largest one bounds the next with chance 0.9."""

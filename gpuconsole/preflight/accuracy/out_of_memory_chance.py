@@ -9,12 +9,12 @@ mixture of normal distributions, with weights that depend on the tier and on the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from math import erf, log, sqrt
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Estimate, Tier
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 UPPER_QUANTILE = 1.645
 """The upper bound is taken as the 95th percentile of the error."""

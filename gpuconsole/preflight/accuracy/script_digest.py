@@ -8,12 +8,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import BATCH, Edit
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.domain import syntax
 from gpuconsole.preflight.interpreter.frontend import source

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Memory, Tier
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.backends import terms
 
 CONTEXT_MIB = terms("gpu").context_mib

@@ -8,8 +8,9 @@ reference counts of CPython itself decide lifetimes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Kind = Literal["parameters", "gradients", "optimizer", "activations", "inputs", "workspace"]
 KINDS: tuple[Kind, ...] = (

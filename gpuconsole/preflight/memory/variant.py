@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 AmpLevel = Literal["", "O1", "O2"]
 ShardLevel = Literal["", "os", "os_g", "p_g_os"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from gpuconsole.core.submission.script_edits import Edit, EditKind, apply_edits
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.rewriting.sources import Source, column
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.rewriting.draft import DoubtError, Draft
 from gpuconsole.preflight.rewriting.sources import Source, last_name, mentions
 

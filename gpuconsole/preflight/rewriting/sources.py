@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from gpuconsole.core.submission.script_edits import digest_of
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
 

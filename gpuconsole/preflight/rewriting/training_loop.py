@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.rewriting.draft import DoubtError
 from gpuconsole.preflight.rewriting.sources import Function, Source, calls, last_name
 

@@ -9,7 +9,7 @@ what the job will do is assumed. The rule of thumb that task files know is shown
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -19,6 +19,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.libraries.paddlenlp import find_model, known_models
 from gpuconsole.preflight.interpreter.paddle.nn.namespace import LONG_SEQUENCE

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.estimate import Estimate, Memory, Verdict
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.accuracy.calibration import (
     Calibration,

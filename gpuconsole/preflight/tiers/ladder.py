@@ -6,7 +6,7 @@ Pure: what is known, what was tried and what is allowed go in, the next move com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -22,6 +22,7 @@ from gpuconsole.core.estimate import (
     Trial,
     Unknown,
 )
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg, name, sentences
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.estimate import (
     BatchSource,
@@ -13,6 +13,7 @@ from gpuconsole.core.estimate import (
     Unknown,
 )
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 from gpuconsole.preflight.tiers.static import Analysis
 

@@ -4,11 +4,11 @@ saved, the end of an epoch."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.batch_sizes import MOST_BATCH
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.liveness import peak
 from gpuconsole.preflight.tiers.probe_trace import (
     OtherProgram,

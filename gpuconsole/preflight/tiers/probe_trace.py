@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
 from math import ceil, log, prod
 from typing import Any
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.batch_sizes import MOST_BATCH
 from gpuconsole.preflight.memory.trace import AffineTrace, Kind, Trace
 

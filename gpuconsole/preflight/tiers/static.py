@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +12,7 @@ from gpuconsole.core.fleet import Backend
 from gpuconsole.core.submission.script_edits import EditKind, apply_edits
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.accuracy.script_digest import modules
 from gpuconsole.preflight.batch_sizes import require_batch_size

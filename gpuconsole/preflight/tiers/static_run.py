@@ -6,11 +6,11 @@ import gc
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import values
 from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_names, source

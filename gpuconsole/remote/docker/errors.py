@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
 
 import docker.errors
 import requests
 import urllib3
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import Blame, ConsoleError, EngineError, ImageError, UnreachableError
 from gpuconsole.remote.docker.transport import UnboundedAnswerError

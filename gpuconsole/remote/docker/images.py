@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import docker
@@ -17,6 +17,7 @@ from gpuconsole.core.containers import LABEL_PREFIX, ImageFacts
 from gpuconsole.core.images import parse_reference
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ImageError, UsageError
 from gpuconsole.placement.rules.image_compatibility import READ

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import docker
 
 from gpuconsole.core.containers import LABEL_PREFIX
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.remote.docker.errors import status_of
 from gpuconsole.remote.docker.marker_containers import create_empty, engine_now, in_a_name, is_lease
 

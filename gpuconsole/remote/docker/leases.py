@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import docker
@@ -31,6 +30,7 @@ from gpuconsole.core.devices.device_sharing import fit_together, read_share, sha
 from gpuconsole.core.engines.device_requests import DEVICES_LABEL, SHARE_LABEL
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import LeaseTakenError
 from gpuconsole.remote.docker import launches
 from gpuconsole.remote.docker.errors import status_of

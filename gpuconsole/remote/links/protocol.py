@@ -7,8 +7,9 @@ Every method raises UnreachableError when the host cannot be reached, with the r
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 OUTPUT_LIMIT = 64 * 2**20
 """Bytes of output that `run` accepts before it abandons a runaway command."""

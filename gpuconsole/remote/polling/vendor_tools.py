@@ -11,9 +11,10 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import EngineError, UnreachableError
 from gpuconsole.remote.agent.tool_runs import DEADLINE_S, LIMIT
 from gpuconsole.remote.agent.vendor_tools import FOLDERS, pause_after

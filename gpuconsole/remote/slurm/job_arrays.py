@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gpuconsole.core.engines.batch_job import Batch, Script
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import UnreachableError
 
 GATHER_S = 1.0

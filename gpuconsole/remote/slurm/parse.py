@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 FIELDS = ("%i", "%T", "%u", "%P", "%S", "%V", "%r", "%N")
 """Number, state, user, partition, start (seen or expected), submission, reason, nodes."""

@@ -21,12 +21,13 @@ import math
 import re
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.containers import ContainerStatus
 from gpuconsole.core.engines.batch_job import SECRETS, WAITS, Script, batch_script, body, exports
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.remote.slurm.calls import is_away, words_of
 from gpuconsole.remote.slurm.parse import PENDING, RUNNING, Record, Row, read_record
 from gpuconsole.remote.slurm.states import ended_sentence, waiting_sentence

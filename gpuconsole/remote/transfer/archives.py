@@ -12,7 +12,6 @@ import re
 import tarfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import IO, Any, Literal, Protocol, TypeVar, cast
@@ -20,6 +19,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar, cast
 from gpuconsole.core.engines.transfers import LeftOut, TransferLimits
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

@@ -16,7 +16,6 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +23,7 @@ from gpuconsole.core.submission.projects import is_too_wide, project_of
 from gpuconsole.core.submission.script_edits import Edit, edited_texts
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.remote.transfer.bundle_files import Entry, Walk

@@ -11,11 +11,12 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import pathspec
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.remote.transfer.bundle_secrets import is_secret_folder, is_secret_name
 
 IGNORE_FILES = (".gitignore", ".gpuconsoleignore")

@@ -12,9 +12,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 FOLDERS = (
     *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".gcloud", ".kaggle"),

@@ -13,11 +13,11 @@ Packages may add readers of further tools by entry points (docs/extensions.md).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import get_args
 
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.extensions import VENDORS as ENTRY_POINTS
 from gpuconsole.extensions import extensions

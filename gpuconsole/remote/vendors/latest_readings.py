@@ -12,10 +12,11 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gpuconsole.core.fleet import Device, DeviceProcess
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.remote.vendors import readers
 from gpuconsole.remote.vendors.model import MAX_DEVICES, Reading, Texts, VendorError, Way, whole

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.fleet import DeviceProcess
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.remote.vendors import table_cells as figures
 from gpuconsole.remote.vendors.model import process
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.devices.device_sharing import Share
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import Attempt, Job
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 BOUND_BACKENDS = ("gpu", "dcu")
 """Where Paddle's allocator keeps to FLAGS_gpu_memory_limit_mb: it is asked in the CUDA and ROCm

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.estimate import Estimate
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host
 from gpuconsole.core.jobs import Job, Task
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import RefusedError
 from gpuconsole.placement import Candidate
 from gpuconsole.placement.engine.device_state import is_empty

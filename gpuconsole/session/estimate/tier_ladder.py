@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.estimate import MEASURED_TIERS, Report, Trial, TrialOutcome
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import (
     ConsoleError,

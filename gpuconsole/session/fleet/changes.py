@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot, Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

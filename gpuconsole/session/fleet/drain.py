@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.devices.host_faults import FaultStreak, Streaks
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, RefusedError, UsageError
 from gpuconsole.session.fleet.host_faults import is_closed

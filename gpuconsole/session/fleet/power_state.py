@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.devices.host_power import Elastic
 from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import sentences
 from gpuconsole.placement.elastic.wake import Past, bar_words, typical_s
 from gpuconsole.session.fleet.view import Overlay

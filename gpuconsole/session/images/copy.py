@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from gpuconsole.core.images import ImageRecord, ImageStore, Progress
 from gpuconsole.core.units import MIB, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import EngineError, ImageError, RefusedError
 from gpuconsole.session.clock import Clock

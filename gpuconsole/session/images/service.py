@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.containers import Engine, ImageFacts
 from gpuconsole.core.fleet import Device, Host, HostState
@@ -18,6 +18,7 @@ from gpuconsole.core.images import (
 )
 from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
     ConsoleError,

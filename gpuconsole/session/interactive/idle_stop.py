@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT, JUPYTER_TOKEN, SESSIONS, SOCKET
 from gpuconsole.core.fleet import FleetSnapshot, HostState
@@ -17,6 +16,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.async_helpers import Work, cancel_all
 from gpuconsole.session.context import Context

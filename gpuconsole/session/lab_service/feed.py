@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.containers import Lease
@@ -13,6 +13,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.fleet.changes import changes
 from gpuconsole.session.lab_service.protocol import (
     Dispatching,

@@ -12,7 +12,6 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.visualdl import curves_of
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import ConsoleError
 from gpuconsole.remote.transfer.small_files import record_files
 from gpuconsole.remote.transfer.stream_file import Feed

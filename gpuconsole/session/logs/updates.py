@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.jobs import Job, is_due
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.queue import commands
 

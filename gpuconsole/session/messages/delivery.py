@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.config import NotifySection, WaySection
 from gpuconsole.core.lab_service.messages import Message, Notice, message_of
 from gpuconsole.core.lab_service.receivers import require_mailbox
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.clock import Clock
 from gpuconsole.session.messages.programs import mailed, shown

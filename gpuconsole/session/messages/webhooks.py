@@ -11,11 +11,11 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.lab_service.messages import Kind, Message, address_of, body_of, refusal_in
 from gpuconsole.core.lab_service.receivers import Receiver, require_receiver
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import ConsoleError
 
 if TYPE_CHECKING:

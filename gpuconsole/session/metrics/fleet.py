@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.metrics.model import Family, Kind, Metric, Picture, Sample, Scope
 
 LONGEST_LABEL = 80

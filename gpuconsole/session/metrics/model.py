@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import JobState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Kind = Literal["gauge", "counter", "histogram"]
 Scope = Literal["lab", "host", "device"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gpuconsole.core.containers import ByteStream
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.clock import Clock
 
 PAUSE_LOOK_S = 0.25

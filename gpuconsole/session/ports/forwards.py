@@ -12,12 +12,12 @@ import contextlib
 import errno
 import os
 import socket
-from dataclasses import dataclass
 from typing import Protocol
 
 from gpuconsole.core.containers import ByteStream
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
 from gpuconsole.session.async_helpers import cancel_all, first

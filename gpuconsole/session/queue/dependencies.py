@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.jobs import Job, JobState, is_due
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.session.queue.planner import Why
 

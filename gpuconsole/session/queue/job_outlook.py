@@ -4,11 +4,11 @@ deadline, and what its owner has had of the lab."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.units import format_duration, iso_utc, parse_time
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.placement.rules.fair_share import Share
 from gpuconsole.session.queue.usage_ledger import Ledger, devices_by_host, worked_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.devices.host_faults import PAUSES_S
@@ -14,6 +14,7 @@ from gpuconsole.core.estimate import Memory
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.placement import (
     Board,
     Candidate,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.context import Context
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
 from gpuconsole.session.queue.planner import Plan, Situation, Step, planned

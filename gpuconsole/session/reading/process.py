@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.reading import forked, frames, records, shared_position

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
 from gpuconsole.session.async_helpers import cancel_all

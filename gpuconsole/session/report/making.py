@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 
 from gpuconsole.config import LabSettings, PriceSection, combined, load_settings
 from gpuconsole.core.device_catalogue import Catalogue
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import find_inventory, state_folder
 from gpuconsole.session.report.model import Query, UsageReport
 from gpuconsole.session.report.totals import Prices, Tally, idle_leases, month_edges

@@ -6,11 +6,12 @@ Device-hours are those of whole devices: of a device that two jobs hold each has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 

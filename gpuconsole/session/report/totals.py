@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
 from gpuconsole.core.devices.device_use import DeviceUse, HeldSums, Holding, merged_spans
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.report.model import (
     HOUR_S,
     KWH_J,

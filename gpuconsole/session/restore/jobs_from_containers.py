@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpuconsole.core.containers import LABEL_PREFIX, ContainerStatus, Lease
 from gpuconsole.core.engines.batch_job import CLUSTER_LABEL
@@ -18,6 +18,7 @@ from gpuconsole.core.engines.device_requests import DEVICES_LABEL
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState, Member, Task
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
 from gpuconsole.session.dispatch.attempt.recovery import may_have_run, nonce_of
 from gpuconsole.state.backup.restoration import HELD

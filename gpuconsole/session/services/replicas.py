@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.jobs import ENDED, Job, JobState
 from gpuconsole.core.services import SERVICE, replica_number
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 
 _OVER = ENDED - {JobState.CANCELLED}

@@ -8,13 +8,13 @@ import os
 import pwd
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.containers import Hosts, LeadMark
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, JournalError, RefusedError, UsageError
 from gpuconsole.session.async_helpers import cancel_all

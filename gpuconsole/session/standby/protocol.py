@@ -12,13 +12,13 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.backup.copies import BLOCK
 
 BEAT_S = 0.5

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.containers import Engine, Hosts, LeadMark
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import ConsoleError
 from gpuconsole.waiting import within
 

@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gpuconsole.core.submission.time_limits import require_time_limit
 from gpuconsole.core.submission.tuning import Goal, corners, read_space, with_values
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.context import Context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.estimate import Report, Verdict
@@ -11,6 +11,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.services import Service
 from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.placement import STEPS, need_on

@@ -13,12 +13,12 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuconsole.core.file_trust import make_private, private
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError

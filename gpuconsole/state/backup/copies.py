@@ -12,10 +12,10 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.file_trust import private
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError

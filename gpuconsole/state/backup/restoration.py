@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 _KEY = "restored"
 QUERY = f"SELECT value FROM meta WHERE key = '{_KEY}'"

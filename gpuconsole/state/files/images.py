@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.files.json_file import KeptFile
 
 FILE = "images.json"

@@ -11,9 +11,9 @@ import contextlib
 import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
 from gpuconsole.state.filesystem import make_folder

@@ -6,11 +6,11 @@ Like `reader`, for use beside the event loop.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpuconsole.core.events import Event
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.state.recording.file_format import Header

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.submission.secrets import HIDDEN
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.recording.file_format import LONGEST_PART, moment
 
 if TYPE_CHECKING:

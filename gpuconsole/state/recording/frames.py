@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.recording import event_log
 from gpuconsole.state.recording.delta_codec import Columns, figure, pack, quantised_all
 from gpuconsole.state.recording.event_log import checked, parsed, plain

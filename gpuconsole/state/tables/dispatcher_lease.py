@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
-from dataclasses import dataclass
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import JournalError
 
 STALE_AFTER_S = 15.0

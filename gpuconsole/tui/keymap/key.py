@@ -5,7 +5,7 @@ Must not import Textual, so that the documentation can be made without it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

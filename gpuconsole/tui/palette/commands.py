@@ -5,13 +5,14 @@ themes and settings. Sources give plain texts to search; an entry is made only f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
 from gpuconsole.core.util.human_time import clock_words, parse_moment
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.language import NAMES
 from gpuconsole.tui.keymap.key import Key

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Run = Callable[[], object]
 

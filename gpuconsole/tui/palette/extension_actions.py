@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.extensions import MAX_TITLE, Action, Extension, Selected, actions, output_of
 from gpuconsole.tui.keymap.user_keymap import bindings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
 from inspect import isawaitable
@@ -17,6 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.palette.commands import look_at, sources
 from gpuconsole.tui.palette.entries import Entry, Item, Run, Source

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.training.curves import Compared, figures
 from gpuconsole.core.training.log import STEP_TIME
 from gpuconsole.core.units import format_mib, format_step
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.line_plot import number
 from gpuconsole.tui.render.job import state_words
 from gpuconsole.tui.render.plots.training_curves import colors, plot_rows

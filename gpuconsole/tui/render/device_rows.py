@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 
 from gpuconsole.core.device_catalogue import Catalogue
@@ -16,6 +16,7 @@ from gpuconsole.core.devices.health_levels import (
     memory_percent,
 )
 from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Metric, is_free, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.plots.sparkline import SPANS_S, Sparks

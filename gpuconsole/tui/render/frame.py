@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from rich.cells import cell_len
 from rich.style import Style
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.snapshot import Picture, Totals

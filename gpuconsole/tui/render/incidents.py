@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from rich.style import Style
@@ -14,6 +13,7 @@ from gpuconsole.core.incidents import HARMFUL, WRITING, Action, Incident, Incide
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.text_cells import Align, Piece, fit, labelled, wrapped
 from gpuconsole.tui.snapshot import Picture

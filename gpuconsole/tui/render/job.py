@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from rich.cells import cell_len
@@ -15,6 +14,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.training.first_steps import first_steps, whole_peak_mib
 from gpuconsole.core.training.log import Progress
 from gpuconsole.core.units import format_duration, format_mib, format_step
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.text_cells import Piece, bar, bullets, fit, labelled, wrapped

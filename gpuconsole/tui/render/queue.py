@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.job import Lines, elapsed, places, state_words
 from gpuconsole.tui.render.text_cells import Align, Piece, bullets, fit, labelled, wrapped

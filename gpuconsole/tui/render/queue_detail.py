@@ -4,11 +4,11 @@ there are, and what has happened to it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.fleet_map.metrics import is_free

@@ -7,10 +7,10 @@ none of it, so the console draws that first and shows what is known without a se
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session

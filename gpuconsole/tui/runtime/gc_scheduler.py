@@ -12,8 +12,9 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 SETTLED_S = 5.0
 """How long after its start the console has loaded what it needs, which then stays."""

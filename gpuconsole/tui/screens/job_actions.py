@@ -7,10 +7,11 @@ harms. Of many jobs, and of those that belong to others, it asks for more than a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, name, sentences
 from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.screens.base import ConsoleScreen

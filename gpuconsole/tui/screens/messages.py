@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +11,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import Piece, text, wrapped
 from gpuconsole.tui.screens.dialogs.modal import Dialog

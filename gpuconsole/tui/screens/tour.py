@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -12,6 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.registry import in_area
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.style.styles import ink_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.style.styles import Symbols
 
 

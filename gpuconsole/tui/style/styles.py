@@ -6,13 +6,14 @@ Every segment gets a style from here: a segment without one breaks drawing under
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from rich.style import Style
 
 from gpuconsole.core.devices.health_levels import Condition
 from gpuconsole.core.jobs import JobState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.language import Language
 from gpuconsole.tui.style.themes import ThemeFile
 

@@ -7,7 +7,6 @@ the console goes on with the theme that is built in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from textual.theme import Theme
 
 from gpuconsole import yamldoc
 from gpuconsole.core.devices.health_levels import LEVELS
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import DocumentError, TrustError
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from textual.message import Message
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.widgets.panel import Panel
 

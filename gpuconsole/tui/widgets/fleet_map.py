@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
@@ -16,6 +15,7 @@ from textual.strip import Strip
 
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.fleet import Device, Host, HostState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.device_rows import Column, Shows, columns_for, heading
 from gpuconsole.tui.render.fleet_map.layout import (

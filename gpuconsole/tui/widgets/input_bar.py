@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from rich.highlighter import Highlighter
@@ -15,6 +14,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from gpuconsole.core.filters import Filter, FilterError, parse
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import text
 from gpuconsole.tui.style.styles import ink_of

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Protocol, runtime_checkable
 
 from textual.geometry import Offset
 from textual.screen import Screen
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 MOST = len(LETTERS) ** 2

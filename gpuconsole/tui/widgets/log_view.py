@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
@@ -14,6 +13,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.logs.line_index import Lines
 from gpuconsole.session.logs.search import Search
 from gpuconsole.tui.keymap.user_keymap import bindings

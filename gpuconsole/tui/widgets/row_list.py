@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from rich.style import Style
@@ -13,6 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import Piece, strip
 from gpuconsole.tui.style.styles import Ink, ink_of

@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from gpuconsole.cli.output import note, print_document, show, tell
 from gpuconsole.cli.sessions import show_console
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg, name, sentences
 from gpuconsole.errors import ReadOnlyError, UsageError
 

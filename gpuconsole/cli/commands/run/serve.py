@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.cli.tasks import TaskValue
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.user_dirs import state_folder
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError

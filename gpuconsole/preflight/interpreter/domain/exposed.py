@@ -9,8 +9,10 @@ A name that no table holds reaches nothing: no name in a script reaches the inte
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeVar
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 Call = Callable[..., Any]
 Kind = Literal["methods", "properties", "setters", "of_class", "static"]

@@ -8,9 +8,10 @@ most that can be is what memory must have room for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import join, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
     More,

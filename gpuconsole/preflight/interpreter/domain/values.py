@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import syntax
 
 if TYPE_CHECKING:

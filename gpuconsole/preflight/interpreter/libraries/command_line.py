@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain.values import (
     ARGUMENT,
     NativeFunction,

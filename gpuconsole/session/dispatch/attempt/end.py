@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from gpuconsole.core.containers import LogTail
@@ -19,6 +19,7 @@ from gpuconsole.core.jobs import (
 )
 from gpuconsole.core.services import RESET_S, Replica, back_off_s
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.remote.injected import REPORTS

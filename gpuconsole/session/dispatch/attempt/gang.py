@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gpuconsole.core.containers import ContainerStatus, Engine
 from gpuconsole.core.jobs import Attempt, Job
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import ConsoleError, EngineError, UnreachableError
 from gpuconsole.session.async_helpers import together
 from gpuconsole.session.context import Context

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 from gpuconsole.core.devices.device_sharing import MOST_MIB
@@ -18,6 +18,7 @@ from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.training.backend_check import fallback
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.dispatch.attempt.outcome import Outcome, find_device_oom
 
 ENOUGH_READINGS = 60

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 
 from gpuconsole.core.containers import KIND_LABEL, ContainerStatus
 from gpuconsole.core.engines.terminals import SESSIONS
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 
 TAIL_BYTES = 256 * 1024

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.device_rows import short_model
 
 UNGROUPED = ""

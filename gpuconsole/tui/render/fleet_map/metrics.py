@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from rich.style import Style
@@ -26,6 +25,7 @@ from gpuconsole.core.devices.health_levels import (
 )
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.history import DeviceMetric
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.owners import NO_USER, Owners
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.snapshot import Picture

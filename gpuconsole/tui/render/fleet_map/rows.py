@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -12,6 +11,7 @@ from rich.style import Style
 
 from gpuconsole.core.devices.health_levels import Condition, host_condition
 from gpuconsole.core.fleet import Host, HostState
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device_rows import Column, device_line, free_words, marked, short_model
 from gpuconsole.tui.render.fleet_map.layout import Density, Layout, Row, Shown

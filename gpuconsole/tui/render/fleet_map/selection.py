@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.devices.health_levels import Condition
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.layout import Shown
 from gpuconsole.tui.snapshot import Picture
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.style import Style
 
 from gpuconsole.core.history import Series, downsample
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.style.styles import Ink
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
@@ -12,6 +11,7 @@ from rich.style import Style
 
 from gpuconsole.core.history import Column, Series, downsample
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.text_cells import Piece, fit, wrapped
 from gpuconsole.tui.style.styles import Ink
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from rich.style import Style
 
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.units import format_duration
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.style.styles import Ink
 

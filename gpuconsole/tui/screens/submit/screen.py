@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from textual import events, on
@@ -18,6 +18,7 @@ from gpuconsole.core.jobs import Job, Task
 from gpuconsole.core.submission.script_edits import Edit, of_batch, with_edits
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError
 from gpuconsole.placement.model import Decision

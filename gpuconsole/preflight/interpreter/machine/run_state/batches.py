@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gpuconsole.core.estimate import BatchSource
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain.values import Sourced, is_setting
 from gpuconsole.preflight.memory.trace import Storage
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from gpuconsole.core.estimate import Ask, ScriptFault
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain.values import Unknown
 from gpuconsole.preflight.interpreter.frontend import questions
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import MISSING, Native, Value
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter

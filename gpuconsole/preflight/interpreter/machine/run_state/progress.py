@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from gpuconsole.core.util.lazy_dataclass import dataclass
 
 CYCLES = 2
 """Optimizer steps followed: from the second on, gradients and optimizer state exist."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from gpuconsole.core.estimate import ScriptFault
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain.dimensions import UnsettledError
 from gpuconsole.preflight.interpreter.domain.values import (
     OPEN,

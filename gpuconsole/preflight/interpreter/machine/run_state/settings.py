@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpuconsole.core.fleet import Backend
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.trace import Ledger
 
 
