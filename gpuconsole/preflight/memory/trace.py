@@ -50,7 +50,7 @@ class Trace:
 class Ledger:
     """Writes the trace of a run."""
 
-    __slots__ = ("backwards", "events", "kinds", "open", "places", "sizes")
+    __slots__ = ("_alive", "_counted", "backwards", "events", "kinds", "open", "places", "sizes")
 
     def __init__(self) -> None:
         self.events: list[int] = []
@@ -59,15 +59,27 @@ class Ledger:
         self.places: list[Place] = []
         self.backwards: list[int] = []
         self.open = True
+        self._alive: dict[Kind, int] = dict.fromkeys(KINDS, 0)
+        """Bytes of each kind that were alive after the first `_counted` events."""
+        self._counted = 0
 
     def live(self, kind: Kind) -> int:
         """Return the bytes of one kind that are alive now."""
-        kinds, total = self.kinds, 0
-        for event in self.events:
-            index = event if event >= 0 else ~event
-            if kinds[index] == kind:
-                total += self.sizes[index] if event >= 0 else -self.sizes[index]
-        return total
+        alive, kinds, sizes = self._alive, self.kinds, self.sizes
+        events = self.events[self._counted :]
+        for event in events:
+            if event >= 0:
+                alive[kinds[event]] += sizes[event]
+            else:
+                alive[kinds[~event]] -= sizes[~event]
+        self._counted += len(events)
+        return alive[kind]
+
+    def change_kind(self, index: int, kind: Kind) -> None:
+        """Make a block one of another kind, from its birth on."""
+        self.kinds[index] = kind
+        self._alive = dict.fromkeys(KINDS, 0)
+        self._counted = 0
 
     def close(self) -> Trace:
         """End the recording: what dies from now on is only the interpreter's own tidying up."""

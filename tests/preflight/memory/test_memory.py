@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gpuconsole.preflight.memory.allocator import reserved
 from gpuconsole.preflight.memory.liveness import envelope, peak
 from gpuconsole.preflight.memory.trace import (
+    KINDS,
     AffineTrace,
     Kind,
     Ledger,
@@ -100,3 +101,28 @@ def test_reserve_is_never_below_the_aligned_peak(sizes: list[int]) -> None:
             events.append(~(index - 1))
     aligned = trace(events, [-(-size // 256) * 256 for size in sizes])
     assert reserved(trace(events, sizes)) >= peak(aligned).total
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["birth", "death", "change", "look"]),
+                           st.integers(0, 100), st.sampled_from(KINDS)), max_size=60)  # fmt: skip
+
+
+@given(STEPS)
+def test_what_is_alive_is_known_at_any_moment(steps: list[tuple[str, int, Kind]]) -> None:
+    ledger = Ledger()
+    blocks: dict[int, tuple[Storage, Kind]] = {}
+    for what, number, kind in [*steps, ("look", 0, ACT)]:
+        chosen = sorted(blocks)[number % len(blocks)] if blocks else None
+        if what == "birth":
+            block = Storage(ledger, number, kind, HERE)
+            blocks[block.index] = block, kind
+            del block
+        elif what == "death" and chosen is not None:
+            del blocks[chosen]
+        elif what == "change" and chosen is not None:
+            ledger.change_kind(chosen, kind)
+            blocks[chosen] = blocks[chosen][0], kind
+        elif what == "look":
+            for each in KINDS:
+                alive = sum(block.nbytes for block, its in blocks.values() if its == each)
+                assert ledger.live(each) == alive

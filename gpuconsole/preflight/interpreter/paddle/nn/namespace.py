@@ -95,7 +95,7 @@ def _parameter(run: Run, data: Value = None, requires_grad: Value = True, *_: Va
     if not isinstance(data, Tensor):
         return run.unknown("a parameter of what is not known")
     block = data.storage
-    block.ledger.kinds[block.index] = "parameters"
+    block.ledger.change_kind(block.index, "parameters")
     parameter = Parameter(
         data.shape, data.dtype, data.storage, stop_gradient=requires_grad is False
     )
