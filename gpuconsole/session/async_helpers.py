@@ -63,3 +63,10 @@ async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
         task.cancel()
     if waiting:
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def raise_faults(tasks: Iterable[asyncio.Future[None]]) -> None:
+    """Raise what ended tasks that should have run until they were cancelled."""
+    for task in tasks:
+        if not task.cancelled():
+            task.result()

@@ -22,6 +22,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.remote.transfer.archives import Entry, Intake
 from gpuconsole.remote.transfer.stream_file import Feed
+from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import RESULTS_DIR, checkpoint_path
 from gpuconsole.session.dispatch.attempt.recovery import may_have_run
 
@@ -51,19 +52,17 @@ class Stream:
     root: str = RESULTS_DIR
 
 
-async def fetch_results(
-    hosts: Hosts, job: Job, folder: Path, settings: TransferSection
-) -> FetchedResults:
+async def fetch_results(context: Context, job: Job, folder: Path) -> FetchedResults:
     """Copy a job's results into `folder`; those of a gang's further hosts into `rank-N` in it.
 
     RefusedError when it has not run or they are gone, UnreachableError when a host is out of
-    sight: then nothing has been copied. UsageError for more than `settings` allow.
+    sight: then nothing has been copied. UsageError for more than the settings allow.
     """
     left_out = LeftOut()
-    engines = [await hosts.engine(part.host) for part in _parts(job)]
+    engines = [await context.hosts.engine(part.host) for part in _parts(job)]
     for rank, engine in enumerate(engines):
         name = f"rank-{rank}" if rank else ""
-        left = await save_results(_streams(engine, job), folder / name, settings)
+        left = await save_results(_streams(engine, job), folder / name, context.settings.transfer)
         left_out = left_out.joined(left, f"{name}/" if name else "")
     return FetchedResults(folder, left_out)
 

@@ -10,14 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,34 +19,29 @@ from gpuconsole.core.containers import PruneResult, ResultFile
 from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.core.engines.host_containers import HostContainers, split_reference
 from gpuconsole.core.engines.processes import Ran
-from gpuconsole.core.engines.terminals import JUPYTER, JUPYTER_PORT
+from gpuconsole.core.engines.terminals import JUPYTER
 from gpuconsole.core.estimate import MeasuredTier, Report
 from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import FleetSnapshot
 from gpuconsole.core.incidents import Incident
-from gpuconsole.core.jobs import Job, JobState, Task, is_due
+from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.submission.sweeps import read_axes
 from gpuconsole.core.tasks import absolute
-from gpuconsole.core.text import clean
 from gpuconsole.core.training.curves import Compared, Curves, compared
-from gpuconsole.core.wording import msg
 from gpuconsole.placement import Candidate, Decision
 from gpuconsole.placement.forecast.what_if import Comparison
-from gpuconsole.session.async_helpers import Work, cancel_all
+from gpuconsole.session.async_helpers import Work, cancel_all, raise_faults
 from gpuconsole.session.containers.service import Containers
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.cleanup import prune_ended
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.dispatch.oom_retry import Retrying
-from gpuconsole.session.dispatch.slurm_jobs import hand_over
-from gpuconsole.session.estimate.device_calibration import calibrate
-from gpuconsole.session.estimate.idle_devices import SpareDevices
+from gpuconsole.session.estimate.device_calibration import calibrate_and_store
 from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.events import News
-from gpuconsole.session.export.render import rendered, require_renderable, unqueued
-from gpuconsole.session.export.slurm_script import batch_file
+from gpuconsole.session.export.render import rendered, rendered_batch, unqueued
 from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.fleet.drain import Drains
 from gpuconsole.session.fleet.first_answers import first_frames
@@ -62,49 +50,40 @@ from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.fleet.view import FleetView
+from gpuconsole.session.housekeeping import Housekeeping
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.interactive.shells import Shells
-from gpuconsole.session.logs.follow import is_being_copied, log_file
-from gpuconsole.session.logs.job_curves import JobCurves
-from gpuconsole.session.logs.noted import warning_line
-from gpuconsole.session.logs.tail import tail
+from gpuconsole.session.logs.follow import is_being_copied
+from gpuconsole.session.logs.job_logs import JobLogs
 from gpuconsole.session.logs.updates import Update, updates
 from gpuconsole.session.metrics.collector import Metrics
+from gpuconsole.session.planning import Planning
 from gpuconsole.session.ports.forwards import ForwardInfo, Forwards
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands
-from gpuconsole.session.queue.forecast import Foresight, parse_change
-from gpuconsole.session.queue.placement_adapter import Placer
-from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Why, placed_by
-from gpuconsole.session.queue.policies import Policies
+from gpuconsole.session.queue.forecast import parse_change
+from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.service import NO_VALUES, JobQueue
+from gpuconsole.session.queue.waits import until_ended
 from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
 from gpuconsole.session.recording.recorder import FOLDER, Recorded, record_into, ring
-from gpuconsole.session.report.model import DAY_S, USUAL_DAYS, Key, Query, UsageReport
+from gpuconsole.session.report.model import Key, Query, UsageReport
 from gpuconsole.session.report.service import report as make_report
-from gpuconsole.session.restore.adoption import Settled, require_hosts, settle
+from gpuconsole.session.restore.adoption import Settled, begin_adopting, settle
 from gpuconsole.session.results import FetchedResults, fetch_results, list_results
-from gpuconsole.session.session_background import Background
-from gpuconsole.session.session_queue import LOOK_EVERY_S, Explanations
-from gpuconsole.session.submit.runnable import Runnable, session_task, task_of
+from gpuconsole.session.submit.runnable import Runnable, TaskOptions, session_task, task_of
 from gpuconsole.session.submit.submit import Prepared, Submitting, store
 from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
 from gpuconsole.state.files.host_power import ElasticNotes
-from gpuconsole.waiting import within
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from gpuconsole.session.submit.runnable import TaskOptions
-
 __all__ = ["Context", "Event", "Session", "Why"]
 
-LONGEST_ACT = 500
-"""Letters of what the audit says of an act."""
 FLEET_WAIT_S = 3.0
 """How long hosts are waited for before a script is judged by those that have answered."""
 REACH_S = 15.0
@@ -152,22 +131,18 @@ class Session:
         self._images = ImageBoard(
             context.hosts, context.clock, context.default_image, self.images.learned
         )
-        self._placer = self._new_placer(context)
         self._samples = LiveSamples(self.fleet, context.clock, context.journal.folder / FOLDER)
         self.history: Samples = self._samples
         self._leases = LeaseBoard(self.fleet, context.clock, silences)
         self._news = News(self.fleet, context.journal, context.clock)
         self.triage = Triage(self._context, self._leases, self._news.tell)
-        self.metrics = Metrics(self._context, self, self.triage.incidents)
+        incidents = self.triage.incidents
+        self.metrics = Metrics(self._context, self, incidents)
         self.recorder = ring(self, self._context, self._news)
-        steps = (placed_by(self._placer), hand_over, with_power(limits, notes))
-        self._outlook = Outlook(self._context, steps, self._leases)
-        self.foresight = Foresight(self._context, self._placer, self._leases)
-        self._explanations = Explanations(
-            self._context, self._placer, self._leases, self._outlook, self.foresight
-        )
-        spare = SpareDevices(self._context, self._placer, self._leases, self._outlook)
-        self.estimates = Preflight(self._context, spare)
+        power = with_power(limits, notes)
+        self._planning = Planning(self._context, self._images, self._leases, power)
+        self.foresight = self._planning.foresight
+        self.estimates = Preflight(self._context, self._planning.spare)
         self.retrying = Retrying(self._context, self.estimates)
         self._submitting = Submitting(self._context, self.estimates, self._stored)
         self.queue = self.queue_of(context.user)
@@ -175,34 +150,28 @@ class Session:
         self.forwards = Forwards(self._context)
         self.containers = Containers(self._context)
         self.shells = Shells(self._context, lambda: self.queue)
-        self.waking = Waking(self._context, self._placer, self._leases, self.hosts, notes)
-        self._background = Background(
-            self._context, self.retrying, self.waking, self.triage.incidents
-        )
-        self.messages = self._background.messages
+        self.waking = Waking(self._context, self._planning.placer, self._leases, self.hosts, notes)
+        self._housekeeping = Housekeeping(self._context, self.retrying, self.waking, incidents)
+        self.messages = self._housekeeping.messages
         self._dispatcher = self._new_dispatcher()
-        self._curves = JobCurves(context, lambda: self.settings.metrics.patterns)
+        self._logs = JobLogs(context, lambda: self.settings)
         self._tasks: list[asyncio.Task[None]] = []
-
-    def _new_placer(self, context: Context) -> Placer:
-        policies = Policies(context.settings, context.journal.folder)
-        return Placer(context.settings, user=self.user, images=self._images, policies=policies)
 
     def _new_dispatcher(self) -> Dispatcher:
         return Dispatcher(
             self._context,
-            self._outlook,
+            self._planning.outlook,
             self._leases,
-            HostFaults(self._context, self._explanations.fitting),
+            HostFaults(self._context, self._planning.fitting),
             f"{self.user}@{platform.node()} ({os.getpid()})",
             self._news.tell,
-            self._background.look,
+            self._housekeeping.look,
         )
 
     async def __aenter__(self) -> Session:
         """Start polling and, unless read-only, try to become the dispatcher."""
         try:
-            self._placer.remember(self._journal.observations())
+            self._planning.placer.remember(self._journal.observations())
             await self.hosts.start()
             self._tasks = [asyncio.ensure_future(run) for run in self._runs()]
             if self._context.dispatch:
@@ -251,8 +220,7 @@ class Session:
 
     @property
     def lost(self) -> JournalLostError | None:
-        """Why the journal can be used no more: nothing is launched or written. None while it
-        can."""
+        """Why the journal can be used no more, so that nothing is launched; None while it can."""
         return self._journal.lost
 
     def snapshot(self) -> FleetSnapshot:
@@ -401,7 +369,7 @@ class Session:
 
     async def placements(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
-        return await self._explanations.decide(task, report)
+        return await self._planning.decide(task, report)
 
     async def what_if(self, change: str) -> Comparison:
         """Say when waiting jobs would start after a change, and change nothing.
@@ -419,7 +387,7 @@ class Session:
     async def look_around(self, wait_s: float = 5.0) -> FleetSnapshot:
         """Wait for the first frames, then as long for leases, and plan why jobs wait."""
         await self.first_frames(wait_s)
-        await self._explanations.renew(wait_s)
+        await self._planning.renew(wait_s)
         return self.snapshot()
 
     async def why(self, reference: str) -> Why:
@@ -442,19 +410,15 @@ class Session:
     def explain(self, jobs: Iterable[Job]) -> dict[str, Why]:
         """Return why each of these jobs is in its state, by id, after one look at the journal and
         the fleet: for all rows of a list at once."""
-        return self._explanations.explain(tuple(jobs), dispatched=bool(self.dispatcher))
+        return self._planning.explain(tuple(jobs), dispatched=bool(self.dispatcher))
 
     def warnings(self, reference: str) -> tuple[str, ...]:
         """Return what was said when a job was submitted: what is unknown, what was not shipped."""
-        job = self.job(reference)
-        events = (event for _, event in self._journal.events_after(0) if event.subject == job.id)
-        return tuple(event.message for event in events if event.severity == "warning")
+        return self._logs.warnings(self.job(reference).id)
 
     def log_path(self, reference: str, attempt: int | None = None, rank: int = 0) -> Path:
         """Return the file into which an attempt's log is followed (it may not exist yet)."""
-        job = self.job(reference)
-        number = attempt or (job.attempt.number if job.attempt else 1)
-        return log_file(self._journal.folder, job.id, number, rank)
+        return self._logs.path(self.job(reference), attempt, rank)
 
     async def logs(
         self, reference: str, *, follow: bool = False, rank: int = 0
@@ -467,19 +431,13 @@ class Session:
         job_id = commands.require_rank(self.job(reference), rank).id
         if follow:
             self._dispatch()
-        lines = tail(
+        lines = self._logs.lines(
+            lambda: self._as_it_is(job_id),
             lambda: self.log_path(job_id, rank=rank),
             lambda: not follow or self._log_is_whole(job_id, rank),
-            lambda: self._clock.sleep(LOOK_EVERY_S),
-            lambda: self._warning_of(job_id),
         )
         async for line in lines:
             yield line
-
-    def _warning_of(self, job_id: str) -> str:
-        job = self._as_it_is(job_id)
-        number = job.attempt.number if job.attempt is not None else 0
-        return warning_line(job, number, self.settings.limits.time_limit)
 
     def _log_is_whole(self, job_id: str, rank: int) -> bool:
         path = self.log_path(job_id, rank=rank)
@@ -502,7 +460,7 @@ class Session:
         if not number:
             return Curves()
         await self._log_copied(job, number, rank)
-        return await self._curves.read(job, number, self.log_path(job.id, number, rank=rank), rank)
+        return await self._logs.curves(job, number, self.log_path(job.id, number, rank=rank), rank)
 
     async def _log_copied(self, job: Job, attempt: int, rank: int = 0) -> None:
         """Have a log here as far as there is one; the dispatcher copies it where the queue is."""
@@ -510,8 +468,7 @@ class Session:
     async def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
         """Return jobs side by side: parameters, curves, peak memory. A reference may be a sweep."""
         jobs = {job.id: job for reference in references for job in self.group(reference)}
-        curves = [await self.curves(job_id) for job_id in jobs]
-        return compared(tuple(jobs.values()), curves)
+        return compared(tuple(jobs.values()), [await self.curves(job_id) for job_id in jobs])
 
     async def follow(self, reference: str) -> AsyncIterator[Update]:
         """Give what is new of a job, state and log lines, until it has ended.
@@ -527,25 +484,9 @@ class Session:
         Takes part in dispatching meanwhile if no other process does. TimeoutError when it has not
         ended by then; RefusedError when it is held: nothing would come until it is released.
         """
-        try:
-            return await within(timeout_s, self._ended(self.job(reference)))
-        except asyncio.TimeoutError:
-            # Until Python 3.10 asyncio has a class of its own.
-            raise TimeoutError(
-                msg(
-                    "job {reference} has not ended in {timeout_s} s",
-                    reference=reference,
-                    timeout_s=f"{timeout_s:g}",
-                )
-            ) from None
-
-    async def _ended(self, job: Job) -> Job:
+        job = self.job(reference)
         self._dispatch()
-        while not job.state.ended or is_due(job):
-            commands.require_not_held(job)
-            await self._clock.sleep(LOOK_EVERY_S)
-            job = self._as_it_is(job.id)
-        return job
+        return await until_ended(job, self._as_it_is, self._clock, timeout_s, reference)
 
     async def cancel(self, reference: str) -> Job:
         """End a job: it leaves the queue, or gets SIGTERM, a grace time, SIGKILL."""
@@ -575,9 +516,8 @@ class Session:
 
         RefusedError says why there is none, or why it cannot be set from here.
         """
-        return await self.queue.retry(
-            reference, await self.retrying.offer(await self._reached(reference))
-        )
+        offer = await self.retrying.offer(await self._reached(reference))
+        return await self.queue.retry(reference, offer)
 
     async def preempt(self, reference: str) -> Job:
         """Stop a running job and queue it again; it goes on from its checkpoint.
@@ -607,17 +547,12 @@ class Session:
         """
         self._context.require_writable("Forwarding a port")
         first = self.group(reference)[0]
-        service = first.task.service
-        if service is not None and first.task.sweep == reference:
+        if first.task.service is not None and first.task.sweep == reference:
             commands.require_service(self.jobs(), reference, self.user)
             self._dispatch()
-            wanted = port or service.port
-            name = first.task.sweep
-            forward_ = await self.forwards.open_service(first.user, name, wanted, local_port)
-            return forward_.info
+            return (await self.forwards.open_service(first, port, local_port)).info
         job = await self._reached(reference)
-        wanted = port or (service.port if service is not None else 0)
-        return (await self.forwards.open(job, wanted, local_port, rank)).info
+        return (await self.forwards.open(job, port, local_port, rank)).info
 
     async def shell(
         self,
@@ -662,12 +597,7 @@ class Session:
         """
         self._dispatch()
         job = await self._reached(reference)
-        await self.shells.until_jupyter_answers(job.id)
-        info = self.forwards.known(job.id, JUPYTER_PORT, local_port)
-        if info is None:
-            info = await self.forward(job.id, JUPYTER_PORT, local_port=local_port)
-        token = self.shells.tokens.of(job)
-        return f"{info.url}lab?token={token}" if token else f"{info.url}lab"
+        return await self.shells.jupyter_address(job, self.forwards, local_port)
 
     async def attach(
         self, reference: str, columns: int = 80, rows: int = 24, *, watch: bool = False
@@ -711,15 +641,12 @@ class Session:
         """Copy a job's results as `fetch` does; returns the folder, and what could not be
         copied."""
         job = await self._reached(reference)
-        settings = self._context.settings.transfer
-        return await fetch_results(self.hosts, job, destination / job.id, settings)
+        return await fetch_results(self._context, job, destination / job.id)
 
     def render(self, reference: str, target: str = "docker") -> str:
         """Return the equal of a job for another engine: a command, or a cluster's objects."""
         if target == "slurm":
-            for job in self.group(reference):
-                require_renderable(job.task, target)
-            return batch_file(self._context, self.group(reference))
+            return rendered_batch(self._context, self.group(reference))
         return rendered(self._context, self.job(reference), target)
 
     def render_task(
@@ -772,9 +699,9 @@ class Session:
     def record_act(self, verb: str, subject: str, detail: str = "", refused: str = "") -> None:
         """Write into the audit what a program has done, or was refused, for this session's user.
         JournalError where that cannot be."""
-        words = (clean(text, LONGEST_ACT) for text in (verb, subject, detail, refused))
         origin = f"{self.through} (pid {os.getpid()})"
-        self._journal.record(Act(self.now(), self.user, os.getuid(), origin, *words))
+        act = Act(self.now(), self.user, os.getuid(), origin, verb, subject, detail, refused)
+        self._journal.record(act.cleaned())
 
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
         """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
@@ -797,9 +724,7 @@ class Session:
         `until` seconds since the epoch, else the last 30 days. In a lab's queue operators see the
         hours of all users, others their own; idle leases are those of all users.
         """
-        end = self.now() if until is None else until
-        begin = max(0.0, end - USUAL_DAYS * DAY_S) if since is None else since
-        return await self.usage_report(Query(begin, end, tuple(by)))
+        return await self.usage_report(Query.over(since, until, by, self.now()))
 
     async def usage_report(self, query: Query) -> UsageReport:
         """Return device-hours, use, energy and cost of a time, and who holds devices idly."""
@@ -818,10 +743,7 @@ class Session:
         """
         self._context.require_writable("Calibrating")
         await self.first_frames(REACH_S, host)
-        calibration = await calibrate(self._context, host, device, image, progress)
-        if calibration.context_mib is not None:
-            self._journal.calibrate(calibration)
-        return calibration
+        return await calibrate_and_store(self._context, host, device, image, progress)
 
     async def record(self, path: str | os.PathLike[str], seconds: float | None = None) -> Recorded:
         """Record the session into a new file for so many seconds, or until it is cancelled.
@@ -836,9 +758,7 @@ class Session:
 
         Hosts named in `without` are taken as asked: nothing of this queue ran there.
         """
-        self._context.require_writable("Adopting")
-        require_hosts(self.snapshot(), without)
-        self._journal.adopt((), without)
+        begin_adopting(self._context, without)
         self._dispatch()
         return await settle(self._context, wait_s)
 
@@ -854,8 +774,9 @@ class Session:
 
     def _runs(self) -> list[Work[None]]:
         """Return what goes on while the session is open, besides dispatching."""
+        watch = self._planning.watch(lambda: self.dispatching)
         looks = [self._news.run(), self._samples.run(), self._images.run(), self.triage.run()]
-        return [*looks, self._watch_queue(), self.recorder.run()]
+        return [*looks, watch, self.recorder.run()]
 
     def _dispatch(self) -> None:
         """Take part in dispatching: this session does it whenever no other process does."""
@@ -863,16 +784,12 @@ class Session:
             self._dispatching = True
             self._tasks.append(asyncio.ensure_future(self._dispatcher.run()))
 
-    async def _watch_queue(self) -> None:
-        """Keep others' leases, and why jobs wait, fresh while one does."""
-        await self._explanations.watch(lambda: self.dispatching)
-
     async def _close(self) -> None:
         tasks, self._tasks = self._tasks, []
         try:
             await cancel_all(tasks)
             await self.forwards.close()
-            await self._background.close()
+            await self._housekeeping.close()
             await self.recorder.close()
             await self._leases.close()
             await self.hosts.close()
@@ -880,7 +797,4 @@ class Session:
             await self.estimates.close()
             self._journal.close()
             self._context.on_close()
-        for task in tasks:
-            if not task.cancelled():
-                # It should have run until now: what ended it must not stay hidden.
-                task.result()
+        raise_faults(tasks)

@@ -46,7 +46,6 @@ def run_console(
     from gpuconsole.config import config_path
     from gpuconsole.language import spoken
     from gpuconsole.tui.app import ConsoleApp
-    from gpuconsole.tui.runtime.gc_scheduler import collect
     from gpuconsole.tui.runtime.signals import ending
     from gpuconsole.tui.style.settings import Look
 
@@ -66,20 +65,29 @@ def run_console(
 
     async def drive() -> None:
         with ending(leave):
-            beside = [asyncio.ensure_future(collect(lambda: app.typed_at))]
-            if meanwhile is not None:
-                beside.append(asyncio.ensure_future(_beside(app, meanwhile)))
-            try:
-                await app.run_async()
-            finally:
-                for work in beside:
-                    work.cancel()
-                await asyncio.gather(*beside, return_exceptions=True)
-                if app.opened:
-                    await app.session.__aexit__(None, None, None)
+            await _drive(app, meanwhile)
 
     asyncio.run(drive())
     return code or app.return_code or 0
+
+
+async def _drive(app: ConsoleApp, meanwhile: Callable[[], Awaitable[None]] | None) -> None:
+    """Run the console, and beside it the collection of garbage and `meanwhile`."""
+    import asyncio
+
+    from gpuconsole.tui.runtime.gc_scheduler import collect
+
+    beside = [asyncio.ensure_future(collect(lambda: app.typed_at))]
+    if meanwhile is not None:
+        beside.append(asyncio.ensure_future(_beside(app, meanwhile)))
+    try:
+        await app.run_async()
+    finally:
+        for work in beside:
+            work.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        if app.opened:
+            await app.session.__aexit__(None, None, None)
 
 
 async def _beside(app: ConsoleApp, work: Callable[[], Awaitable[None]]) -> None:

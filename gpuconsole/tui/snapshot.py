@@ -230,18 +230,15 @@ def sums_of(host: Host) -> HostSums:
     A thousand hosts change every second, so the rules of `core.devices.health_levels` stand here in
     one loop; a test holds both against each other.
     """
-    up, down = host.state is HostState.UP, host.state is HostState.DOWN
+    up = host.state is HostState.UP
     if up and (plain := plain_sums(host)) is not None:
         return plain
+    if host.state is HostState.DOWN:
+        return _sums_when_down(len(host.devices), asleep=bool(host.power))
     count = len(host.devices)
-    if down and host.power:
-        return HostSums(0, 0, count, 0, 0, 0, 0.0, 0.0, 0, 0.0, 0, Condition.ASLEEP, None)
-    if down:
-        return HostSums(0, 1, count, 0, 0, count, 0.0, 0.0, 0, 0.0, 0, Condition.DOWN, None)
     busy = idle = bad = work_known = held_known = 0
     power = work = share = 0.0
-    hottest = COLDEST_C
-    slowed = False
+    hottest, slowed = COLDEST_C, False
     sizes: list[int] = []
     for device in host.devices:
         if device.throttle and not SLOWING.isdisjoint(device.throttle):
@@ -282,6 +279,12 @@ def sums_of(host: Host) -> HostSums:
         int(up), 0, count, busy, idle if up else 0, bad, power, work, work_known, 100.0 * share,
         held_known, worst, None if hottest == COLDEST_C else hottest, tuple(sizes),
     )  # fmt: skip
+
+
+def _sums_when_down(count: int, *, asleep: bool) -> HostSums:
+    condition = Condition.ASLEEP if asleep else Condition.DOWN
+    down, bad = (0, 0) if asleep else (1, count)
+    return HostSums(0, down, count, 0, 0, bad, 0.0, 0.0, 0, 0.0, 0, condition, None)
 
 
 def plain_sums(host: Host) -> HostSums | None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.util.lazy_dataclass import dataclass
+
+LONGEST = 500
+"""Letters of what the audit says of an act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,12 @@ class Act:
     """With what, such as the new priority."""
     refused: str = ""
     """Why it was not done; "" where it was."""
+
+    def cleaned(self) -> Act:
+        """Return the act with its words bounded and without control characters."""
+        words = (self.verb, self.subject, self.detail, self.refused)
+        verb, subject, detail, refused = (clean(text, LONGEST) for text in words)
+        return replace(self, verb=verb, subject=subject, detail=detail, refused=refused)
 
     def as_json(self) -> dict[str, object]:
         """Return the act as `audit --json` shows it."""

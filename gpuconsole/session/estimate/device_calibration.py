@@ -73,6 +73,16 @@ class Phase:
         return None if held is None else max(0.0, held - self.reserved_mib)
 
 
+async def calibrate_and_store(
+    context: Context, host: str, device: int | None, image: str, progress: Progress
+) -> HostCalibration:
+    """Calibrate as `calibrate` does, and write what was measured into the journal."""
+    calibration = await calibrate(context, host, device, image, progress)
+    if calibration.context_mib is not None:
+        context.journal.calibrate(calibration)
+    return calibration
+
+
 async def calibrate(
     context: Context, host_name: str, index: int | None, image: str, progress: Progress
 ) -> HostCalibration:

@@ -73,6 +73,13 @@ def rendered(context: Context, job: Job, target: str, on: Sequence[Place] = ()) 
     return TARGETS[target](context, job, on)
 
 
+def rendered_batch(context: Context, jobs: Sequence[Job]) -> str:
+    """Return one Slurm script for several jobs."""
+    for job in jobs:
+        require_renderable(job.task, "slurm")
+    return batch_file(context, jobs)
+
+
 def unqueued(task: Task, user: str, now: float, report: Report | None) -> Job:
     """Return a task as the job that it would be."""
     if task.project:

@@ -24,7 +24,7 @@ from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.slurm_jobs import cluster_of, resolved
 from gpuconsole.session.interactive.attached import AttachedTerminal
 from gpuconsole.session.interactive.notebooks import Tokens, answers
-from gpuconsole.session.ports.forwards import running_attempt
+from gpuconsole.session.ports.forwards import Forwards, running_attempt
 from gpuconsole.session.queue.service import JobQueue
 from gpuconsole.session.submit.submit import free_name
 from gpuconsole.state.files.images import ImageNotes
@@ -82,10 +82,21 @@ class Shells:
         self.tokens.keep(queued.id, token)
         return queued
 
-    async def until_jupyter_answers(self, reference: str) -> None:
-        """Wait until a session's JupyterLab answers. RefusedError where the job is none, does not
-        run, or does not answer within `JUPYTER_S`."""
-        job = self._queue().job(reference)
+    async def jupyter_address(self, job: Job, forwards: Forwards, local_port: int) -> str:
+        """Return the address of a session's JupyterLab on this machine once that answers, through a
+        forward that is open or a new one; with its token where the session was opened from here.
+
+        RefusedError where the job is none, does not run, or does not answer within `JUPYTER_S`.
+        """
+        await self._until_jupyter_answers(job)
+        info = forwards.known(job.id, JUPYTER_PORT, local_port)
+        if info is None:
+            self._context.require_writable("Forwarding a port")
+            info = (await forwards.open(job, JUPYTER_PORT, local_port)).info
+        token = self.tokens.of(job)
+        return f"{info.url}lab?token={token}" if token else f"{info.url}lab"
+
+    async def _until_jupyter_answers(self, job: Job) -> None:
         if job.task.kind != JUPYTER:
             raise RefusedError(
                 "Not a JupyterLab",

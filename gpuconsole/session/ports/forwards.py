@@ -195,18 +195,22 @@ class Forwards:
     async def open(self, job: Job, port: int, local_port: int = 0, rank: int = 0) -> Forward:
         """Lead a port of this machine, `local_port` or a free one, to a port of a job's container.
 
-        UsageError for a port that is none, or is taken here; RefusedError where the job does not
-        run. Whether something listens in the container shows with the first connection.
+        `port` 0 means that of a service. UsageError for a port that is none, or is taken here;
+        RefusedError where the job does not run. Whether something listens in the container shows
+        with the first connection.
         """
         running_attempt(job, rank)
+        port = port or _own_port(job)
         _require_ports(port, local_port)
         return await self._opened(JobPort(self._context, job, port, rank), port, local_port)
 
-    async def open_service(self, user: str, name: str, port: int, local_port: int = 0) -> Forward:
-        """Lead a port of this machine to the replicas of a user's service: each connection to a
-        healthy one with the fewest. Errors: as `open`."""
+    async def open_service(self, replica: Job, port: int, local_port: int = 0) -> Forward:
+        """Lead a port of this machine to the replicas of the service that a job is one of: each
+        connection to a healthy one with the fewest. `port` and errors: as `open`."""
+        port = port or _own_port(replica)
         _require_ports(port, local_port)
-        return await self._opened(ServicePort(self._context, user, name, port), port, local_port)
+        far = ServicePort(self._context, replica.user, replica.task.sweep, port)
+        return await self._opened(far, port, local_port)
 
     async def _opened(self, far: Far, port: int, local_port: int) -> Forward:
         forward = Forward(self._context, far, port)
@@ -240,6 +244,11 @@ class Forwards:
         closing, self._all = self._all, []
         for forward in closing:
             await forward.close()
+
+
+def _own_port(job: Job) -> int:
+    """Return the port that a service's task names; 0 for another job."""
+    return job.task.service.port if job.task.service is not None else 0
 
 
 def _require_ports(port: int, local_port: int) -> None:

@@ -5,7 +5,7 @@ Device-hours are those of whole devices: of a device that two jobs hold each has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
@@ -36,6 +36,14 @@ class Query:
     since: float
     until: float
     by: tuple[Key, ...] = ("user",)
+
+    @classmethod
+    def over(cls, since: float | None, until: float | None, by: Sequence[Key], now: float) -> Query:
+        """Return a query of a time that ends now where it has no end, and begins `USUAL_DAYS`
+        before that where it has no beginning."""
+        end = now if until is None else until
+        begin = max(0.0, end - USUAL_DAYS * DAY_S) if since is None else since
+        return cls(begin, end, tuple(by))
 
     def __post_init__(self) -> None:
         """UsageError for a time that ends before it begins, or keys that are none."""

@@ -160,7 +160,17 @@ class Settled:
     here."""
 
 
-def require_hosts(snapshot: FleetSnapshot, names: Collection[str]) -> None:
+def begin_adopting(context: Context, without: Collection[str]) -> None:
+    """Let the dispatcher ask hosts what they know; those of `without` are taken as asked.
+
+    ReadOnlyError; UsageError where one of them is not in the inventory.
+    """
+    context.require_writable("Adopting")
+    _require_hosts(context.hosts.snapshot(), without)
+    context.journal.adopt((), without)
+
+
+def _require_hosts(snapshot: FleetSnapshot, names: Collection[str]) -> None:
     """Raise UsageError where one of the names is that of no host."""
     unknown = set(names) - {host.name for host in snapshot.hosts}
     if unknown:

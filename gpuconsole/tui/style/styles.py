@@ -142,16 +142,28 @@ class Ink:
         self.chosen = Style(color=colors["foreground"], bgcolor=colors["panel"])
         self.chosen_muted = Style(color=colors["muted"], bgcolor=colors["panel"])
         self.running = style("primary")
+        self.free = style("success", bold=True)
+        """Makes free devices conspicuous among those in use."""
+        self._shades()
+        # Parts of the memory bar: neighbours differ in hue and in lightness.
+        self.parts = (
+            style("primary"), self.heat[4], self.accent, self.good,
+            self.heat[7], self.warn, style("secondary"), self.muted,
+        )  # fmt: skip
+        self._words()
+
+    def _shades(self) -> None:
+        """Styles that fill the ground, and those for the use of devices and conditions of hosts."""
+        theme, colors = self.theme, self.theme.colors
+        ground = colors["background"]
         self.here = Style(color=ground, bgcolor=colors["primary"], bold=True)
         self.ground = Style(bgcolor=colors["panel"])
         self.mark = Style(color=ground, bgcolor=colors["warning"], bold=True)
         self.match = Style(color=ground, bgcolor=colors["accent"])
         self.heat = tuple(Style(color=color, bgcolor=ground) for color in theme.heat)
-        if few_colors:
+        if self.few_colors:
             # Sixteen colours would make four of nine: the glyph tells, in a colour that is read.
             self.heat = (self.muted, *(self.text,) * (len(theme.heat) - 1))
-        self.free = style("success", bold=True)
-        """Makes free devices conspicuous among those in use."""
         shades = {**dict(enumerate(theme.heat)), FREE: colors["success"]}
         self.heat_pairs = {
             (left, right): Style(color=shades[left], bgcolor=shades[right])
@@ -166,12 +178,6 @@ class Ink:
         }
         # Nothing is wrong with it.
         self.conditions[Condition.ASLEEP] = self.muted
-        # Parts of the memory bar: neighbours differ in hue and in lightness.
-        self.parts = (
-            style("primary"), self.heat[4], self.accent, self.good,
-            self.heat[7], self.warn, style("secondary"), self.muted,
-        )  # fmt: skip
-        self._words()
 
     def _words(self) -> None:
         """Styles for the words of preflight and of jobs."""

@@ -228,7 +228,7 @@ async def test_a_measurement_takes_no_device_beyond_its_users_quota(
 
     monkeypatch.setattr(measuring, "measure_on_device", measure)
     limits = Limits((Quota("ada", devices=0), Quota("bob", devices=1)))
-    monkeypatch.setattr(lab.session._placer, "_limits", limits)
+    monkeypatch.setattr(lab.session._planning.placer, "_limits", limits)
     host = next(one for one in lab.session.snapshot().hosts if one.devices)
     idle = next(one for one in host.devices if not one.processes)
     wanted = replace(

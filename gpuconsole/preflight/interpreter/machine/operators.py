@@ -230,24 +230,29 @@ def _sequence_item(run: Run, target: Value, key: Value) -> Value:
         return run.interp.lacking(f"index {key} of a sequence of {len(target)}", "IndexError")
 
 
+def _store_in_dict(
+    interp: Interpreter, target: dict[Value, Value], key: Value, value: Value
+) -> None:
+    if isinstance(key, DrawnText):
+        if string_sets.stored(interp.run, target, key, value):
+            return
+        key = plain(key)
+    if isinstance(key, tuple) or python_values.is_key(key):
+        target[key] = value
+    elif isinstance(key, Unknown):
+        # The number of different keys is unknown.
+        target.setdefault(lengths.SOME_KEY, value)
+        lengths.open_up(interp.run, target, key)
+
+
 def store(interp: Interpreter, target: Value, key: Value, value: Value) -> None:
     """Run `target[key] = value`."""
     if interp.too_much(key) is not None:
         return
-    if isinstance(target, (dict, list)):
-        key = plain_key(interp.run, key)
-    if isinstance(key, DrawnText) and isinstance(target, dict):
-        if string_sets.stored(interp.run, target, key, value):
-            return
-        key = plain(key)
     if isinstance(target, dict):
-        if isinstance(key, tuple) or python_values.is_key(key):
-            target[key] = value
-        elif isinstance(key, Unknown):
-            # The number of different keys is unknown.
-            target.setdefault(lengths.SOME_KEY, value)
-            lengths.open_up(interp.run, target, key)
+        _store_in_dict(interp, target, plain_key(interp.run, key), value)
     elif isinstance(target, list):
+        key = plain_key(interp.run, key)
         if isinstance(key, int) and -len(target) <= key < len(target):
             target[key] = value
         elif isinstance(key, slice) and first_unknown(key.start, key.stop, key.step) is None:

@@ -314,8 +314,9 @@ class Grid(Native):
         return ufuncs_grids.grid(key, is_open=self.is_open)
 
 
-def _tables() -> dict[str, Call]:
-    table: dict[str, Call] = {
+def _plain() -> dict[str, Call]:
+    """Return the functions that have a model each."""
+    return {
         "array": make, "asarray": make, "ascontiguousarray": make, "asanyarray": make,
         "copy": make, "zeros": _filled("float64"), "ones": _filled("float64"),
         "empty": _filled("float64"), "full": _full, "zeros_like": _like, "ones_like": _like,
@@ -330,6 +331,10 @@ def _tables() -> dict[str, Call]:
         "matmul": _method(methods.times), "dot": _method(methods.times),
         "moveaxis": _method(methods.moved), "argwhere": _method(_argwhere),
     }  # fmt: skip
+
+
+def _tables() -> dict[str, Call]:
+    table = _plain()
     real, same = methods.real, methods.same
     for name in ("sin", "cos", "tan", "tanh", "exp", "log", "log2", "log10", "log1p", "expm1",
                  "sqrt", "arctan", "arcsin", "arccos", "sinh", "cosh", "deg2rad", "rad2deg",

@@ -70,42 +70,14 @@ def _iterating(interp: Interpreter) -> dict[str, Callable[..., Value]]:
 
         return python_values.Lazy(walk(), total_of(items), is_data=is_data(items))
 
-    def zip_(run: Run, *parts: Value, strict: Value = False) -> Value:
-        if any(isinstance(part, More) for part in parts):
-            return _columns(interp, parts)
-        sizes = [total_of(part) for part in parts]
-        totals = [size for size in sizes if size is not None]
-        total = min(totals) if totals and len(totals) == len(sizes) else None
-        rows = iter(zip(*map(run_iter, parts), strict=False))
-        return python_values.Lazy(rows, total, is_data=all(map(is_data, parts)))
-
-    def map_(run: Run, function: Value, *parts: Value) -> Value:
-        zipped = zip_(run, *parts)
-
-        def walk() -> Iterator[Value]:
-            turns, here, rows = Turns(interp, zipped), interp.here, iter(run_iter(zipped))
-            for row in rows:
-                turns.count += 1
-                more = lengths.rest(row)
-                yield interp.call(function, list(lengths.likeness(row)), {})
-                if more is not None:
-                    yield more
-                elif turns.enough(interp, (), here):
-                    for row in turns.telling(rows):
-                        turns.count += 1
-                        yield interp.call(function, list(row), {})
-                    yield from _others(interp, turns, row, function)
-                    return
-
-        return python_values.Lazy(walk(), total_of(zipped))
-
     def filter_(run: Run, function: Value, items: Value) -> Value:
         return [item for item in run_iter(items)
                 if interp.truth(item if function is None else interp.call(function, [item], {}))
                 is not False]  # fmt: skip
 
     return {
-        "enumerate": enumerate_, "zip": zip_, "map": map_, "filter": filter_,
+        "enumerate": enumerate_, "zip": lambda run, *parts, strict=False: _zip(interp, parts),
+        "map": lambda run, function, *parts: _map(interp, function, parts), "filter": filter_,
         "iter": lambda run, items: python_values.Lazy(run_iter(items)),
         "next": lambda run, items, *d: _next(interp, items, *d),
         "list": lambda run, items=(): list(run_iter(items)),
@@ -122,6 +94,37 @@ def _iterating(interp: Interpreter) -> dict[str, Callable[..., Value]]:
         "any": lambda run, items: _any(interp, items, True),
         "all": lambda run, items: _any(interp, items, False),
     }  # fmt: skip
+
+
+def _zip(interp: Interpreter, parts: tuple[Value, ...]) -> Value:
+    if any(isinstance(part, More) for part in parts):
+        return _columns(interp, parts)
+    sizes = [total_of(part) for part in parts]
+    totals = [size for size in sizes if size is not None]
+    total = min(totals) if totals and len(totals) == len(sizes) else None
+    rows = iter(zip(*map(interp.iterate, parts), strict=False))
+    return python_values.Lazy(rows, total, is_data=all(map(is_data, parts)))
+
+
+def _map(interp: Interpreter, function: Value, parts: tuple[Value, ...]) -> Value:
+    zipped = _zip(interp, parts)
+
+    def walk() -> Iterator[Value]:
+        turns, here, rows = Turns(interp, zipped), interp.here, iter(interp.iterate(zipped))
+        for row in rows:
+            turns.count += 1
+            more = lengths.rest(row)
+            yield interp.call(function, list(lengths.likeness(row)), {})
+            if more is not None:
+                yield more
+            elif turns.enough(interp, (), here):
+                for row in turns.telling(rows):
+                    turns.count += 1
+                    yield interp.call(function, list(row), {})
+                yield from _others(interp, turns, row, function)
+                return
+
+    return python_values.Lazy(walk(), total_of(zipped))
 
 
 def _scalars(interp: Interpreter) -> dict[str, Callable[..., Value]]:

@@ -126,7 +126,7 @@ class LabQueueSession(Session):
         assert hello is not None
         self.user, self.simulated = hello.user, hello.simulated
         self._keep_settings(hello.settings)
-        self._placer.remember(self._journal.observations())
+        self._planning.placer.remember(self._journal.observations())
         return self
 
     def explain(self, jobs: Iterable[Job]) -> dict[str, Why]:
@@ -214,7 +214,11 @@ class LabQueueSession(Session):
 
     def _runs(self) -> list[Work[None]]:
         """Return what goes on beside: the service watches hosts, and notes what is wrong."""
-        return [self._news.run(), self._samples.run(), self._watch_queue()]
+        return [
+            self._news.run(),
+            self._samples.run(),
+            self._planning.watch(lambda: self.dispatching),
+        ]
 
     def _dispatch(self) -> None:
         """The service does."""

@@ -126,31 +126,12 @@ def stop_container(
     if not container:
         screen.tell("This process runs in no container; K signals it.")
         return
-    short = container[:12]
     user = clean(process.user) or "somebody"
-    if job is not None:
-        words = sentences(
-            msg(
-                "It is the job {name} of {user} on {host}.",
-                name=job.task.name, user=job.user, host=host,
-            ),
-            "It is cancelled: SIGTERM, then SIGKILL after the grace time.",
-            "What it wrote to its results folder stays.",
-        )  # fmt: skip
-    else:
-        words = sentences(
-            msg(
-                "Container {id} on {host} runs {command} of {user}.",
-                id=short, host=host, command=process.command or "a command", user=user,
-            ),
-            "It is no job of this queue.",
-            "It gets SIGTERM, then SIGKILL after 30 seconds; the container itself stays and can be"
-            " started again.",
-        )  # fmt: skip
+    words = _what_stopping_does(host, process, job, user)
     question = msg("Stop the container of {name}?", name=job.task.name if job is not None else user)
 
     def done(ended: Job | None) -> None:
-        what = msg("The container {id} is stopped.", id=short) if ended is None else (
+        what = msg("The container {id} is stopped.", id=container[:12]) if ended is None else (
             msg(
                 "{host} is {state_word}.",
                 host=clean(ended.task.name), state_word=ended.state_word,
@@ -172,6 +153,28 @@ def stop_container(
         )
     )
     screen.app.push_screen(asked, answered)
+
+
+def _what_stopping_does(host: str, process: DeviceProcess, job: Job | None, user: str) -> str:
+    if job is not None:
+        return sentences(
+            msg(
+                "It is the job {name} of {user} on {host}.",
+                name=job.task.name, user=job.user, host=host,
+            ),
+            "It is cancelled: SIGTERM, then SIGKILL after the grace time.",
+            "What it wrote to its results folder stays.",
+        )  # fmt: skip
+    command, container = process.command or "a command", process.container_id[:12]
+    return sentences(
+        msg(
+            "Container {id} on {host} runs {command} of {user}.",
+            id=container, host=host, command=command, user=user,
+        ),
+        "It is no job of this queue.",
+        "It gets SIGTERM, then SIGKILL after 30 seconds; the container itself stays and can be"
+        " started again.",
+    )  # fmt: skip
 
 
 def _send(screen: ConsoleScreen, host: str, pid: int, signal: str) -> None:

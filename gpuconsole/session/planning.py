@@ -13,34 +13,39 @@ from gpuconsole.errors import JournalError
 from gpuconsole.placement import Decision
 from gpuconsole.preflight.roofline import work_of
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.slurm_jobs import decision_there, without_clusters
+from gpuconsole.session.dispatch.slurm_jobs import decision_there, hand_over, without_clusters
+from gpuconsole.session.estimate.idle_devices import SpareDevices
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
+from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.queue.forecast import Foresight
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.plan import Outlook
-from gpuconsole.session.queue.planner import Situation, Why
+from gpuconsole.session.queue.planner import Situation, Step, Why, placed_by
+from gpuconsole.session.queue.policies import Policies
 from gpuconsole.session.queue.why import why_of
 from gpuconsole.waiting import within
 
 LOOK_EVERY_S = 0.5
 
 
-class Explanations:
-    """The queue explained from the journal, the fleet, leases of others and the latest plan."""
+class Planning:
+    """The queue planned and explained, from the journal, the fleet and leases of others."""
 
     def __init__(
         self,
         context: Context,
-        placer: Placer,
+        images: ImageBoard,
         leases: LeaseBoard,
-        outlook: Outlook,
-        foresight: Foresight,
+        power: Step,
     ) -> None:
+        """`power` is the step of a plan that says which hosts are resumed."""
         self._context = context
-        self._placer = placer
         self._leases = leases
-        self._outlook = outlook
-        self._foresight = foresight
+        policies = Policies(context.settings, context.journal.folder)
+        self.placer = Placer(context.settings, user=context.user, images=images, policies=policies)
+        self.outlook = Outlook(context, (placed_by(self.placer), hand_over, power), leases)
+        self.foresight = Foresight(context, self.placer, leases)
+        self.spare = SpareDevices(context, self.placer, leases, self.outlook)
 
     async def decide(self, task: Task, report: Report) -> Decision:
         """Return the placement engine's decision for a task as if it were queued now."""
@@ -56,22 +61,22 @@ class Explanations:
             leases=self._leases.others(context.journal.id),
         )
         memory = report.estimate.memory
-        return self._placer.decide(task, memory, situation, work_of(report.estimate))
+        return self.placer.decide(task, memory, situation, work_of(report.estimate))
 
     async def renew(self, wait_s: float) -> None:
         """Ask hosts for leases, at most so long, then plan and forecast again."""
         with contextlib.suppress(asyncio.TimeoutError):
             await within(wait_s, self._leases.refresh())
-        await self._outlook.renew()
-        await self._foresight.renew()
+        await self.outlook.renew()
+        await self.foresight.renew()
 
     def explain(self, jobs: tuple[Job, ...], *, dispatched: bool) -> dict[str, Why]:
         """Explain the state of each job, by id; `dispatched` is whether a console starts jobs."""
         queued = any(job.state is JobState.QUEUED for job in jobs)
-        waiting = self._outlook.plan.waiting if queued else {}
-        now, starts = self._context.clock.now(), self._foresight.known
+        waiting = self.outlook.plan.waiting if queued else {}
+        now, starts = self._context.clock.now(), self.foresight.known
         snapshot = self._context.hosts.snapshot()
-        prospects = self._placer.prospects(jobs, self._context.journal.jobs(), snapshot, now)
+        prospects = self.placer.prospects(jobs, self._context.journal.jobs(), snapshot, now)
         return {
             job.id: why_of(
                 job,
@@ -89,7 +94,7 @@ class Explanations:
         """Return the hosts that could run a job if they were free and reachable."""
         context = self._context
         snapshot = without_clusters(context.hosts.snapshot())
-        return self._placer.fitting(job, context.journal.jobs(), snapshot, context.clock.now())
+        return self.placer.fitting(job, context.journal.jobs(), snapshot, context.clock.now())
 
     async def watch(self, dispatching: Callable[[], bool]) -> None:
         """Keep others' leases, and why jobs wait, fresh while one does."""
@@ -98,5 +103,5 @@ class Explanations:
                 if any(job.state is JobState.QUEUED for job in self._context.journal.jobs()):
                     await self._leases.refresh()
                     if not dispatching():
-                        await self._outlook.renew()
+                        await self.outlook.renew()
             await self._context.clock.sleep(LOOK_EVERY_S)

@@ -20,7 +20,7 @@ from gpuconsole.session.services.controller import ServiceController
 from gpuconsole.session.submit.secrets import Forgetting
 
 
-class Background:
+class Housekeeping:
     """Backups, messages, limits, sweeps, services and the rest of the dispatcher's housekeeping."""
 
     def __init__(
