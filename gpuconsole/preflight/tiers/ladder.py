@@ -24,14 +24,20 @@ from gpuconsole.core.estimate import (
 )
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg, name, sentences
+from gpuconsole.preflight.probe.runs.budget import WITHOUT_DATA_S
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
 NO_LIMIT_S = float("inf")
 MAY_FAIL_HERE = "it may fail here"
 UNCONFIRMED = "(found by reading; running it did not show it)"
-MOST_S: Mapping[MeasuredTier, float] = MappingProxyType({"meta": 180.0, "device": 90.0})
-"""Longest time for a tier, where the next one must still have its turn, seconds."""
+PLANNED = 0.9
+"""Share of the time for a measurement that its runs may take."""
+MOST_S: Mapping[MeasuredTier, float] = MappingProxyType(
+    {"meta": WITHOUT_DATA_S / PLANNED, "device": 90.0}
+)
+"""Longest time for a tier, where the next one must still have its turn, seconds. Runs of the tier
+`meta` may take as long as where no limit is set."""
 
 
 @dataclass(frozen=True, slots=True)

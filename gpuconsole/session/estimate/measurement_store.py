@@ -17,7 +17,7 @@ from gpuconsole.core.submission.projects import start_folder
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.preflight.tiers.ladder import NO_LIMIT_S
+from gpuconsole.preflight.tiers.ladder import NO_LIMIT_S, PLANNED
 from gpuconsole.session.context import Context
 from gpuconsole.session.estimate import measurement_run
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
@@ -32,10 +32,6 @@ from gpuconsole.state.files.probe_recordings import MeasuredScripts
 
 if TYPE_CHECKING:
     from gpuconsole.remote.isolation.sandbox import Sandbox
-
-
-PLANNED = 0.9
-"""Share of the time for a measurement that its runs may take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,10 @@ from gpuconsole.core.estimate import (
     Unknown,
     Verdict,
 )
+from gpuconsole.preflight.probe.runs.budget import WITHOUT_DATA_S
 from gpuconsole.preflight.tiers.ladder import (
+    MOST_S,
+    PLANNED,
     Means,
     Run,
     Site,
@@ -192,6 +195,10 @@ def test_all_tiers_together_have_one_limit() -> None:
     tried, stop = climbed(means, [replace(TOLD_NOTHING, seconds=60.0)])
     assert len(tried) == 1
     assert "60 s" in stop.why
+
+
+def test_the_ladder_gives_the_tier_meta_what_its_runs_may_take_without_a_limit() -> None:
+    assert pytest.approx(WITHOUT_DATA_S) == PLANNED * MOST_S["meta"]
 
 
 def test_who_insists_measures_what_is_known_until_a_measured_tier_answers() -> None:
