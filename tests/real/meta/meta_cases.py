@@ -515,6 +515,51 @@ def bent_in_place(paddle: Any, step: Any) -> None:
 
 
 @case
+def penalised_through_norms(paddle: Any, step: Any) -> None:
+    """Second derivatives of norms, as where the slope of a judge of pictures is held near one."""
+    nn = paddle.nn
+    net = nn.Sequential(
+        nn.Conv2D(3, 8, 3, padding=1), nn.InstanceNorm2D(8), nn.LeakyReLU(0.2),
+        nn.Conv2D(8, 16, 3, padding=1), nn.BatchNorm2D(16), nn.LeakyReLU(0.2),
+        nn.InstanceNorm2D(16, weight_attr=False, bias_attr=False),
+    )  # fmt: skip
+    last = nn.Sequential(nn.BatchNorm1D(16 * 256), nn.Linear(16 * 256, 1))
+    optimizer = paddle.optimizer.Adam(parameters=[*net.parameters(), *last.parameters()])
+    for _ in range(3):
+        x = paddle.rand([6, 3, 16, 16])
+        x.stop_gradient = False
+        out = last(net(x).reshape([6, -1]))
+        (slope,) = paddle.grad(out.sum(), x, create_graph=True)
+        (out.mean() + ((slope.reshape([6, -1]).norm(2, 1) - 1) ** 2).mean()).backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def bent_norms(paddle: Any, step: Any) -> None:
+    """Second derivatives of norms by all they read: in place where nothing else holds what the
+    first was given, with channels last, with statistics of before."""
+    nn = paddle.nn
+    norms = [
+        (nn.BatchNorm2D(4), [2, 4, 40, 40]),
+        (nn.BatchNorm2D(4, data_format="NHWC"), [2, 40, 40, 4]),
+        (nn.BatchNorm2D(4, use_global_stats=True), [2, 4, 40, 40]),
+    ]
+    for norm, shape in norms:
+        x = paddle.rand(shape)
+        x.stop_gradient = False
+        out = norm(x)
+        paddle.grad(out.square().sum(), x, create_graph=True)[0].square().sum().backward()
+        x.clear_grad()
+        out = norm(x)
+        held = paddle.grad(out.square().sum(), [x, out], create_graph=True)
+        held[0].square().sum().backward()
+        del held, out, x
+        step()
+
+
+@case
 def looked_at(paddle: Any, step: Any) -> None:
     """Arrays, numbers and texts of tensors: copies that Paddle makes in its own memory."""
     net = paddle.nn.Linear(64, 512)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -172,9 +173,12 @@ BILINEAR = frozenset({"conv2d_grad_grad", "depthwise_conv2d_double_grad", "conv3
 SECOND: dict[str, Any] = {}
 """By operator of a gradient: what hangs the node of its own derivative behind its results, where
 Paddle makes that of other operators (see `second_order`)."""
-UNLIKE = frozenset({"batch_norm_grad", "instance_norm_grad", "sigmoid_double_grad"})
+UNLIKE = frozenset({"sigmoid_double_grad"})
 """Gradients with a derivative that Paddle makes of operators that its representation does not show,
 or in memory that it reuses in ways that are not known."""
+HELD = 4
+"""References to memory that a node holds, while it runs: its own, that of the run, and two of who
+counts them."""
 SUMS = frozenset({"add_grad", "subtract_grad"})
 """Gradients of sums, which are reduced in the copy of what arrived where there is one."""
 IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
@@ -222,7 +226,7 @@ class _Runner:
             for number in numbers:
                 # What did not arrive is filled with zeros.
                 if number in given.values() and number not in self.env:
-                    if place in step.unneeded:
+                    if place in step.unneeded or step.name in infer.TWICE.values():
                         continue
                     spec = self.node.specs[number]
                     self.env[number] = new(spec.shape, spec.dtype, "full_like")
@@ -235,13 +239,25 @@ class _Runner:
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
         nbytes_made = sum(output.nbytes for output in outputs.values())
         if not copies or step.name not in SUMS:
-            needs = kernels.needs(step, self._shapes(step), backward=True, nbytes_made=nbytes_made,
-                                  results=self._results(step))  # fmt: skip
+            if step.name in infer.TWICE.values():
+                needs = kernels.normed_twice(step, self._shapes(step)[0], self._there(step))
+            else:
+                needs = kernels.needs(
+                    step, self._shapes(step), backward=True, nbytes_made=nbytes_made,
+                    results=self._results(step),
+                )  # fmt: skip
             STATE.ledger.scratch(needs, step.name)
         del copies
         self.env.update(outputs)
         if self.graph:
             self._hang(step)
+
+    def _there(self, step: Step) -> list[bool]:
+        """Return which operands of a gradient's operator there are."""
+        return [
+            any(number in self.env or number in self.opened for number in row)
+            for row in step.inputs
+        ]
 
     def _lacking(self, step: Step) -> set[object]:
         """Return the results of a second derivative of a product that cannot be made: each needs
@@ -334,6 +350,8 @@ class _Runner:
             return {}
         spec = step.specs[0][0]
         arrived = self.env[grads[-1]]
+        if step.name == "batch_norm_double_grad":
+            return self._over_gradient(step)
         if step.name in IN_PLACE:
             last, last_spec = step.outputs[-1][0], step.specs[-1][0]
             if self.graph or last is None or last in self.unused:
@@ -366,6 +384,16 @@ class _Runner:
         if mode == "inplace" and free and arrived.nbytes >= _bytes(spec):
             return {first_out: _shared(arrived, spec, arrived.m_strides)}
         return {}
+
+    def _over_gradient(self, step: Any) -> dict[int, Tensor]:
+        """Return the last result of a second derivative of a norm of batches, which is made in the
+        memory of the gradient that the first derivative was given, if nothing else holds that."""
+        last, block = step.outputs[-1][0], self.opened.get(step.inputs[6][0])
+        if self.graph or last is None or last in self.unused or block is None:
+            return {}
+        if sys.getrefcount(block) > HELD:
+            return {}
+        return {last: in_block(block, step.specs[-1][0])}
 
 
 def keepers(tensors: Any) -> list[Keeper]:

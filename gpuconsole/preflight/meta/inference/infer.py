@@ -272,6 +272,13 @@ NORMS = frozenset({"batch_norm", "batch_norm_", "layer_norm", "instance_norm", "
                    "rms_norm", "fused_rms_norm", "sync_batch_norm_"})  # fmt: skip
 
 
+TWICE = {
+    "batch_norm_grad": "batch_norm_double_grad", "instance_norm_grad": "instance_norm_double_grad",
+}  # fmt: skip
+"""Gradients of norms with a kernel of their own for their derivative. It leaves out what did not
+arrive; others are given zeros for it."""
+
+
 TRUTHS = frozenset({"all", "any", "equal_all"})
 """Operators that make booleans, where Paddle infers the type of what they are given."""
 
@@ -377,7 +384,8 @@ def _differentiated(
     paddle, core, op = STATE.paddle, STATE.core, step.op
     if not core.has_vjp(op):
         return None
-    if step.name.endswith("_grad") and any(None in row for row in step.outputs):
+    lacking = any(None in row for row in step.outputs)
+    if lacking and step.name.endswith("_grad") and step.name not in TWICE:
         raise Unsupported(f"the derivative of {step.name}")
     gradient = Gradient()
     with STATE.building(), paddle.static.program_guard(entry.program):

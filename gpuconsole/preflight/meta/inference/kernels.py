@@ -103,6 +103,21 @@ def needs(
     return turned + [_amount(item, step, specs, backward) for item in text.split(",") if item]
 
 
+def normed_twice(step: Step, x: Spec, there: Sequence[bool]) -> list[int]:
+    """Return the bytes that a CPU kernel takes for itself for the second derivative of a norm of
+    `x`, by which of its operands there are: means, deviations, scales and what is normed, each as
+    large as `x`; three operands and two results with channels last where they come first; and what
+    a scale's derivative is made of (measured with 3.3.1)."""
+    size, (scale, *_, by_scale, by_shift) = nbytes(x.shape, x.dtype), there[1:]
+    if step.name == "instance_norm_double_grad":
+        # A scale's derivative is made before the last result, in as much memory.
+        return [size] * (6 if by_scale and by_shift else 4)
+    attributes = infer.attributes(step)
+    turned = attributes.get("data_format", "NCHW") == "NCHW" and len(x.shape) > 2
+    first = scale and not attributes.get("use_global_stats", False)
+    return [size] * ((9 if turned else 4) + first)
+
+
 def _converted(step: Any, specs: Sequence[Spec]) -> list[int]:
     """Return the copies, in another type, of what is reduced (measured with 3.3.1)."""
     x, out = specs[0], step.specs[0][0]
