@@ -385,7 +385,7 @@ class _Runner:
             return {first_out: _shared(arrived, spec, arrived.m_strides)}
         return {}
 
-    def _over_gradient(self, step: Any) -> dict[int, Tensor]:
+    def _over_gradient(self, step: Step) -> dict[int, Tensor]:
         """Return the last result of a second derivative of a norm of batches, which is made in the
         memory of the gradient that the first derivative was given, if nothing else holds that."""
         last, block = step.outputs[-1][0], self.opened.get(step.inputs[6][0])
