@@ -313,6 +313,10 @@ class Native:
     def init(self, run: Run, /, *args: Value, **kwargs: Value) -> None:
         """Stand for the library's `__init__`."""
 
+    @staticmethod
+    def derived(cls: UserClass, scope: Scope) -> None:
+        """A class of the script was made that derives from it, in a scope."""
+
 
 class Plain(Native):
     """An instance of a user class with no library base."""

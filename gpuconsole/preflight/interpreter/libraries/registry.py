@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
+    NativeFunction,
     UserModule,
     Value,
 )
@@ -30,6 +31,7 @@ def _modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         **stdlib_registry.modules(run), "argparse": argparse.namespace,
         "click": lambda: _command_lines().click(run), "typer": lambda: _command_lines().typer(),
         "fire": lambda: _command_lines().fire(),
+        "pydantic": _pydantic, "scipy": _scipy,
     }  # fmt: skip
 
 
@@ -38,6 +40,27 @@ def _command_lines() -> Any:
     from gpuconsole.preflight.interpreter.libraries import click_typer_fire
 
     return click_typer_fire
+
+
+def _scipy() -> Namespace:
+    """Return of SciPy what reads and writes files of MATLAB; what they hold is not read."""
+
+    def loaded(run: Run, *_: Value, **__: Value) -> Value:
+        return run.unknown("what a file of MATLAB holds")
+
+    names: dict[str, Value] = {
+        "loadmat": NativeFunction(loaded, "loadmat"),
+        "whosmat": NativeFunction(loaded, "whosmat"),
+        "savemat": NativeFunction(stdlib_registry.quiet_function, "savemat"),
+    }
+    return Namespace("scipy", {"io": Namespace("scipy.io", names)})
+
+
+def _pydantic() -> Namespace:
+    # As command lines are.
+    from gpuconsole.preflight.interpreter.libraries import pydantic
+
+    return pydantic.namespace()
 
 
 def _set_up_with(name: str, run: Run) -> Namespace | None:

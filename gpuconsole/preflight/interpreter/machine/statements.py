@@ -237,6 +237,8 @@ def _complete(interp: Interpreter, new_class: UserClass, node: ast.ClassDef, sco
         dataclasses_enum.enumerate_members(new_class)
     if new_class.native is not None and issubclass(new_class.native, dataclasses_enum.Record):
         dataclasses_enum.named_fields(new_class)
+    if new_class.native is not None:
+        new_class.native.derived(new_class, scope)
     for name, value in list(new_class.attrs.items()):
         named = value.cls.find("__set_name__") if isinstance(value, Native) and value.cls else None
         if isinstance(named, Function):

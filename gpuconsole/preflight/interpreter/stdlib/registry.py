@@ -74,6 +74,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "string": _string, "re": stdlib_re.namespace, "regex": stdlib_re.namespace,
         "operator": small_modules.operator, "bisect": small_modules.bisect,
         "heapq": small_modules.heapq, "statistics": small_modules.statistics,
+        "struct": small_modules.structs,
         "textwrap": small_modules.textwrap, "unicodedata": small_modules.unicodedata,
         "pickle": small_modules.pickle, "csv": stdlib_csv.namespace,
         "inspect": lambda: _inspecting().inspect(), "ast": lambda: _inspecting().syntax(),

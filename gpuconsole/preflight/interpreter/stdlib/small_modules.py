@@ -1,10 +1,11 @@
-"""`operator`, `bisect`, `heapq`, `statistics`, `textwrap`: small functions of plain values."""
+"""`operator`, `bisect`, `heapq`, `statistics`, `struct`, `textwrap`: functions of plain values."""
 
 from __future__ import annotations
 
 import ast
 import bisect as real_bisect
 import statistics as real_statistics
+import struct as real_struct
 import textwrap as real_textwrap
 import unicodedata as real_unicodedata
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from gpuconsole.preflight.interpreter.domain import sorting, string_sets
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
     NativeFunction,
+    SomeInt,
     Value,
     first_unknown,
 )
@@ -192,6 +194,40 @@ def pickle() -> Namespace:
 
     return _functions("pickle", {"load": loaded, "loads": loaded, "dump": written,
                                  "dumps": loaded})  # fmt: skip
+
+
+MOST_PACKED = 4096
+"""Bytes of a format of which each number is given."""
+
+
+def structs() -> Namespace:
+    """Return `struct`: how many numbers a format has is known, what they are is not."""
+
+    def size(run: Run, text: Value) -> Value:
+        try:
+            return first_unknown(text) or real_struct.calcsize(text)
+        except (real_struct.error, TypeError):
+            return run.unknown("the size of a format that is not known")
+
+    def unpacked(run: Run, text: Value, *_: Value, **__: Value) -> Value:
+        length = size(run, text)
+        if not isinstance(length, int) or length > MOST_PACKED:
+            return run.unknown("what packed bytes hold")
+        run.interp.tick(length // 8)
+        return tuple(number(run, value) for value in real_struct.unpack(text, bytes(length)))
+
+    def number(run: Run, like: object) -> Value:
+        if isinstance(like, int):
+            return SomeInt(run.file, run.line, "a number out of packed data")
+        return run.unknown("packed data") if isinstance(like, bytes) else run.number("packed data")
+
+    def opaque(run: Run, *_: Value, **__: Value) -> Value:
+        return run.unknown("packed data")
+
+    return _functions("struct", {
+        "calcsize": size, "unpack": unpacked, "unpack_from": unpacked, "pack": opaque,
+        "pack_into": opaque, "iter_unpack": opaque,
+    })  # fmt: skip
 
 
 def textwrap() -> Namespace:
