@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
 from gpuconsole.preflight.interpreter.domain.values import (
