@@ -388,7 +388,8 @@ class _Runner:
     def _over_gradient(self, step: Step) -> dict[int, Tensor]:
         """Return the last result of a second derivative of a norm of batches, which is made in the
         memory of the gradient that the first derivative was given, if nothing else holds that."""
-        last, block = step.outputs[-1][0], self.opened.get(step.inputs[6][0])
+        last, given = step.outputs[-1][0], step.inputs[6][0]
+        block = None if given is None else self.opened.get(given)
         if self.graph or last is None or last in self.unused or block is None:
             return {}
         if sys.getrefcount(block) > HELD:
