@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tables import with_part
+
 import gpuconsole
-from gpuconsole.core.generated_pages import with_part
 
 PROMISED = Path(__file__).with_name("api.txt")
 _WIDTH = 88

@@ -14,16 +14,11 @@ import json
 from pathlib import Path
 
 import click
+import tables
 
 from gpuconsole.cli import command_summaries as summaries
 from gpuconsole.cli.entry import gpuconsole, sections, summary
-from gpuconsole.core import filters
-from gpuconsole.remote.vendors import describe as vendors
-from gpuconsole.session.metrics import describe as metrics
-from gpuconsole.triage.describe import page
-from gpuconsole.tui.keymap import registry
 from gpuconsole.tui.style.themes import Colors, State, ThemeDocument, load, shipped_folder
-from gpuconsole.yamldoc.descriptions import descriptions
 
 TARGET = Path(__file__).with_name("cli.md")
 WIDTH = 90
@@ -133,7 +128,7 @@ def theme_reference() -> str:
         title = f"## `{section}`" if section else "## A file"
         lines += ["", title, "", (model.__doc__ or "").strip(), "", "| key | means |"]
         lines.append("| --- | --- |")
-        for name, meaning in descriptions(model).items():
+        for name, meaning in tables.descriptions(model).items():
             lines.append(f"| `{name}` | {' '.join(meaning.split())} |")
     example = shipped_folder() / "night.yaml"
     lines += ["", "## An example", "", "A colour is written as `#rrggbb`. This is `night`:", ""]
@@ -158,11 +153,11 @@ if __name__ == "__main__":
     importlib.reload(summaries)
     TARGET.write_text(reference(), encoding="utf-8")
     THEMES.write_text(theme_reference(), encoding="utf-8")
-    FILTERS.write_text(filters.markdown(), encoding="utf-8")
-    TRIAGE.write_text(page(TRIAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    VENDORS.write_text(vendors.page(VENDORS.read_text(encoding="utf-8")), encoding="utf-8")
-    METRICS.write_text(metrics.page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
+    FILTERS.write_text(tables.filters_page(), encoding="utf-8")
+    TRIAGE.write_text(tables.triage_page(TRIAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    VENDORS.write_text(tables.vendors_page(VENDORS.read_text(encoding="utf-8")), encoding="utf-8")
+    METRICS.write_text(tables.metrics_page(METRICS.read_text(encoding="utf-8")), encoding="utf-8")
     API.write_text(apipage.page(API.read_text(encoding="utf-8")), encoding="utf-8")
     SETTINGS.write_text(settingspage.page(), encoding="utf-8")
-    KEYS.write_text(registry.markdown(), encoding="utf-8")
+    KEYS.write_text(tables.keys_page(), encoding="utf-8")
     MAN.write_text(manpage.page(), encoding="utf-8")

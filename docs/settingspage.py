@@ -9,12 +9,12 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from tables import descriptions
 
 from gpuconsole.config import LabSettings
 from gpuconsole.remote.inventory import Access, HostSection, InventorySection
 from gpuconsole.taskfile import TaskFile
 from gpuconsole.yamldoc import Seconds, SizeMib
-from gpuconsole.yamldoc.descriptions import descriptions
 
 _HEAD = """# Settings
 

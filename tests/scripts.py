@@ -15,5 +15,9 @@ def script(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # Data classes look for their module while it is made.
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.parent))  # They import what lies beside them.
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module

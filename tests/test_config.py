@@ -10,7 +10,7 @@ from gpuconsole.config import LabSettings, combined, config_path, load_settings,
 from gpuconsole.core.estimate import Measure
 from gpuconsole.errors import DocumentError
 from gpuconsole.yamldoc import Section, parse
-from gpuconsole.yamldoc.descriptions import descriptions
+from tests.scripts import script
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,9 @@ def test_the_strictest_choice_about_measuring_counts(
 
 
 def test_every_setting_is_explained() -> None:
+
+    root = Path(__file__).resolve().parents[1]
+    descriptions = script(root / "docs" / "tables.py").descriptions
     pending: list[type[Section]] = [LabSettings]
     while pending:
         model = pending.pop()

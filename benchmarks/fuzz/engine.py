@@ -145,7 +145,6 @@ class EngineReader:
             lambda: engine.image_facts("paddle:3"),
             lambda: engine.log_tail("job", 1000),
             lambda: engine.read_files("job", "/r"),
-            lambda: engine.reap_stale(),
             lambda: engine.start("job"),
             lambda: engine.remove("job"),
         )

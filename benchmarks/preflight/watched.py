@@ -18,6 +18,10 @@ import sysconfig
 import time
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuconsole import preflight
 from typing import Any
 
 LIMIT_S = 5.0
@@ -78,13 +82,18 @@ def read(path: Path) -> str:
         analysis.explain()
         if estimate.batch_size:
             analysis.estimate(estimate.batch_size + 1, backend="cpu")
-        if analysis.mishaps():
-            return f"CRASH {analysis.mishaps()[0][:120]}"
+        if found := mishaps(analysis):
+            return f"CRASH {found[0][:120]}"
     except ConsoleError as error:
         if not (error.message and error.hint):
             return "CRASH an error without message or hint"
         return "refused"
     return "will-fail" if estimate.errors else estimate.tier
+
+
+def mishaps(analysis: preflight.Analysis) -> tuple[str, ...]:
+    """Return the errors of the analysis itself, which are reported to users as unknowns."""
+    return tuple(sorted({run.mishap for run in analysis._outcomes.values() if run.mishap}))
 
 
 def outcome_of(path: Path, watch: Watch) -> str:

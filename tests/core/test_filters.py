@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.filters import FIELDS, FilterError, free_devices, markdown, parse
+from gpuconsole.core.filters import FIELDS, FilterError, free_devices, parse
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from tests.scripts import script
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
+
 TRAIN = DeviceProcess(1, "ana", 30000, "python Train.py --lr 1", "3f2a" * 16)
 BUSY = Device("a", 0, "NVIDIA A100-SXM4-40GB", memory_total_mib=40960, memory_used_mib=30720,
               utilization=90, temperature_c=70, power_w=300,
@@ -135,7 +137,9 @@ def test_jobs_are_filtered_by_the_same_grammar() -> None:
 
 def test_the_page_names_every_field_and_its_examples_can_be_read() -> None:
     page = DOCS.read_text(encoding="utf-8")
-    assert page == markdown(), "stale; run python docs/generate.py"
+    assert page == script(DOCS.with_name("tables.py")).filters_page(), (
+        "stale; run python docs/generate.py"
+    )
     for field in FIELDS:
         assert field.name in page
         (term,) = parse(field.example).terms

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.preflight import watched
+from benchmarks.preflight.watched import mishaps
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import Analysis, analyse
 from gpuconsole.preflight.interpreter.machine import control_flow
@@ -154,13 +155,13 @@ def test_an_error_of_the_analysis_is_unknown_to_users_and_seen_by_tests(
         raise AttributeError("no such thing")
 
     path = write("x = 1\n")
-    assert analyse(path).mishaps() == ()
+    assert mishaps(analyse(path)) == ()
     monkeypatch.setattr(Importer, "run_script", broken)
     analysis = analyse(path)
     found = analysis.estimate()
     assert found.memory is None
     assert "does not follow this" in found.unknowns[0].reason
-    assert analysis.mishaps()[0].startswith("AttributeError at test_hostile.py:")
+    assert mishaps(analysis)[0].startswith("AttributeError at test_hostile.py:")
     assert watched.read(path).startswith("CRASH AttributeError at test_hostile.py:")
 
 
@@ -168,7 +169,7 @@ def test_super_without_an_object_is_unknown(write: Callable[..., Path]) -> None:
     lines = ("import paddle.nn as nn", "class Net(nn.Layer):", "    def __init__(self):",
              "        super().__init__()", "def no_object(): pass",
              "Net.__init__(no_object)")  # fmt: skip
-    assert analyse(write("\n".join(lines))).mishaps() == ()
+    assert mishaps(analyse(write("\n".join(lines)))) == ()
 
 
 def test_a_loop_that_nothing_leaves_is_given_up_early(

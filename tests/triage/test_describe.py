@@ -8,9 +8,11 @@ import pytest
 
 from gpuconsole.config import Thresholds
 from gpuconsole.triage import RULES
-from gpuconsole.triage.describe import described, page, worded
+from gpuconsole.triage.describe import described, worded
+from tests.scripts import script
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "triage.md"
+page = script(PAGE.with_name("tables.py")).triage_page
 
 
 def test_the_page_has_the_tables_of_the_code() -> None:

@@ -20,7 +20,6 @@ from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 
-MOST_TRIALS = 1000
 USUAL_AT_ONCE = 4
 """Trials that run at once where nothing is said."""
 PRUNED = "Pruned"

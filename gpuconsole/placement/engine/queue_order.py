@@ -83,12 +83,6 @@ def sort_key(request: Request, policy: Policy, now: float, shares: Shares = EVEN
     return (-request.task.priority, young, size, request.waiting_since, request.job)
 
 
-def front_at(request: Request, policy: Policy, now: float, shares: Shares = EVEN) -> float:
-    """Return the moment from which a request goes before all others of its priority, by what its
-    user has had until now; inf where the policy has no such rule."""
-    return _front(request, policy, _over(request, policy, now, shares))
-
-
 def size_of(request: Request, policy: Policy, now: float, shares: Shares = EVEN) -> float:
     """Return the logarithm of a request's area, corrected."""
     return _size(request, policy, now, _over(request, policy, now, shares))

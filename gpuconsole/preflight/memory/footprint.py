@@ -11,8 +11,6 @@ from gpuconsole.core.units import MIB
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.memory.backends import terms
 
-CONTEXT_MIB = terms("gpu").context_mib
-CONTEXT_SPREAD_MIB = terms("gpu").context_spread_mib
 MARGINS: Mapping[Tier, float] = MappingProxyType(
     {
         "static": 0.25,

@@ -119,12 +119,6 @@ class Analysis:
         runs = (*self._first.values(), *self._outcomes.values())
         return frozenset().union(*(run.files for run in runs))
 
-    def mishaps(self) -> tuple[str, ...]:
-        """Return the errors of the analysis itself, which are reported to users as unknowns."""
-        return tuple(
-            sorted({outcome.mishap for outcome in self._outcomes.values() if outcome.mishap})
-        )
-
     def _follow(self, setting: Setting) -> Outcome:
         with source.in_place_of(self.texts):
             outcome = follow(

@@ -139,10 +139,6 @@ class DockerEngine:
         """Leave a mark, unless another head has its epoch here; returns all marks then."""
         return await self._calls.run("marking who leads", leader_marks.leave_mark, journal, mark)
 
-    async def reap_stale(self) -> tuple[Lease, ...]:
-        """Remove the leases, of any console, of jobs that are long gone."""
-        return await self._calls.run("reaping leases", docker_leases.reap, self._lease_grace_s)
-
     async def image_facts(self, image: str) -> ImageFacts | None:
         """Tell what an image is made for; None where the host does not have it."""
         return await self._calls.run(f"looking for {image}", image_facts, image)

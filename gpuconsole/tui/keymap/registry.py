@@ -63,34 +63,3 @@ def verbs() -> dict[str, dict[str, list[str]]]:
             areas = verbs_.setdefault(letter, {}).setdefault(key.does, [])
             areas.append(AREAS[key.area])
     return dict(sorted(verbs_.items(), key=lambda each: (each[0].lower(), each[0].isupper())))
-
-
-def markdown() -> str:
-    """Return the text of docs/keys.md."""
-    lines = [
-        "# Keys",
-        "",
-        "Made by `python -m gpuconsole.tui.keymap.registry > docs/keys.md`.",
-        "Keys marked * change something and are absent in read-only mode.",
-        "",
-        "Any key can be changed by its id in `config.yaml`, several with commas between them:",
-        "`keys: {fleet.filter: ctrl+f}`. A wrong id or key is reported with the nearest, and so",
-        "are two things under one key.",
-    ]
-    lines += ["", "## One letter, one verb", ""]
-    lines += ["A letter means the same on every screen that has it; in a dialog it is an answer."]
-    lines += ["", "| letter | verb | where |", "| --- | --- | --- |"]
-    for letter, by_verb in verbs().items():
-        for verb, areas in by_verb.items():
-            lines.append(f"| `{letter}` | {verb} | {', '.join(areas)} |")
-    for area, title in AREAS.items():
-        lines += ["", f"## {title}", "", "| key | does | id |", "| --- | --- | --- |"]
-        for key in in_area(area):
-            mark = " *" if key.writes else ""
-            shown = " ".join(f"`{part}`" for part in key.shown.split(" "))
-            lines.append(f"| {shown} | {key.help}{mark} | `{key.id}` |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
 from statistics import fmean
@@ -10,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement.engine.queue_order import FRONT_AREAS, front_at, ordered
+from gpuconsole.placement.engine.queue_order import FRONT_AREAS, ordered
 from gpuconsole.placement.model import Policy, Request
 from gpuconsole.placement.policy import named_policy
 from gpuconsole.placement.simulate.device_speeds import CLASSES
@@ -88,8 +87,8 @@ def test_age_counts_against_the_own_length() -> None:
 def test_the_moment_from_which_a_job_is_in_front(run_time_s: float | None) -> None:
     waiting = replace(request("a", run_time_s=run_time_s), waiting_since=7.0)
     young = replace(request("b", run_time_s=60.0), waiting_since=DAY)
-    assert front_at(waiting, WEIGHTED, 0.0) == 7.0 + DAY
-    assert front_at(waiting, AGELESS, 0.0) == math.inf
+    ageless = [one.job for one in ordered([young, waiting], AGELESS, DAY + 8.0)]
+    assert ageless == ["b", "a"]
     before, after = (
         [one.job for one in ordered([young, waiting], WEIGHTED, DAY + 7.0 + late)]
         for late in (-0.1, 0.0)
@@ -103,7 +102,12 @@ def test_who_has_had_less_than_their_due_is_in_front_sooner(over: float, part: f
         def overuse(self, user: str, account: str, now: float) -> float:
             return over
 
-    assert front_at(request("a", HOUR), WEIGHTED, 0.0, Had()) == pytest.approx(part * DAY)
+    waiting, young = request("a", HOUR), replace(request("b", run_time_s=60.0), waiting_since=DAY)
+    before, after = (
+        [one.job for one in ordered([young, waiting], WEIGHTED, part * DAY + late, Had())]
+        for late in (-0.1, 0.1)
+    )
+    assert (before, after) == (["b", "a"], ["a", "b"])
 
 
 def test_of_two_users_the_one_who_has_had_nothing_waits_a_part_of_the_day() -> None:

@@ -17,7 +17,8 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.preflight import Calibration, Card
 from gpuconsole.preflight.accuracy.calibration import HISTORY_MARGIN, LEAST_MARGIN
 from gpuconsole.preflight.accuracy.script_digest import script_digest
-from gpuconsole.preflight.memory.footprint import CONTEXT_MIB, MARGINS
+from gpuconsole.preflight.memory.backends import terms
+from gpuconsole.preflight.memory.footprint import MARGINS
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 from gpuconsole.preflight.tiers.history import Corrected, Past
 
@@ -86,7 +87,7 @@ def test_without_history_the_answer_is_the_static_one(script: Path) -> None:
     plain, asked = preflight.report(task, (card(),)), ask(script)
     assert asked.estimate == plain.estimate
     assert asked.estimate.memory is not None
-    assert asked.estimate.memory.context_mib == CONTEXT_MIB
+    assert asked.estimate.memory.context_mib == terms("gpu").context_mib
     (verdict,) = asked.verdicts
     assert verdict.reason.endswith("(not calibrated)")
     assert verdict.max_batch_size == plain.verdicts[0].max_batch_size

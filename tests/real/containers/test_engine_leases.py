@@ -149,7 +149,7 @@ async def test_a_stale_lease_is_reaped_but_never_the_fresh_one_that_took_its_pla
 
     monkeypatch.setattr(leases, "remove", slow_remove)
     slow = DockerEngine(LocalLink("ann"), "ann", str(lab.socket), lease_grace_s=0)
-    reaping = asyncio.ensure_future(slow.reap_stale())
+    reaping = asyncio.ensure_future(reaped(slow))
     assert await asyncio.to_thread(judged.wait, PATIENCE_S)
     await bob.claim([lease(A, "bob")])
     # A live job container makes Bob's lease one that nobody may reap.
@@ -167,7 +167,7 @@ async def test_a_lease_lives_as_long_as_its_job(console: Callable[..., DockerEng
     made = spec("ann", "sleep", "1000", labels=labels("ann", "J-ann"), device_uuids=(A,))
     container = await owner.create(made)
     await owner.start(container)
-    assert await other.reap_stale() == ()
+    assert await reaped(other) == ()
     with pytest.raises(LeaseTakenError):
         await other.claim([lease(A, "bob")])
     await owner.stop(container, 0)
@@ -242,7 +242,7 @@ async def test_a_launch_that_shows_signs_of_life_keeps_its_device(
     sign = await slow.sign("J-slow")
     with pytest.raises(LeaseTakenError, match="job-slow"):
         await other.claim([lease(A, "bob")])
-    assert await other.reap_stale() == ()
+    assert await reaped(other) == ()
     assert await holders(other) == {A: "slow"}
     # A sign of another journal says nothing of this one.
     await slow.remove(sign)
@@ -306,9 +306,14 @@ async def test_reaping_clears_what_dead_consoles_left(
     dead, other = console(), console(lease_grace_s=0)
     container = await created(dead, "dead")
     await dead.sign("J-dead")
-    assert [lease.user for lease in await other.reap_stale()] == ["dead"]
+    assert [lease.user for lease in await reaped(other)] == ["dead"]
     assert await gone(other, container)
     assert lab.client().containers(all=True) == []
+
+
+async def reaped(engine: DockerEngine) -> tuple[Lease, ...]:
+    """Remove the stale leases of a host, as pruning does; return them."""
+    return await engine._calls.run("reaping leases", leases.reap, engine._lease_grace_s)
 
 
 async def until_older(lab: LabDocker, container: str, age_s: float) -> None:

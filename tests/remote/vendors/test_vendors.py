@@ -28,7 +28,6 @@ from gpuconsole.remote.vendors import (
     rocm,
     table_cells,
 )
-from gpuconsole.remote.vendors.describe import page
 from gpuconsole.remote.vendors.latest_readings import is_foreign
 from gpuconsole.remote.vendors.model import (
     FIELDS,
@@ -41,6 +40,7 @@ from gpuconsole.remote.vendors.model import (
     whole,
 )
 from tests.remote.vendors import vendortexts as texts
+from tests.scripts import script
 from tests.waiting import BOUNDED_S
 
 Reader = Callable[[Texts], Reading]
@@ -385,6 +385,7 @@ def test_ways_are_plain_argument_lists() -> None:
 # --- the page -------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "vendors.md"
+page = script(PAGE.with_name("tables.py")).vendors_page
 
 
 def test_the_page_has_the_tables_of_the_code() -> None:

@@ -29,14 +29,16 @@ from gpuconsole.session.metrics.collector import (
     most_series,
 )
 from gpuconsole.session.metrics.console import RATIO_BUCKETS, prediction_facts
-from gpuconsole.session.metrics.describe import page
 from gpuconsole.session.metrics.model import Picture, PredictionFacts, QueueFacts, Spread, Value
 from gpuconsole.session.submit.validate import Packed
 from gpuconsole.simulated_lab import SimulatedHosts
 from gpuconsole.state import Journal
+from tests.scripts import script
 from tests.session.fakes import START, VirtualClock
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+page = script(DOCS.with_name("tables.py")).metrics_page
+
 WATCHING = DOCS.parents[1] / "watching"
 UNITS = ("bytes", "ratio", "celsius", "watts", "hertz", "seconds", "total", "joules_total")
 PLAIN = {

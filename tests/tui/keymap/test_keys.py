@@ -13,7 +13,7 @@ from gpuconsole.core.estimate import Suggestion
 from gpuconsole.core.jobs import JobState
 from gpuconsole.core.submission.script_edits import Edit
 from gpuconsole.tui.app import ConsoleApp, Look
-from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, markdown, verbs
+from gpuconsole.tui.keymap.registry import AREAS, DIALOGS, KEYS, in_area, verbs
 from gpuconsole.tui.palette.screen import Palette
 from gpuconsole.tui.screens.compare import CompareScreen
 from gpuconsole.tui.screens.container.containers import ContainersScreen
@@ -39,10 +39,12 @@ from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.input_bar import FilterBar
 from gpuconsole.tui.widgets.log_view import LogLines
 from gpuconsole.tui.widgets.row_list import Rows
+from tests.scripts import script
 from tests.tui.console import Driven, opened
 from tests.tui.fake import FakeSession, FakeTriage, incident, job
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "keys.md"
+
 
 WHERE: dict[str, tuple[type[DOMNode], tuple[str, ...]]] = {
     "app": (ConsoleApp, ()),
@@ -213,4 +215,6 @@ async def test_help_lists_the_keys_of_its_screen() -> None:
 
 def test_the_key_sheet_is_current() -> None:
     again = "python docs/generate.py"
-    assert DOCS.read_text(encoding="utf-8") == markdown(), f"stale; run {again}"
+    assert DOCS.read_text(encoding="utf-8") == script(DOCS.with_name("tables.py")).keys_page(), (
+        f"stale; run {again}"
+    )

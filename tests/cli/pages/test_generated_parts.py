@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gpuconsole.core.generated_pages import with_part
+from tests.scripts import script
+
+with_part = script(Path(__file__).resolve().parents[3] / "docs" / "tables.py").with_part
 
 
 def test_a_part_takes_the_place_of_what_stood_between_its_marks() -> None:
