@@ -20,8 +20,7 @@ from gpuconsole.remote.vendors import model as vendor_model
 from gpuconsole.session.metrics import jobs
 from gpuconsole.session.metrics.collector import METRICS, most_series
 from gpuconsole.session.metrics.model import Metric, Scope
-from gpuconsole.triage.describe import when, worded
-from gpuconsole.triage.rules import RULES
+from gpuconsole.triage.rules import RULES, when, worded
 from gpuconsole.triage.xids import XIDS
 from gpuconsole.tui.keymap.registry import AREAS, in_area, verbs
 

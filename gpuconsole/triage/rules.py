@@ -1,14 +1,20 @@
-"""The table of all rules; the documentation is made from it."""
+"""The table of all rules, and each in words; the documentation is made from it."""
 
 from __future__ import annotations
 
+import re
+
+from gpuconsole.config import Thresholds
 from gpuconsole.core.incidents import Severity
+from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.triage import device_rules, host_rules, idle_rules, usage_rules
 from gpuconsole.triage.model import Rule
 
-__all__ = ["BY_NAME", "DEVICE_RULES", "HOST_RULES", "RULES", "Rule"]
+__all__ = ["BY_NAME", "DEVICE_RULES", "HOST_RULES", "RULES", "Rule", "described"]
 
 _CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
+_TIMES = ("_for", "_within", "_after", "_skew")
+_SIZES = ("idle_memory",)
 
 HOST_RULES: tuple[Rule, ...] = (
     Rule(
@@ -150,3 +156,21 @@ DEVICE_RULES: tuple[Rule, ...] = (
 
 RULES = (*HOST_RULES, *DEVICE_RULES)
 BY_NAME = {rule.name: rule for rule in RULES}
+
+
+def worded(limits: Thresholds, name: str) -> str:
+    """Return a threshold as a person writes it: `30m00s`, `256 MiB`, `97`."""
+    value = getattr(limits, name)
+    if name.endswith(_TIMES):
+        return format_duration(value)
+    return format_mib(value) if name in _SIZES else f"{value:g}"
+
+
+def when(rule: Rule, limits: Thresholds) -> str:
+    """Return when a rule holds, with the active thresholds."""
+    return re.sub(r"\{(\w+)\}", lambda match: worded(limits, match.group(1)), rule.when)
+
+
+def described(rule: Rule, limits: Thresholds) -> str:
+    """Return when a rule holds, with the active thresholds, and for how long it must."""
+    return f"{when(rule, limits)} Held for {worded(limits, rule.holds)}."

@@ -21,8 +21,7 @@ from gpuconsole.core.incidents import (
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.wording import msg
-from gpuconsole.triage.describe import described
-from gpuconsole.triage.rules import BY_NAME
+from gpuconsole.triage.rules import BY_NAME, described
 from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.render.host import event_lines, state_lines
 from gpuconsole.tui.render.incidents import (

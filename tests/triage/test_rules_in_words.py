@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.config import Thresholds
 from gpuconsole.triage import RULES
-from gpuconsole.triage.describe import described, worded
+from gpuconsole.triage.rules import described, worded
 from tests.scripts import script
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "triage.md"
