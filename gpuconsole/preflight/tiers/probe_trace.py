@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
 from math import ceil, log, prod
@@ -392,9 +392,8 @@ def _check_shapes(small: Run, large: Run) -> None:
     """Raise Unusable when the shapes of the batches differ by more than the batch size."""
     for ours, theirs in zip(small.shapes, large.shapes, strict=False):
         for run, batches in ((small, ours), (large, theirs)):
-            for batch in batches[1:]:
-                if not _alike(batches[0], batch, run.batch):
-                    raise Unusable(_changing(batches[0], batch))
+            for batch in _unlike(run, batches):
+                raise Unusable(_changing(batches[0], batch))
         if ours and theirs:
             for first, other in zip(ours[0], theirs[0], strict=False):
                 if not _scaled(first, other, small.batch, large.batch):
@@ -406,19 +405,42 @@ Shapes = Sequence[tuple[int, ...]]
 
 def varies(run: Run) -> bool:
     """Tell whether the shapes of a run's batches change from one to the next."""
-    return any(
-        not _alike(batches[0], batch, run.batch) for batches in run.shapes for batch in batches[1:]
-    )
+    return any(True for batches in run.shapes for _ in _unlike(run, batches))
 
 
 def require_little_varied(run: Run) -> None:
     """Raise Unusable where the batches of a run differ in size by more than `MOST_VARIED`."""
     for batches in run.shapes:
-        for batch in batches[1:]:
+        for batch in _unlike(run, batches):
             sizes = _elements(batches[0]), _elements(batch)
-            varied = max(sizes) - min(sizes) > MOST_VARIED * max(sizes)
-            if varied and not _alike(batches[0], batch, run.batch):
+            if max(sizes) - min(sizes) > MOST_VARIED * max(sizes):
                 raise Unusable(_changing(batches[0], batch))
+
+
+def _unlike(run: Run, batches: Sequence[Shapes]) -> Iterator[Shapes]:
+    """Yield the batches of a reader in a run that are not like its first, nor what an epoch ends
+    with."""
+    for batch in batches[1:]:
+        rest = batch is batches[-1] and _is_rest(run, batches)
+        if not rest and not _alike(batches[0], batch, run.batch):
+            yield batch
+
+
+def _is_rest(run: Run, batches: Sequence[Shapes]) -> bool:
+    """Tell whether the last batch of a reader is what its full ones leave of a data set: so many
+    samples in each tensor, of shapes that are alike otherwise."""
+    first, last = batches[0], batches[-1]
+    if len(first) != len(last) or not all(first) or not all(last):
+        return False
+    pairs = {(full[0], rest[0]) for full, rest in zip(first, last, strict=True)}
+    alike = all(full[1:] == rest[1:] for full, rest in zip(first, last, strict=True))
+    if not alike or len(pairs) != 1:
+        return False
+    full_samples, rest_samples = pairs.pop()
+    whole = (len(batches) - 1) * full_samples + rest_samples
+    return any(
+        reader["samples"] == whole and reader["batches"] == len(batches) for reader in run.readers
+    )
 
 
 def _elements(batch: Shapes) -> int:

@@ -36,6 +36,28 @@ def test_the_last_batch_of_an_epoch_is_as_large_as_the_others(part: Any) -> None
     assert list(filled([])) == []
 
 
+def test_a_short_batch_after_one_alone_stays_short(part: Any) -> None:
+    """A step that holds what it made of the one before has never two full ones."""
+    filled = part("training.loaders").filled
+    assert list(filled([[0, 1, 2], [3]])) == [[0, 1, 2], [3]]
+
+
+def test_batches_of_another_sampler_are_filled_within(part: Any) -> None:
+    filled = part("training.loaders").filled
+    within = [[[0, 1, 2]], [[3, 4, 5]], [[6]]]
+    assert list(filled(within)) == [[[0, 1, 2]], [[3, 4, 5]], [[6, 6, 6]]]
+    assert list(filled(within[:1] + within[2:])) == [[[0, 1, 2]], [[6]]]
+
+
+def test_a_sampler_of_batches_has_their_size(part: Any) -> None:
+    own_of = part("training.batch_size").own_of
+    inner = types.SimpleNamespace(batch_size=40, sampler=object())
+    outer = types.SimpleNamespace(batch_size=1, sampler=inner)
+    assert own_of(types.SimpleNamespace(batch_sampler=outer)) == 40
+    assert own_of(types.SimpleNamespace(batch_sampler=inner)) == 40
+    assert own_of(types.SimpleNamespace(batch_sampler=None, batch_size=None)) is None
+
+
 class Counted:
     """Samples with the lengths that are given; counts what is fetched."""
 

@@ -172,3 +172,70 @@ def test_readers_hold_batches_of_their_own_size_in_whatever_order_they_are_made(
     ]
     assert sizes[0] * MIB > 4 * 4 * BATCH
     assert sizes[1] == pytest.approx(sizes[0])
+
+
+CONSTRAINTS = """
+import numpy as np
+import paddle
+
+
+class Points(paddle.io.Dataset):
+    def __init__(self, count):
+        self.x = np.random.rand(count, 2).astype("float32")
+
+    def __getitem__(self, places):
+        return {{"x": self.x[places]}}, {{"y": self.x[places][:, :1]}}
+
+    def __len__(self):
+        return len(self.x)
+
+
+def loader(count, size):
+    points = Points(count)
+    inner = paddle.io.BatchSampler(points, batch_size=size)
+    # A data set that is handed all places of a batch at once.
+    outer = paddle.io.BatchSampler(sampler=inner, batch_size=1)
+    return paddle.io.DataLoader(points, batch_sampler=outer, collate_fn=lambda batch: batch[0])
+
+
+net = paddle.nn.Sequential(paddle.nn.Linear(2, 256), paddle.nn.Tanh(), paddle.nn.Linear(256, 1))
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+loaders = [loader(9801, 4000), loader(404, 101)]
+readers = list(map(iter, loaders))
+test = loader(9801, {evaluated})
+
+
+def error(x, y):
+    return (net(x["x"]) - y["y"]).square().mean()
+
+
+for step in range(12):
+    loss = 0
+    for place in range(2):
+        try:
+            batch = next(readers[place])
+        except StopIteration:
+            readers[place] = iter(loaders[place])
+            batch = next(readers[place])
+        loss = loss + error(*batch)
+    loss.backward()
+    adam.step()
+    adam.clear_grad()
+    if step % 4 == 3:
+        for batch in test:
+            loss = error(*batch)
+"""
+
+
+@pytest.mark.parametrize("evaluated", [4000, 8192])
+def test_steps_that_draw_from_data_sets_of_unlike_length_are_told(
+    tmp_path: Path, evaluated: int
+) -> None:
+    """Each reader has a size of its own, and ends with what its full batches leave."""
+    text = CONSTRAINTS.format(evaluated=evaluated)
+    truth, told = _truth(text), _told(tmp_path, text)
+    assert told.own_batch == 4000
+    memory = told.estimate(None, backend="cpu").memory
+    assert memory is not None, told.refusal
+    # Points are few bytes beside what is made of them, whatever waits.
+    assert memory.tensors_peak_mib * MIB == pytest.approx(truth, rel=0.03)

@@ -248,10 +248,21 @@ def own_of(loader: object) -> int | None:
     """Return the batch size that a loader has in the script; None where it has none of its own."""
     sampler = getattr(loader, "batch_sampler", None)
     for thing in (sampler, loader):
-        own = getattr(thing, _OWN, None) or getattr(thing, "batch_size", None)
-        if isinstance(own, int):
+        own = getattr(thing, _OWN, None) or _batched(thing)
+        if own:
             return own
     return None
+
+
+def _batched(thing: object) -> int | None:
+    """Return how many samples a loader or sampler puts together; None where it does not say. One
+    that puts batches of another together, as those do that hand a data set all places of a batch
+    at once, has as many as these have."""
+    size = getattr(thing, "batch_size", None)
+    if not isinstance(size, int):
+        return None
+    inner = getattr(thing, "sampler", None)
+    return size * (getattr(inner, _OWN, None) or _batched(inner) or 1)
 
 
 def in_proportion() -> bool:
@@ -278,6 +289,10 @@ def sized(sampler: Iterable[Iterable[int]]) -> Iterator[list[int]]:
     _settle()
     for indices in sampler:
         places = list(indices)
+        if places and isinstance(places[0], (list, tuple)):
+            # Batches of batches are as long as those already.
+            yield places
+            continue
         if getattr(sampler, _OWN, None) is None:
             _REACHED.append(len(places))
             with contextlib.suppress(AttributeError):
@@ -323,6 +338,12 @@ def _replace(cls: type[DataLoader]) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         if bound.arguments.get("batch_sampler") is not None:
+            old(*bound.args, **bound.kwargs)
+            return
+        inner = getattr(bound.arguments.get("sampler"), _OWN, None)
+        if inner is not None:
+            # Of a sampler of batches the size is replaced already.
+            setattr(self, _OWN, inner * (bound.arguments["batch_size"] or 1))
             old(*bound.args, **bound.kwargs)
             return
         # A loader makes itself a sampler; its size is replaced already.

@@ -267,19 +267,31 @@ def for_programs(paddle: ModuleType, loader: DataLoader, taken: Taken) -> Iterat
 
 def filled(lists: Iterable[list[int]]) -> Iterator[list[int]]:
     """Yield lists of samples, the last as long as the others where these are of one length: with
-    another batch size the shorter one, which needs no more memory, would come at another step."""
-    sizes: set[int] = set()
+    another batch size the shorter one, which needs no more memory, would come at another step.
+    After one list alone it stays as it is: what is held of two full ones meets in no such epoch."""
+    sizes: list[int] = []
     held: list[int] | None = None
     for indices in lists:
         if held is not None:
-            sizes.add(len(held))
+            sizes.append(len(_flat(held)))
             yield held
         held = indices
     if held is None:
         return
-    most = sizes.pop() if len(sizes) == 1 else 0
-    missing = max(0, most - len(held))
-    yield [*held, *itertools.islice(itertools.cycle(held), missing)] if missing else held
+    most = sizes[0] if len(sizes) > 1 and len(set(sizes)) == 1 else 0
+    whole = _flat(held)
+    missing = max(0, most - len(whole))
+    if not missing:
+        yield held
+        return
+    longer = [*whole, *itertools.islice(itertools.cycle(whole), missing)]
+    yield longer if whole is held else [longer]
+
+
+def _flat(indices: list[Any]) -> list[Any]:
+    """Return the samples of a batch that is one batch of another sampler, as they are there."""
+    inner = indices[0] if len(indices) == 1 else None
+    return list(inner) if isinstance(inner, (list, tuple)) else indices
 
 
 def _fetched(rows: Lazy, taken: Taken, place: int) -> list[object]:
