@@ -15,7 +15,7 @@ import operator
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..notes import note
 from . import batch_size, collation, seeding
@@ -285,13 +285,13 @@ def filled(lists: Iterable[list[int]]) -> Iterator[list[int]]:
         yield held
         return
     longer = [*whole, *itertools.islice(itertools.cycle(whole), missing)]
-    yield longer if whole is held else [longer]
+    yield longer if whole is held else cast("list[int]", [longer])
 
 
-def _flat(indices: list[Any]) -> list[Any]:
+def _flat(indices: list[int]) -> list[int]:
     """Return the samples of a batch that is one batch of another sampler, as they are there."""
-    inner = indices[0] if len(indices) == 1 else None
-    return list(inner) if isinstance(inner, (list, tuple)) else indices
+    inner: object = indices[0] if len(indices) == 1 else None
+    return [*inner] if isinstance(inner, (list, tuple)) else indices
 
 
 def _fetched(rows: Lazy, taken: Taken, place: int) -> list[object]:
